@@ -1,0 +1,87 @@
+"""load_documents: texts from the Hub, from files, or from a folder, as a data set with train and test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
+
+FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
+
+
+def load_documents(
+    source: str,
+    config_name: str | None = None,
+    split: str = "train",
+    streaming: bool = False,
+    test_size: int = 500,
+    seed: int = 0,
+) -> DatasetDict | IterableDatasetDict:
+    """Load unlabelled documents from wherever they are.
+
+    Args:
+        source: A data set on the Hub; a ``.jsonl``, ``.json``, ``.csv``, ``.parquet`` or ``.txt`` file (also
+            compressed with gzip); or a folder. A ``.txt`` file is a document a line when given by itself, and one
+            document when it lies in a folder, where ``.txt`` files are looked for at any depth.
+        config_name: The configuration of a data set on the Hub.
+        split: The split of it.
+        streaming: Read as you go instead of downloading and converting first.
+        test_size: Documents to hold out, drawn at random (from a stream: the first ones). At most a tenth of the
+            documents is held out where their number is known. 0 holds none out.
+        seed: Decides which documents are held out.
+
+    Returns:
+        ``train`` and, with ``test_size`` above 0, ``test``.
+
+    Raises:
+        FileNotFoundError: If the source looks like a path and there is nothing there, or a folder holds no text.
+        ValueError: If the file's format is unknown, or there are too few documents to hold any out.
+
+    Example:
+
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for i in range(20):
+        ...     _ = (folder / f"{i}.txt").write_text(f"Document {i}. It has two sentences.")
+        >>> documents = load_documents(str(folder))
+        >>> {name: len(split) for name, split in documents.items()}
+        {'train': 18, 'test': 2}
+    """
+    import datasets
+
+    path = Path(source)
+    if path.is_dir():
+        texts = sorted(str(file) for file in path.rglob("*.txt"))
+        if not texts:
+            raise FileNotFoundError(f"The folder {source} holds no .txt file. Give a file, or a data set on the Hub.")
+        loaded = datasets.load_dataset("text", data_files=texts, sample_by="document", split="train", streaming=streaming)
+    elif path.is_file():
+        suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+        if suffix not in FILE_FORMATS:
+            raise ValueError(f"The format of {source} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
+        loaded = datasets.load_dataset(FILE_FORMATS[suffix], data_files=str(path), split="train", streaming=streaming)
+    elif path.suffix in {*FILE_FORMATS, ".gz"} or path.is_absolute() or source.startswith("."):
+        raise FileNotFoundError(f"There is no file or folder {source}.")
+    else:
+        loaded = datasets.load_dataset(source, config_name, split=split, streaming=streaming)
+    return _hold_out(loaded, test_size, seed)
+
+
+def _hold_out(
+    dataset: Dataset | IterableDataset, test_size: int, seed: int
+) -> DatasetDict | IterableDatasetDict:
+    import datasets
+
+    if isinstance(dataset, datasets.IterableDataset):
+        if test_size == 0:
+            return datasets.IterableDatasetDict({"train": dataset})
+        return datasets.IterableDatasetDict({"train": dataset.skip(test_size), "test": dataset.take(test_size)})
+    if test_size == 0:
+        return datasets.DatasetDict({"train": dataset})
+    if len(dataset) < 20:
+        raise ValueError(
+            f"{len(dataset)} documents are too few to hold any out for evaluation: give more, or set test_size=0."
+        )
+    return dataset.train_test_split(test_size=min(test_size, len(dataset) // 10), seed=seed)

@@ -1,0 +1,53 @@
+"""RepeatedStream: a streaming data set that starts over when it ends, and says which pass it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from datasets import IterableDataset
+
+
+class RepeatedStream(torch.utils.data.IterableDataset):
+    """Reads a stream again and again; each document carries the number of the pass as ``epoch``.
+
+    The Trainer cannot tell how many batches a stream holds, so it restarts an exhausted stream by itself, and a run that
+    is resumed after the first pass would start at the wrong document. An endless stream is one epoch to the Trainer:
+    resuming skips to the right document of the right pass, and the collator makes new views in every pass.
+
+    Args:
+        dataset: A streaming data set. Shuffled streams are shuffled anew in each pass.
+
+    Raises:
+        ValueError: When read, if the stream is empty.
+
+    Example:
+
+        >>> from itertools import islice
+        >>> from datasets import Dataset
+        >>> stream = Dataset.from_dict({"input_ids": [[1], [2]]}).to_iterable_dataset()
+        >>> [(row["input_ids"], row["epoch"]) for row in islice(RepeatedStream(stream), 3)]
+        [([1], 0), ([2], 0), ([1], 1)]
+    """
+
+    def __init__(self, dataset: IterableDataset) -> None:
+        super().__init__()
+        self.dataset = dataset
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        worker = torch.utils.data.get_worker_info()
+        epoch = 0
+        while True:
+            self.dataset.set_epoch(epoch)
+            empty = True
+            for document in self.dataset:
+                empty = False
+                yield {**document, "epoch": epoch}
+            if empty and worker is not None:
+                return  # a worker beyond the number of shards has nothing to read; the others go on
+            if empty:
+                raise ValueError("The streaming data set yields no documents: none is left after segmentation.")
+            epoch += 1

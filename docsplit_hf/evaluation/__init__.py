@@ -1,0 +1,1 @@
+"""How good embeddings are, as functions of tensors."""

@@ -1,0 +1,208 @@
+"""What a saved checkpoint holds beside the stock files: sentence-transformers' files and a model card of the run."""
+
+from __future__ import annotations
+
+import json
+import string
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .models.pooling import SENTENCE_TRANSFORMERS_POOLING
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+    from .data.collator import DataCollatorForDocSplit
+    from .training.arguments import ContrastiveTrainingArguments
+
+def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
+    """Write what ``SentenceTransformer(folder)`` needs in order to give the embeddings of ``DocumentEncoder``.
+
+    In a folder with an adapter only the settings are written, for ``DocumentEncoder`` to read: sentence-transformers
+    would put the adapter on an encoder without a head, where its names do not fit.
+
+    Args:
+        folder: Where the checkpoint is saved.
+        config: The configuration of the model, with ``config.docsplit``.
+
+    Example:
+
+        >>> import pathlib, tempfile
+        >>> from transformers import BertConfig
+        >>> config = BertConfig(hidden_size=8, docsplit={"pooling": "mean", "max_length": 64})
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> save_sentence_transformers_files(folder, config)
+        >>> sorted(path.name for path in folder.iterdir())
+        ['1_Pooling', '2_Normalize', 'modules.json', 'sentence_bert_config.json']
+    """
+    folder = Path(folder)
+    pooling = {
+        "word_embedding_dimension": config.hidden_size,
+        **{
+            f"pooling_mode_{name}": name == SENTENCE_TRANSFORMERS_POOLING[config.docsplit["pooling"]]
+            for name in SENTENCE_TRANSFORMERS_POOLING.values()
+        },
+    }
+    _write_json(folder / "1_Pooling" / "config.json", pooling)
+    length = {"max_seq_length": config.docsplit["max_length"], "do_lower_case": False}
+    _write_json(folder / "sentence_bert_config.json", length)
+    if (folder / "adapter_config.json").exists():
+        return
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+    (folder / "2_Normalize").mkdir(exist_ok=True)
+    _write_json(
+        folder / "modules.json",
+        [
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (path, kind) in enumerate(modules)
+        ],
+    )
+
+
+@dataclass
+class PretrainingFacts:
+    """What a model card says of a run, taken from the run itself.
+
+    Args:
+        title: The card's title.
+        arguments: The training arguments.
+        collator: The collator, with its views and lengths.
+        config: The configuration of the model.
+        processes: The number of processes.
+        documents: The number of training documents, None for a stream.
+        steps: Optimizer steps taken.
+        log_history: The Trainer's logs.
+        cut_fraction: The fraction of tokens that the maximum length cut off, None before the first log.
+        is_adapter: Whether the folder holds an adapter instead of a model.
+    """
+
+    title: str
+    arguments: ContrastiveTrainingArguments
+    collator: DataCollatorForDocSplit
+    config: PretrainedConfig
+    processes: int
+    documents: int | None
+    steps: int
+    log_history: list[dict[str, Any]]
+    cut_fraction: float | None
+    is_adapter: bool
+
+
+def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
+    """Write ``README.md``, the model card.
+
+    Args:
+        folder: Where the checkpoint is saved.
+        facts: The facts of the run.
+    """
+    Path(folder, "README.md").write_text(render_card(facts), encoding="utf-8")
+
+
+def render_card(facts: PretrainingFacts) -> str:
+    """The model card as text: metadata for the Hub, then what was trained on what, how well it does, how to load it.
+
+    Args:
+        facts: The facts of the run.
+
+    Returns:
+        Markdown with a YAML head.
+    """
+    from huggingface_hub import ModelCardData
+
+    arguments, collator = facts.arguments, facts.collator
+    base = facts.config.name_or_path or None
+    evaluations = [logs for logs in facts.log_history if "eval_recall@1" in logs]
+    data = ModelCardData(
+        library_name="peft" if facts.is_adapter else "sentence-transformers",
+        pipeline_tag="feature-extraction",
+        base_model=base if base and not Path(base).exists() else None,
+        tags=["docsplit", "document-embeddings", "contrastive-pretraining", "feature-extraction"],
+    )
+    batch = arguments.per_device_train_batch_size
+    negatives = batch * (facts.processes if arguments.gather_negatives else 1) - 1
+    training = {
+        "Starting point": base or f"a randomly initialized {facts.config.model_type}",
+        "Training documents": "a stream" if facts.documents is None else f"{facts.documents:,}",
+        "Optimizer steps": f"{facts.steps:,}",
+        "Views": getattr(collator.views, "__name__", collator.views),
+        "Loss": f"InfoNCE, temperature {arguments.temperature}{', both directions' if arguments.symmetric else ''}"
+        + (f", + {arguments.mlm_weight} x MLM ({arguments.mlm_input} input)" if arguments.mlm_weight else ""),
+        "Batch": f"{batch} documents x {facts.processes} processes"
+        + (f" x {arguments.gradient_accumulation_steps} accumulated" if arguments.gradient_accumulation_steps > 1 else ""),
+        "Negatives per document": f"{negatives}",
+        "Maximum length": f"{collator.max_length} tokens",
+        "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
+        "Pooling": facts.config.docsplit["pooling"],
+        "Learning rate": f"{arguments.learning_rate:g} ({arguments.lr_scheduler_type.value})",
+        "Seed": f"{arguments.seed}",
+    }
+    packages = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")
+    template = string.Template(files(__package__).joinpath("model_card.md").read_text(encoding="utf-8"))
+    return template.substitute(
+        metadata=data.to_yaml(),
+        title=facts.title,
+        kind="adapter (LoRA)" if facts.is_adapter else "encoder",
+        dimensions=facts.config.hidden_size,
+        training=_table(("", "this run"), training.items()),
+        evaluation=_evaluation_table(evaluations),
+        loading=_loading(facts),
+        versions=", ".join(f"{package} {version(package)}" for package in packages),
+    )
+
+
+def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
+    if not evaluations:
+        return "No held-out documents were evaluated in this run."
+    names = [
+        name.removeprefix("eval_")
+        for name in evaluations[0]
+        if name.startswith("eval_") and ("recall" in name or name == "eval_mrr")
+    ]
+    chosen = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
+    header = ("", *(f"step {logs['step']:,}" for logs in chosen))
+    return _table(header, [(name, *(f"{logs[f'eval_{name}']:.4f}" for logs in chosen)) for name in names])
+
+
+def _table(header: tuple[str, ...], rows: Any) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _loading(facts: PretrainingFacts) -> str:
+    encoder = f"""from docsplit_hf import DocumentEncoder
+
+encoder = DocumentEncoder.from_pretrained("{facts.title}")
+embeddings = encoder.encode(["A document of any length.", "Another one."])  # float32, (2, {facts.config.hidden_size})"""
+    if facts.is_adapter:
+        others = f"""from peft import PeftModel
+from transformers import AutoModelForMaskedLM
+
+base = AutoModelForMaskedLM.from_pretrained("{facts.config.name_or_path}")
+model = PeftModel.from_pretrained(base, "{facts.title}")"""
+        return _code(encoder) + "\n\n" + _code(others)
+    sentence_transformers = f"""from sentence_transformers import SentenceTransformer
+
+embeddings = SentenceTransformer("{facts.title}").encode(["A document.", "Another one."])"""
+    transformers = f"""from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{facts.title}")
+model = AutoModel.from_pretrained("{facts.title}")"""
+    note = ""
+    if facts.config.model_type == "longformer":
+        note = (
+            "\n\nOnly `DocumentEncoder` gives the first token global attention, as in training; with the other two, pass "
+            "`global_attention_mask` yourself."
+        )
+    return "\n\n".join(map(_code, (encoder, sentence_transformers, transformers))) + note
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,253 @@
+"""DocumentEncoder: from a checkpoint to embeddings, for documents of any length."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import cached_file
+
+from ..data.documents import replace_lone_surrogates
+from ..data.special_tokens import special_tokens_around
+from .pooling import SENTENCE_TRANSFORMERS_POOLING, check_pooling, pool
+from .positions import check_max_length, max_positions
+from .sparse_attention import sparse_attention_arguments
+
+logger = logging.getLogger(__name__)
+
+TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
+
+
+class DocumentEncoder:
+    """Embeds documents with an encoder of transformers.
+
+    Args:
+        model: The encoder, without a head.
+        tokenizer: Its tokenizer.
+        pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``.
+        max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
+
+    Raises:
+        ValueError: If there is no such pooling, or the model has fewer positions.
+
+    Example:
+
+        >>> from transformers import BertModel
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
+        >>> encoder = DocumentEncoder(BertModel(small_bert_config(tokenizer)), tokenizer)
+        >>> encoder.encode(["a small text", "text"], show_progress=False).shape
+        (2, 128)
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        pooling: str = "cls",
+        max_length: int | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.pooling = check_pooling(pooling)
+        self.prefix, self.suffix = special_tokens_around(tokenizer)
+        if max_length is None:
+            max_length = max_positions(model) or tokenizer.model_max_length
+        self.max_length = check_max_length(max_length, model)
+        if self.max_length <= len(self.prefix) + len(self.suffix):
+            raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | str = "float32",
+        revision: str | None = None,
+    ) -> DocumentEncoder:
+        """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
+
+        Pooling and maximum length are the checkpoint's own: DocSplit's, or those of sentence-transformers. Where it
+        says nothing, the pooling is ``"cls"``, which is logged.
+
+        Args:
+            name: A model on the Hub or a folder.
+            pooling: Overrides the checkpoint's.
+            max_length: Overrides the checkpoint's.
+            device: Where to run. None: a GPU if there is one.
+            dtype: Of the weights.
+            revision: The branch, tag or commit on the Hub.
+
+        Returns:
+            The encoder.
+
+        Raises:
+            ValueError: If the checkpoint's pooling is none that is known here.
+            OSError: If there is no model of that name.
+        """
+        if _read_json(name, "adapter_config.json", revision) is not None:
+            model = _load_adapter(name, dtype, revision)
+        else:
+            model = AutoModel.from_pretrained(name, dtype=dtype, revision=revision)
+        settings = {**_sentence_transformers_settings(name, revision), **(getattr(model.config, "docsplit", None) or {})}
+        if pooling is None and "pooling" not in settings:
+            logger.warning("%s does not say how it pools: taking the first token ('cls').", name)
+        if device is None:
+            device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+        return cls(
+            model.to(device),
+            AutoTokenizer.from_pretrained(name, revision=revision),
+            pooling=pooling or settings.get("pooling", "cls"),
+            max_length=max_length or settings.get("max_length"),
+        )
+
+    @property
+    def dimension(self) -> int:
+        """The number of dimensions of an embedding."""
+        return self.model.config.hidden_size
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        batch_size: int = 32,
+        show_progress: bool = True,
+        normalize: bool = True,
+        long_documents: Literal["truncate", "average"] = "truncate",
+    ) -> np.ndarray:
+        """Embed texts.
+
+        Args:
+            texts: N texts.
+            batch_size: Texts a forward. Texts of similar length share one; the order of the result is that of the texts.
+            show_progress: Whether to show a progress bar.
+            normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
+            long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
+                embedded, and how much was cut is logged. ``"average"``: each is cut into pieces that fit, and the
+                pieces' normalized embeddings are averaged, weighted by their tokens.
+
+        Returns:
+            float32 of shape ``(N, D)``.
+
+        Raises:
+            TypeError: If ``texts`` is one string, or a text is not a string.
+            ValueError: If ``long_documents`` is neither of the two.
+        """
+        if isinstance(texts, str):
+            raise TypeError("encode takes a list of texts, got one string: pass [text].")
+        if long_documents not in ("truncate", "average"):
+            raise ValueError(f"long_documents must be 'truncate' or 'average', got {long_documents!r}.")
+        pieces, owners = self._pieces(list(texts), long_documents)
+        embeddings = self._embed(pieces, batch_size, show_progress)
+        if long_documents == "average" and len(pieces) > len(texts):
+            weights = torch.tensor([len(piece) for piece in pieces])[:, None]
+            weighted = torch.nn.functional.normalize(embeddings) * weights
+            total = torch.zeros(len(texts), self.dimension).index_add_(0, torch.tensor(owners), weighted)
+            single = torch.bincount(torch.tensor(owners), minlength=len(texts)) == 1
+            first = torch.searchsorted(torch.tensor(owners), torch.arange(len(texts)))
+            embeddings = torch.where(single[:, None], embeddings[first], torch.nn.functional.normalize(total))
+        return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
+
+    def _pieces(self, texts: list[str], long_documents: str) -> tuple[list[list[int]], list[int]]:
+        """Token ids of what is to be embedded, and for each the number of its text."""
+        room = self.max_length - len(self.prefix) - len(self.suffix)
+        pieces, owners, long, total, cut = [], [], 0, 0, 0
+        for start in range(0, len(texts), TOKENIZER_BATCH):
+            batch = texts[start : start + TOKENIZER_BATCH]
+            for i, text in enumerate(batch, start):
+                if not isinstance(text, str):
+                    raise TypeError(f"Text {i} is {text!r}, not a string.")
+            valid = [replace_lone_surrogates(text) for text in batch]
+            encoding = self.tokenizer(valid, add_special_tokens=False, return_attention_mask=False, verbose=False)
+            for i, ids in enumerate(encoding["input_ids"], start):
+                total, long = total + len(ids), long + (len(ids) > room)
+                starts = [0] if long_documents == "truncate" else range(0, max(len(ids), 1), room)
+                cut += max(len(ids) - room, 0) if long_documents == "truncate" else 0
+                pieces += [self.prefix + ids[s : s + room] + self.suffix for s in starts]
+                owners += [i] * len(starts)
+        if cut:
+            logger.warning(
+                "%d of %d texts are longer than %d tokens: %.1f %% of all tokens were cut off. "
+                "long_documents='average' reads them whole.",
+                *(long, len(texts), self.max_length, 100 * cut / total),
+            )
+        return pieces, owners
+
+    @torch.inference_mode()
+    def _embed(self, pieces: list[list[int]], batch_size: int, show_progress: bool) -> torch.Tensor:
+        """float32 of shape (pieces, D) on the CPU. Longest first: a batch that does not fit into memory fails at once."""
+        embeddings = torch.empty(len(pieces), self.dimension)
+        order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i]))
+        with tqdm(total=len(pieces), desc="Embedding", unit="text", disable=not show_progress) as progress:
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                embeddings[rows] = self._forward([pieces[i] for i in rows]).float().cpu()
+                progress.update(len(rows))
+        return embeddings
+
+    def _forward(self, rows: list[list[int]]) -> torch.Tensor:
+        device = self.model.device
+        # Padded on the right, where the pooling expects it, whatever the tokenizer's own side. The id is not attended to.
+        padding = self.tokenizer.pad_token_id or 0
+        input_ids = torch.full((len(rows), max(map(len, rows))), padding)
+        attention_mask = torch.zeros_like(input_ids)
+        for i, row in enumerate(rows):
+            input_ids[i, : len(row)] = torch.tensor(row)
+            attention_mask[i, : len(row)] = 1
+        input_ids, attention_mask = input_ids.to(device), attention_mask.to(device)
+        arguments = sparse_attention_arguments(self.model, attention_mask)
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+        return pool(output.last_hidden_state, attention_mask, self.pooling)
+
+
+def _load_adapter(name: str, dtype: torch.dtype | str, revision: str | None) -> PreTrainedModel:
+    """The encoder of the adapter's base model, with the adapter merged into it."""
+    from peft import PeftConfig, PeftModel
+
+    base_name = PeftConfig.from_pretrained(name, revision=revision).base_model_name_or_path
+    stock = AutoModelForMaskedLM if _has_head(base_name) else AutoModel
+    base = stock.from_pretrained(base_name, dtype=dtype)
+    return PeftModel.from_pretrained(base, name, revision=revision).merge_and_unload().base_model
+
+
+def _has_head(name: str) -> bool:
+    architectures = AutoConfig.from_pretrained(name).architectures or []
+    return any(architecture.endswith("ForMaskedLM") for architecture in architectures)
+
+
+def _sentence_transformers_settings(name: str, revision: str | None) -> dict[str, str | int]:
+    settings: dict[str, str | int] = {}
+    pooling = _read_json(name, "1_Pooling/config.json", revision)
+    if pooling is not None:
+        ours = {theirs: mode for mode, theirs in SENTENCE_TRANSFORMERS_POOLING.items()}
+        active = [key.removeprefix("pooling_mode_") for key, on in pooling.items() if on is True and "pooling_mode_" in key]
+        mode = pooling.get("pooling_mode")  # sentence-transformers 6 writes one name instead of many flags
+        active = active or ([mode] if isinstance(mode, str) else mode or [])
+        known = {**ours, "cls": "cls", "mean": "mean", "max": "max"}
+        if len(active) != 1 or active[0] not in known:
+            raise ValueError(f"{name} pools by {active}, which is not known here: choose a pooling yourself.")
+        settings["pooling"] = known[active[0]]
+    length = (_read_json(name, "sentence_bert_config.json", revision) or {}).get("max_seq_length")
+    return settings | ({"max_length": length} if length else {})
+
+
+def _read_json(name: str, file: str, revision: str | None) -> dict | None:
+    path = cached_file(
+        name, file, revision=revision, _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False, _raise_exceptions_for_gated_repo=False,
+    )  # fmt: skip
+    return None if path is None else json.loads(open(path, encoding="utf-8").read())

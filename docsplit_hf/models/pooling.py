@@ -1,0 +1,63 @@
+"""Pooling: from the hidden states of the tokens to one embedding a text."""
+
+from __future__ import annotations
+
+import torch
+
+POOLINGS = ("cls", "mean", "max", "last")
+SENTENCE_TRANSFORMERS_POOLING = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
+
+
+def check_pooling(pooling: str) -> str:
+    """Return ``pooling`` if there is one of that name.
+
+    Args:
+        pooling: One of ``POOLINGS``.
+
+    Returns:
+        The same name.
+
+    Raises:
+        ValueError: If it is none of them.
+
+    Example:
+
+        >>> check_pooling("cls")
+        'cls'
+    """
+    if pooling not in POOLINGS:
+        raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}.")
+    return pooling
+
+
+def pool(hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str) -> torch.Tensor:
+    """Pool the last hidden states of right-padded rows.
+
+    Args:
+        hidden_states: Float of shape ``(N, L, H)``.
+        attention_mask: ``(N, L)``, 1 for tokens and 0 for the padding after them; at least one token a row.
+        pooling: ``"cls"``, the first token (the papers' choice); ``"mean"`` or ``"max"`` over all tokens, special ones
+            included; ``"last"``, the last token.
+
+    Returns:
+        Embeddings of shape ``(N, H)`` and the dtype of the hidden states.
+
+    Raises:
+        ValueError: If there is no pooling of that name.
+
+    Example:
+
+        >>> hidden_states = torch.tensor([[[1.0], [3.0], [9.0]]])
+        >>> pool(hidden_states, torch.tensor([[1, 1, 0]]), "mean")
+        tensor([[2.]])
+    """
+    check_pooling(pooling)
+    if pooling == "cls":
+        return hidden_states[:, 0]
+    if pooling == "last":
+        rows = torch.arange(len(hidden_states), device=hidden_states.device)
+        return hidden_states[rows, attention_mask.sum(1) - 1]
+    mask = attention_mask[:, :, None].bool()
+    if pooling == "max":
+        return hidden_states.masked_fill(~mask, -torch.inf).amax(1)
+    return hidden_states.masked_fill(~mask, 0).sum(1) / mask.sum(1)

@@ -1,0 +1,217 @@
+"""AutoModelForDocSplit: the stock model of transformers with the forward of a contrastive training step."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
+from transformers.utils import ModelOutput
+
+from ..data.masking import IGNORED_LABEL
+from .pooling import check_pooling, pool
+from .sparse_attention import sparse_attention_arguments
+
+
+@dataclass
+class DocSplitOutput(ModelOutput):
+    """What the forward of a DocSplit model returns.
+
+    Args:
+        embeddings: float32 of shape ``(2B, H)``, not normalized; rows i and B+i are the views of document i.
+        mlm_loss: Mean cross entropy of the masked tokens, a float32 scalar; 0 where no token is masked; None where no
+            labels were given.
+    """
+
+    embeddings: torch.FloatTensor | None = None
+    mlm_loss: torch.FloatTensor | None = None
+
+
+class DocSplitForward:
+    """The forward that a stock masked-LM class is given in place of its own. See ``AutoModelForDocSplit``."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        mlm_input_ids: torch.Tensor | None = None,
+        mlm_labels: torch.Tensor | None = None,
+    ) -> DocSplitOutput:
+        """Embed all views and predict their masked tokens, in one run of the encoder.
+
+        Args:
+            input_ids: Views, ``(2B, L)``, padded on the right.
+            attention_mask: ``(2B, L)``, 1 for tokens.
+            mlm_input_ids: The masked copy of the views, ``(2B, L)``, which goes through the encoder beside them. None:
+                ``input_ids`` are masked already and serve both losses.
+            mlm_labels: ``(2B, L)``, -100 where nothing is to be predicted. None: no MLM loss.
+
+        Returns:
+            The embeddings and the MLM loss. The head runs on the masked positions only, with the same result.
+        """
+        views = input_ids.shape[0]
+        mask = attention_mask
+        if mlm_labels is not None and mlm_input_ids is not None:
+            input_ids, mask = torch.cat([input_ids, mlm_input_ids]), attention_mask.repeat(2, 1)
+        encoder = self.base_model
+        output = encoder(input_ids=input_ids, attention_mask=mask, **sparse_attention_arguments(encoder, mask))
+        hidden_states = output.last_hidden_state
+        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"]).float()
+        if mlm_labels is None:
+            return DocSplitOutput(embeddings=embeddings)
+        masked = mlm_labels != IGNORED_LABEL
+        if not masked.any():
+            masked[0, 0] = True  # its label is ignored: the head must take part in every step for DDP
+        labels = mlm_labels[masked]
+        logits = self._head(output, hidden_states[-views:][masked]).float()
+        total = nn.functional.cross_entropy(logits, labels, ignore_index=IGNORED_LABEL, reduction="sum")
+        return DocSplitOutput(embeddings=embeddings, mlm_loss=total / (labels != IGNORED_LABEL).sum().clamp(min=1))
+
+    def _head(self, output: ModelOutput, hidden_states: torch.Tensor) -> torch.Tensor:
+        """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``.
+
+        The stock forward is run with an encoder that returns these hidden states. They come in the encoder's own output
+        class, of which some heads' forwards (Longformer's, Luke's) read more.
+        """
+        replaced = copy.copy(output)
+        replaced["last_hidden_state"] = hidden_states[None]
+        positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
+        with _encoder_returning(self.base_model, replaced):
+            return super().forward(input_ids=positions).logits[0]
+
+
+class DocSplitEncoderForward:
+    """The forward for encoders without a masked-LM head: embeddings only."""
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
+        """Embed all views.
+
+        Args:
+            input_ids: Views, ``(2B, L)``, padded on the right.
+            attention_mask: ``(2B, L)``, 1 for tokens.
+
+        Returns:
+            The embeddings.
+        """
+        stock_forward = super().forward
+        arguments = sparse_attention_arguments(self, attention_mask, stock_forward)
+        output = stock_forward(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+        embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
+        return DocSplitOutput(embeddings=embeddings.float())
+
+
+class AutoModelForDocSplit:
+    """Loads any encoder as a model for DocSplit pretraining: the stock class with another forward.
+
+    The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under the stock
+    class's name, with the stock class's modules and parameter names. So PEFT, FSDP, gradient checkpointing, attention
+    backends and ``save_pretrained`` work as for the stock class, and what is saved loads with plain ``AutoModel`` and
+    ``AutoModelForMaskedLM`` where docsplit_hf is not installed. Pooling and maximum length are kept in
+    ``config.docsplit``.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> model = AutoModelForDocSplit.from_config(config, pooling="mean")
+        >>> type(model).__name__, model.config.docsplit
+        ('BertForMaskedLM', {'pooling': 'mean', 'max_length': None})
+    """
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str,
+        pooling: str | None = None,
+        mlm_head: bool = True,
+        **kwargs: Any,
+    ) -> PreTrainedModel:
+        """Load a pretrained encoder.
+
+        Args:
+            name: A model on the Hub or a folder.
+            pooling: How token states become an embedding, ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None: as the
+                checkpoint says, ``"cls"`` (the papers' choice) if it says nothing.
+            mlm_head: Whether to load the masked-LM head. False for architectures that have none, and for training with
+                ``mlm_weight=0``.
+            **kwargs: Passed to the stock class's ``from_pretrained`` (``dtype``, ``attn_implementation``,
+                ``revision``, ``cache_dir``, ...).
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: If the architecture is not a bidirectional encoder with a masked-LM class, or there is no such
+                pooling.
+            OSError: If there is no model of that name.
+        """
+        config_arguments = {
+            key: kwargs[key] for key in ("revision", "cache_dir", "token", "subfolder", "local_files_only") if key in kwargs
+        }
+        config = _with_settings(AutoConfig.from_pretrained(name, **config_arguments), pooling)
+        return _docsplit_class(_stock_class(config, mlm_head)).from_pretrained(name, config=config, **kwargs)
+
+    @classmethod
+    def from_config(
+        cls, config: PretrainedConfig, pooling: str | None = None, mlm_head: bool = True
+    ) -> PreTrainedModel:
+        """Make a model with random weights.
+
+        Args:
+            config: The configuration of the architecture. A copy of it is used.
+            pooling: As in ``from_pretrained``.
+            mlm_head: As in ``from_pretrained``.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: As in ``from_pretrained``.
+        """
+        config = _with_settings(copy.deepcopy(config), pooling)
+        return _docsplit_class(_stock_class(config, mlm_head))(config)
+
+
+def _with_settings(config: PretrainedConfig, pooling: str | None) -> PretrainedConfig:
+    saved = getattr(config, "docsplit", None) or {}
+    pooling = check_pooling(pooling or saved.get("pooling", "cls"))
+    config.docsplit = {"pooling": pooling, "max_length": saved.get("max_length")}
+    return config
+
+
+def _stock_class(config: PretrainedConfig, mlm_head: bool) -> type[PreTrainedModel]:
+    if config.is_encoder_decoder:
+        raise ValueError(
+            f"{config.model_type!r} is an encoder-decoder: DocSplit embeds with encoders. Choose an encoder such as "
+            "answerdotai/ModernBERT-base."
+        )
+    mapping = MODEL_FOR_MASKED_LM_MAPPING if mlm_head else MODEL_MAPPING
+    if type(config) not in mapping:
+        advice = "use mlm_head=False and train with mlm_weight=0" if type(config) in MODEL_MAPPING else "choose another"
+        raise ValueError(f"transformers has no masked-LM class for {config.model_type!r}: {advice}.")
+    stock = mapping[type(config)]
+    return stock[0] if isinstance(stock, tuple) else stock
+
+
+@functools.cache
+def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
+    forward = DocSplitForward if stock in MODEL_FOR_MASKED_LM_MAPPING.values() else DocSplitEncoderForward
+    # The stock class's name and module: what is written into configs and adapters must be loadable without us.
+    attributes = {"__module__": stock.__module__, "__doc__": stock.__doc__}
+    return type(stock.__name__, (forward, stock), attributes)
+
+
+@contextlib.contextmanager
+def _encoder_returning(encoder: nn.Module, output: ModelOutput) -> Iterator[None]:
+    encoder.forward = lambda *args, **kwargs: output
+    try:
+        yield
+    finally:
+        del encoder.forward

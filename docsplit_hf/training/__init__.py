@@ -1,0 +1,1 @@
+"""Losses, arguments and trainers."""

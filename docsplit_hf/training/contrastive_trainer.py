@@ -1,0 +1,390 @@
+"""ContrastiveTrainer: the stock Trainer with a contrastive loss, MLM beside it, and half-document retrieval."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import EvalPrediction, PreTrainedModel, Trainer, TrainerCallback
+from transformers.trainer_utils import TrainOutput, has_length
+
+from ..data.collator import DataCollatorForDocSplit
+from ..data.masking import IGNORED_LABEL
+from ..data.streaming import RepeatedStream
+from ..evaluation.half_retrieval import half_retrieval_metrics
+from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
+from ..models.positions import check_max_length
+from .arguments import ContrastiveTrainingArguments
+from .checkpoints import checkpoint_to_resume
+from .distributed import gather, gather_with_gradient, process_count, process_index, sum_over_processes
+from .losses import InfoNCE, info_nce, symmetric
+from .statistics import RunningMeans
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+
+class ContrastiveTrainer(Trainer):
+    """Trains an ``AutoModelForDocSplit`` on segmented documents.
+
+    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
+
+    - the loss: InfoNCE between the two views of each document, plus ``mlm_weight`` times the MLM loss, with the same
+      gradients on any number of processes;
+    - the logs: both losses, in-batch accuracy, similarities, the number of negatives, the fraction of tokens cut;
+    - the evaluation: half-document retrieval (recall@1, recall@10, MRR) on ``eval_dataset``;
+    - the saves: stock checkpoints with the files of sentence-transformers and a model card made from the run.
+
+    A resumed run gives the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
+    logged too.
+
+    Args:
+        model: From ``AutoModelForDocSplit``, or a PEFT model around one.
+        args: The arguments.
+        train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``.
+        eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets.
+        data_collator: Makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings and the seed of the
+            arguments.
+        processing_class: The tokenizer; it is saved with the model.
+        **kwargs: Passed to ``Trainer``.
+
+    Raises:
+        ValueError: If the arguments, the collator, the model and the data do not fit together; the message says how.
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> from docsplit_hf import AutoModelForDocSplit, segment_documents
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> texts = [f"Document {i} begins. It goes on with {i}. It ends." for i in range(8)]
+        >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=80)
+        >>> trainer = ContrastiveTrainer(  # doctest: +SKIP
+        ...     model=AutoModelForDocSplit.from_config(small_bert_config(tokenizer)),
+        ...     args=ContrastiveTrainingArguments("output", per_device_train_batch_size=4),
+        ...     train_dataset=segment_documents(Dataset.from_dict({"text": texts}), tokenizer),
+        ...     processing_class=tokenizer,
+        ... )
+        >>> trainer.train()  # doctest: +SKIP
+    """
+
+    # compute_loss divides by the counts of the whole accumulated batch itself (transformers >= 5.23).
+    loss_is_scaled_for_ga = True
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        args: ContrastiveTrainingArguments,
+        train_dataset: Dataset | IterableDataset | None = None,
+        eval_dataset: Dataset | dict[str, Dataset] | None = None,
+        data_collator: DataCollatorForDocSplit | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if data_collator is None:
+            if processing_class is None:
+                raise ValueError("Give the tokenizer as processing_class, or a data_collator.")
+            probability = 0.15 if args.mlm_weight > 0 else 0.0
+            data_collator = DataCollatorForDocSplit(processing_class, mlm_probability=probability, seed=args.seed)
+        stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
+        _check_fit(stock_model, args, train_dataset, data_collator)
+        check_max_length(data_collator.max_length, stock_model)
+        if args.mlm_weight == 0:
+            _freeze_unused(stock_model)
+        if train_dataset is not None and not has_length(train_dataset):
+            train_dataset = RepeatedStream(train_dataset)
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            data_collator=data_collator,
+            processing_class=processing_class or data_collator.tokenizer,
+            compute_metrics=_compute_metrics,
+            callbacks=[*(kwargs.pop("callbacks", None) or []), _EpochCallback(data_collator)],
+            **kwargs,
+        )
+        # The batch has its own names for labels, and the evaluation its own prediction_step.
+        self.can_return_loss, self.label_names = True, ["mlm_labels"]
+        self.model_accepts_loss_kwargs = False
+        self._evaluation_collator = data_collator.frozen()
+        self._means = RunningMeans()
+        self._cut_fraction: float | None = None
+        stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
+        self._docsplit_config = stock_model.config
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
+        """Train, or go on with a run.
+
+        Args:
+            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
+                the output folder; None to start anew.
+            **kwargs: Passed to ``Trainer.train``.
+
+        Returns:
+            As ``Trainer.train``.
+
+        Raises:
+            ValueError: If there is no complete checkpoint to resume from.
+        """
+        checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
+        return super().train(resume_from_checkpoint=checkpoint, **kwargs)
+
+    def get_batch_samples(
+        self, epoch_iterator: Any, num_batches: int, device: torch.device
+    ) -> tuple[list[dict[str, torch.Tensor]], torch.Tensor]:
+        """Fetch the batches of one optimizer step, and count what its losses are means over.
+
+        Args:
+            epoch_iterator: The data loader's iterator.
+            num_batches: The number of batches to accumulate.
+            device: Where the counts go.
+
+        Returns:
+            The batches, and the numbers of documents and of masked tokens in all of them, over all processes, as one
+            float32 tensor of shape ``(2,)``.
+        """
+        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        counts = torch.stack([_counts(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
+        return batches, sum_over_processes(counts.to(device))
+
+    def compute_loss(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | None = None,
+    ) -> torch.Tensor | tuple[torch.Tensor, Any]:
+        """InfoNCE + mlm_weight x MLM of one batch, as its share of the means over the whole accumulated batch.
+
+        Both are sums over this process, divided by the counts over all processes and accumulated batches, times the
+        number of processes, which DDP's averaging takes out again.
+
+        Args:
+            model: The model, maybe wrapped.
+            inputs: A batch of the collator.
+            return_outputs: Whether to return the model's output too.
+            num_items_in_batch: The counts from ``get_batch_samples``. None: those of this batch.
+
+        Returns:
+            The loss, and the output if asked for.
+        """
+        counts = sum_over_processes(_counts(inputs)) if num_items_in_batch is None else num_items_in_batch
+        documents, masked_tokens = counts
+        output = model(**self._model_inputs(inputs))
+        contrastive = self._contrastive(output.embeddings, inputs["document_ids"])
+        loss = contrastive.loss.sum() * (process_count() / documents)
+        if output.mlm_loss is not None:
+            local_masked = _counts(inputs)[1]
+            mlm_share = local_masked * process_count() / masked_tokens.clamp(min=1)
+            loss = loss + self.args.mlm_weight * output.mlm_loss * mlm_share
+            self._means.add("mlm_loss", output.mlm_loss * local_masked, local_masked)
+        self._measure(contrastive, inputs)
+        return (loss, output) if return_outputs else loss
+
+    def prediction_step(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, torch.Tensor],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None]:
+        """Loss and embeddings of one batch of held-out documents.
+
+        Args:
+            model: The model.
+            inputs: A batch of the collator.
+            prediction_loss_only: Whether to leave the embeddings out.
+            ignore_keys: Not used.
+
+        Returns:
+            The loss; the embeddings of both views, ``(B, D)`` each; the document ids, ``(B,)``.
+        """
+        inputs = self._prepare_inputs(inputs)
+        with torch.no_grad(), self.compute_loss_context_manager():
+            loss, output = self.compute_loss(model, inputs, return_outputs=True)
+        if prediction_loss_only:
+            return loss, None, None
+        return loss, output.embeddings.chunk(2), inputs["document_ids"]
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Half-document retrieval on held-out documents, always with the same halves.
+
+        Args:
+            *args: As ``Trainer.evaluate``.
+            **kwargs: As ``Trainer.evaluate``.
+
+        Returns:
+            ``eval_recall@1``, ``eval_recall@10``, ``eval_mrr``, ``eval_loss`` and the speed.
+        """
+        training = self._means, self.data_collator, self.args.dataloader_drop_last
+        self._means, self.data_collator = RunningMeans(), self._evaluation_collator
+        self.args.dataloader_drop_last = False  # every held-out document counts
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self._means, self.data_collator, self.args.dataloader_drop_last = training
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the means of what the steps since the last log measured.
+
+        Args:
+            logs: What is to be logged.
+            start_time: As ``Trainer.log``.
+        """
+        means = self._means.pop()
+        if "loss" in logs:
+            self._cut_fraction = means.get("fraction_tokens_cut")
+            logs |= means
+        elif "eval_loss" in logs:
+            logs |= {f"eval_{name}": value for name, value in means.items()}
+        super().log(logs, start_time)
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run. Called by ``push_to_hub``.
+
+        Args:
+            **kwargs: ``model_name`` is its title; what else ``Trainer`` passes is part of the card already.
+        """
+        if self.is_world_process_zero():
+            save_card(self.args.output_dir, self._facts(kwargs.get("model_name")))
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        super()._save(output_dir, state_dict=state_dict)
+        if not self.args.should_save:
+            return
+        folder = Path(output_dir or self.args.output_dir)
+        # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
+        (folder / "training_args.bin").unlink()
+        (folder / "training_args.json").write_text(self.args.to_json_string() + "\n")
+        save_sentence_transformers_files(folder, self._docsplit_config)
+        save_card(folder, self._facts())
+
+    def _set_signature_columns_if_needed(self) -> None:
+        # What the collator reads, not what the model reads: otherwise the Trainer drops the columns before.
+        self._signature_columns = ["input_ids", "sentence_lengths", "epoch"]
+
+    def _model_inputs(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        names = ["input_ids", "attention_mask"]
+        if self.args.mlm_weight > 0:
+            names += ["mlm_labels"] if self.args.mlm_input == "shared" else ["mlm_input_ids", "mlm_labels"]
+        chosen = {name: inputs[name] for name in names}
+        if self.args.mlm_weight > 0 and self.args.mlm_input == "shared":
+            chosen["input_ids"] = inputs["mlm_input_ids"]
+        return chosen
+
+    def _contrastive(self, embeddings: torch.Tensor, document_ids: torch.Tensor) -> InfoNCE:
+        gathers = self.args.gather_negatives
+        first = process_index() * len(document_ids) if gathers else 0
+        all_ids = gather(document_ids) if gathers else document_ids
+
+        def one_direction(anchors: torch.Tensor, positives: torch.Tensor) -> InfoNCE:
+            candidates = gather_with_gradient(positives) if gathers else positives
+            return info_nce(anchors, candidates, self.args.temperature, first, document_ids, all_ids)
+
+        anchors, positives = embeddings.chunk(2)
+        forward = one_direction(anchors, positives)
+        return symmetric(forward, one_direction(positives, anchors)) if self.args.symmetric else forward
+
+    def _measure(self, contrastive: InfoNCE, inputs: dict[str, torch.Tensor]) -> None:
+        names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
+        for name, values in zip(names, contrastive, strict=True):
+            self._means.add(name, values.sum(), len(values))
+        special_tokens = len(self.data_collator.prefix) + len(self.data_collator.suffix)
+        total = inputs["view_lengths"].sum()
+        kept = inputs["attention_mask"].sum() - special_tokens * len(inputs["view_lengths"])
+        self._means.add("fraction_tokens_cut", total - kept, total)
+
+    def _facts(self, title: str | None = None) -> PretrainingFacts:
+        documents = self.train_dataset
+        return PretrainingFacts(
+            title=title or Path(self.args.output_dir).resolve().name,
+            arguments=self.args,
+            collator=self._evaluation_collator,
+            config=self._docsplit_config,
+            processes=process_count(),
+            documents=len(documents) if documents is not None and has_length(documents) else None,
+            steps=self.state.global_step,
+            log_history=self.state.log_history,
+            cut_fraction=self._cut_fraction,
+            is_adapter=hasattr(self.model, "peft_config"),
+        )
+
+
+class _EpochCallback(TrainerCallback):
+    """Tells the collator the epoch before the data loader's workers start on it."""
+
+    def __init__(self, collator: DataCollatorForDocSplit) -> None:
+        self.collator = collator
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.collator.set_epoch(int(state.epoch or 0))
+
+
+def _counts(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Documents and masked tokens of a batch, float32 of shape (2,)."""
+    documents = batch["document_ids"]
+    masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())
+    return torch.stack([documents.new_tensor(len(documents)), masked]).float()
+
+
+def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
+    anchors, positives = (torch.from_numpy(views) for views in prediction.predictions)
+    return half_retrieval_metrics(anchors, positives, torch.from_numpy(prediction.label_ids))
+
+
+def _freeze_unused(model: PreTrainedModel) -> None:
+    """Without MLM nothing reaches the masked-LM head, and nothing ever reaches a pooler: DDP wants them frozen."""
+    encoder = model.base_model
+    used = {id(parameter) for name, parameter in encoder.named_parameters() if not name.startswith("pooler.")}
+    unused = [parameter for parameter in model.parameters() if id(parameter) not in used]
+    for parameter in unused:
+        parameter.requires_grad_(False)
+    if unused:
+        logger.info("Froze %d parameters that embeddings do not depend on.", sum(p.numel() for p in unused))
+
+
+def _check_fit(
+    model: PreTrainedModel,
+    args: ContrastiveTrainingArguments,
+    train_dataset: Dataset | IterableDataset | None,
+    collator: DataCollatorForDocSplit,
+) -> None:
+    if not hasattr(model.config, "docsplit"):
+        raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
+    has_head = "mlm_labels" in type(model).forward.__code__.co_varnames
+    if args.mlm_weight > 0 and not has_head:
+        raise ValueError(f"mlm_weight={args.mlm_weight} needs a masked-LM head: load the model with mlm_head=True.")
+    if (args.mlm_weight > 0) != (collator.mlm_probability > 0):
+        raise ValueError(
+            f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
+            "both are above 0, to train with MLM, or both are 0."
+        )
+    negatives_from = args.world_size if args.gather_negatives else 1
+    if args.per_device_train_batch_size * max(args.n_gpu, 1) * negatives_from < 2:
+        raise ValueError(
+            "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
+            "not help, it adds no negatives."
+        )
+    if train_dataset is None:
+        return
+    if not has_length(train_dataset):
+        if args.max_steps <= 0:
+            raise ValueError("A streaming data set has no length: say how long to train with max_steps.")
+        return
+    columns = {"input_ids", "sentence_lengths"}
+    if hasattr(train_dataset, "column_names") and not columns <= set(train_dataset.column_names):
+        raise ValueError(
+            f"The training documents have the columns {sorted(train_dataset.column_names)}, not {sorted(columns)}: run "
+            "segment_documents on them first."
+        )
+    batch = args.per_device_train_batch_size * args.world_size
+    if len(train_dataset) < (batch if args.dataloader_drop_last else 2):
+        raise ValueError(
+            f"{len(train_dataset)} documents do not fill one batch of {batch}: lower per_device_train_batch_size or give "
+            "more documents."
+        )

@@ -1,0 +1,107 @@
+"""What a loss over several processes needs, with one process as the simplest case."""
+
+from __future__ import annotations
+
+import torch
+from torch import distributed
+
+
+def process_count() -> int:
+    """The number of processes that train together; 1 without torch.distributed.
+
+    Returns:
+        The world size.
+
+    Example:
+
+        >>> process_count()
+        1
+    """
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def process_index() -> int:
+    """The number of this process, from 0.
+
+    Returns:
+        The rank.
+
+    Example:
+
+        >>> process_index()
+        0
+    """
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+def gather_with_gradient(tensor: torch.Tensor) -> torch.Tensor:
+    """Concatenate a tensor over all processes; gradients flow back to where each part came from.
+
+    The gradient of a part is the sum of what all processes' losses say of it. A mean over the local anchors on each
+    process, averaged over the processes by DDP, then has exactly the gradient of one process with the whole batch.
+
+    Args:
+        tensor: ``(B, ...)``, of the same shape on every process.
+
+    Returns:
+        ``(B * process_count(), ...)``, in the order of the processes.
+
+    Example:
+
+        >>> gather_with_gradient(torch.ones(2, 3)).shape
+        torch.Size([2, 3])
+    """
+    return _GatherWithGradient.apply(tensor) if process_count() > 1 else tensor
+
+
+def gather(tensor: torch.Tensor) -> torch.Tensor:
+    """Concatenate a tensor over all processes, without gradients.
+
+    Args:
+        tensor: ``(B, ...)``, of the same shape on every process.
+
+    Returns:
+        ``(B * process_count(), ...)``, in the order of the processes.
+
+    Example:
+
+        >>> gather(torch.tensor([1, 2]))
+        tensor([1, 2])
+    """
+    if process_count() == 1:
+        return tensor
+    parts = [torch.empty_like(tensor) for _ in range(process_count())]
+    distributed.all_gather(parts, tensor.contiguous())
+    return torch.cat(parts)
+
+
+def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
+    """Add a tensor up over all processes.
+
+    Args:
+        tensor: Any tensor, of the same shape on every process.
+
+    Returns:
+        The sum, the same on every process. The argument is left as it is.
+
+    Example:
+
+        >>> sum_over_processes(torch.tensor([2.0]))
+        tensor([2.])
+    """
+    total = tensor.clone()
+    if process_count() > 1:
+        distributed.all_reduce(total)
+    return total
+
+
+class _GatherWithGradient(torch.autograd.Function):
+    """torch.distributed.nn.functional.all_gather does the same and is deprecated since torch 2.13."""
+
+    @staticmethod
+    def forward(ctx, tensor: torch.Tensor) -> torch.Tensor:
+        return gather(tensor)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        return sum_over_processes(gradient.contiguous()).chunk(process_count())[process_index()]

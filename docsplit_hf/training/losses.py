@@ -1,0 +1,107 @@
+"""Contrastive losses, as pure functions of embeddings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional
+
+
+class InfoNCE(NamedTuple):
+    """InfoNCE and what it was computed from, each of shape ``(A,)``: one value an anchor.
+
+    Args:
+        loss: The loss, to be averaged over the anchors.
+        correct: 1 where the positive is the most similar of all candidates, else 0.
+        positive_similarity: Cosine similarity to the positive.
+        negative_similarity: Mean cosine similarity to the negatives; 0 without negatives.
+        negatives: The number of negatives that were used.
+    """
+
+    loss: torch.Tensor
+    correct: torch.Tensor
+    positive_similarity: torch.Tensor
+    negative_similarity: torch.Tensor
+    negatives: torch.Tensor
+
+
+def info_nce(
+    anchors: torch.Tensor,
+    candidates: torch.Tensor,
+    temperature: float = 0.05,
+    first_positive: int = 0,
+    anchor_ids: torch.Tensor | None = None,
+    candidate_ids: torch.Tensor | None = None,
+) -> InfoNCE:
+    """InfoNCE with in-batch negatives (SimLTE, equation 1; SimCSE, equation 1).
+
+    For anchor ``a_i`` with positive ``c_j``, ``j = first_positive + i``, and cosine similarity ``s``::
+
+        loss_i = -log( exp(s(a_i, c_j) / temperature) / sum_k exp(s(a_i, c_k) / temperature) )
+
+    Two deviations from the papers' code: similarities are computed in float32 whatever the dtype of the embeddings
+    (in bfloat16 they are off by up to 0.1 once divided by 0.05), and candidates that are duplicates of the anchor's
+    document are left out of the sum instead of being pushed away.
+
+    Args:
+        anchors: ``(A, D)``.
+        candidates: ``(C, D)``, the positives of these anchors and of others.
+        temperature: Above 0.
+        first_positive: Where the anchors' own positives begin among the candidates.
+        anchor_ids: ``(A,)``, names of the anchors' documents. None: there are no duplicates.
+        candidate_ids: ``(C,)``, names of the candidates' documents.
+
+    Returns:
+        The loss and the statistics of each anchor.
+
+    Raises:
+        ValueError: If the temperature is not above 0.
+
+    Example:
+
+        >>> same = torch.ones(4, 8)  # nothing to tell them apart by: log 4
+        >>> round(info_nce(same, same).loss.mean().item(), 4)
+        1.3863
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature must be above 0, got {temperature}. The papers use 0.05.")
+    with torch.autocast(anchors.device.type, enabled=False):
+        similarities = functional.normalize(anchors.float()) @ functional.normalize(candidates.float()).T  # (A, C)
+    targets = torch.arange(len(anchors), device=anchors.device) + first_positive  # (A,)
+    is_positive = functional.one_hot(targets, len(candidates)).bool()
+    is_negative = ~is_positive
+    if anchor_ids is not None:
+        is_negative &= anchor_ids[:, None] != candidate_ids[None]
+    logits = (similarities / temperature).masked_fill(~(is_positive | is_negative), -torch.inf)
+    negatives = is_negative.sum(1)
+    with torch.no_grad():
+        negative_sum = similarities.masked_fill(~is_negative, 0).sum(1)
+        statistics = (
+            (logits.argmax(1) == targets).float(),
+            similarities[is_positive],
+            negative_sum / negatives.clamp(min=1),
+            negatives.float(),
+        )
+    return InfoNCE(functional.cross_entropy(logits, targets, reduction="none"), *statistics)
+
+
+def symmetric(forward: InfoNCE, backward: InfoNCE) -> InfoNCE:
+    """The mean of two directions: anchors that look for positives, and positives that look for anchors.
+
+    The papers use one direction, as SimCSE does. CLIP and most sentence embedding models since use both.
+
+    Args:
+        forward: ``info_nce`` of the anchors against all positives.
+        backward: ``info_nce`` of the positives against all anchors.
+
+    Returns:
+        The mean of each field; ``negatives`` stays the number in one direction.
+
+    Example:
+
+        >>> a, b = torch.eye(3), torch.eye(3)
+        >>> symmetric(info_nce(a, b), info_nce(b, a)).loss.equal(info_nce(a, b).loss)
+        True
+    """
+    return InfoNCE(*((a + b) / 2 for a, b in zip(forward, backward, strict=True)))

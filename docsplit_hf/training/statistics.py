@@ -1,0 +1,50 @@
+"""Weighted means of what a training step measures, over steps and processes."""
+
+from __future__ import annotations
+
+import torch
+
+from .distributed import sum_over_processes
+
+
+class RunningMeans:
+    """Adds up sums and weights under names, and gives their ratios over all processes when asked.
+
+    The sums stay on the device, so that a step does not wait for them.
+
+    Example:
+
+        >>> means = RunningMeans()
+        >>> means.add("accuracy", torch.tensor(3.0), 4)
+        >>> means.add("accuracy", torch.tensor(1.0), 4)
+        >>> means.pop()
+        {'accuracy': 0.5}
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[str, torch.Tensor] = {}
+
+    def add(self, name: str, total: torch.Tensor, weight: torch.Tensor | float) -> None:
+        """Add to one of the means.
+
+        Args:
+            name: The name of the mean.
+            total: The sum of the values, a scalar tensor.
+            weight: Their number.
+        """
+        total = total.detach().float()
+        pair = torch.stack([total, torch.as_tensor(weight, dtype=torch.float32, device=total.device)])
+        self._sums[name] = self._sums[name] + pair if name in self._sums else pair
+
+    def pop(self) -> dict[str, float]:
+        """Give the means over all processes and start anew. Every process must call it.
+
+        Returns:
+            The mean under each name; nothing if nothing was added.
+        """
+        if not self._sums:
+            return {}
+        totals = sum_over_processes(torch.stack(list(self._sums.values()))).tolist()
+        means = {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
+        self._sums = {}
+        return means

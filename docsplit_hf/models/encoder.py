@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 from transformers import (
-    AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -22,6 +21,7 @@ from transformers.utils import cached_file
 
 from ..data.documents import replace_lone_surrogates
 from ..data.special_tokens import special_tokens_around
+from .configuration import load_config
 from .pooling import SENTENCE_TRANSFORMERS_POOLING, check_pooling, pool
 from .positions import check_max_length, max_positions
 from .sparse_attention import sparse_attention_arguments
@@ -103,7 +103,8 @@ class DocumentEncoder:
         if _read_json(name, "adapter_config.json", revision) is not None:
             model = _load_adapter(name, dtype, revision)
         else:
-            model = AutoModel.from_pretrained(name, dtype=dtype, revision=revision)
+            config = load_config(name, revision=revision)
+            model = AutoModel.from_pretrained(name, config=config, dtype=dtype, revision=revision)
         settings = {**_sentence_transformers_settings(name, revision), **(getattr(model.config, "docsplit", None) or {})}
         if pooling is None and "pooling" not in settings:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", name)
@@ -225,7 +226,7 @@ def _load_adapter(name: str, dtype: torch.dtype | str, revision: str | None) -> 
 
 
 def _has_head(name: str) -> bool:
-    architectures = AutoConfig.from_pretrained(name).architectures or []
+    architectures = load_config(name).architectures or []
     return any(architecture.endswith("ForMaskedLM") for architecture in architectures)
 
 

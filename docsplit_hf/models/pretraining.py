@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
 from transformers.utils import ModelOutput
 
 from ..data.masking import IGNORED_LABEL
+from .configuration import load_config
 from .pooling import check_pooling, pool
 from .sparse_attention import sparse_attention_arguments
 
@@ -155,7 +156,7 @@ class AutoModelForDocSplit:
         config_arguments = {
             key: kwargs[key] for key in ("revision", "cache_dir", "token", "subfolder", "local_files_only") if key in kwargs
         }
-        config = _with_settings(AutoConfig.from_pretrained(name, **config_arguments), pooling)
+        config = _with_settings(load_config(name, **config_arguments), pooling)
         return _docsplit_class(_stock_class(config, mlm_head)).from_pretrained(name, config=config, **kwargs)
 
     @classmethod

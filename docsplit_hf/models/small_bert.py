@@ -48,5 +48,7 @@ def small_bert_config(tokenizer: PreTrainedTokenizerBase) -> BertConfig:
         num_attention_heads=2,  # heads of 64 dimensions, as in BERT-base
         intermediate_size=512,
         max_position_embeddings=512,
+        hidden_dropout_prob=0.0,  # it sees each document a few times only: too little to overfit
+        attention_probs_dropout_prob=0.0,  # and the random numbers of dropout take a fifth of a step on a CPU
         pad_token_id=tokenizer.pad_token_id,
     )

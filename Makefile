@@ -1,0 +1,38 @@
+# Everything here works on a fresh machine with Python 3.10+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help pretrain test quality style benchmark wheel clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.venv/installed: setup.cfg pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+pretrain: .venv/installed ## Pretrain a small encoder on the documentation of installed packages (no network needed)
+	$(BIN)/python examples/run_pretrain.py --output_dir output/pretrain --overwrite_output_dir
+
+test: .venv/installed ## Run the tests
+	$(BIN)/python -m pytest
+
+quality: .venv/installed ## Check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+style: .venv/installed ## Mend style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmark: .venv/installed ## Measure what the data side costs
+	$(BIN)/python benchmarks/data_throughput.py
+
+wheel: .venv/installed ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel
+
+clean: ## Remove the environment, builds and outputs
+	rm -rf .venv build dist output *.egg-info

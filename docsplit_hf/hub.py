@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .data.collator import DataCollatorForDocSplit
     from .training.arguments import ContrastiveTrainingArguments
 
+
 def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
     """Write what ``SentenceTransformer(folder)`` needs in order to give the embeddings of ``DocumentEncoder``.
 
@@ -131,7 +132,11 @@ def render_card(facts: PretrainingFacts) -> str:
         "Loss": f"InfoNCE, temperature {arguments.temperature}{', both directions' if arguments.symmetric else ''}"
         + (f", + {arguments.mlm_weight} x MLM ({arguments.mlm_input} input)" if arguments.mlm_weight else ""),
         "Batch": f"{batch} documents x {facts.processes} processes"
-        + (f" x {arguments.gradient_accumulation_steps} accumulated" if arguments.gradient_accumulation_steps > 1 else ""),
+        + (
+            f" x {arguments.gradient_accumulation_steps} accumulated"
+            if arguments.gradient_accumulation_steps > 1
+            else ""
+        ),
         "Negatives per document": f"{negatives}",
         "Maximum length": f"{collator.max_length} tokens",
         "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
@@ -175,7 +180,7 @@ def _loading(facts: PretrainingFacts) -> str:
     encoder = f"""from docsplit_hf import DocumentEncoder
 
 encoder = DocumentEncoder.from_pretrained("{facts.title}")
-embeddings = encoder.encode(["A document of any length.", "Another one."])  # float32, (2, {facts.config.hidden_size})"""
+embeddings = encoder.encode(["A document.", "Another one."])  # float32, (2, {facts.config.hidden_size})"""
     if facts.is_adapter:
         others = f"""from peft import PeftModel
 from transformers import AutoModelForMaskedLM
@@ -193,8 +198,8 @@ model = AutoModel.from_pretrained("{facts.title}")"""
     note = ""
     if facts.config.model_type == "longformer":
         note = (
-            "\n\nOnly `DocumentEncoder` gives the first token global attention, as in training; with the other two, pass "
-            "`global_attention_mask` yourself."
+            "\n\nOnly `DocumentEncoder` gives the first token global attention, as in training; with the other two, "
+            "pass `global_attention_mask` yourself."
         )
     return "\n\n".join(map(_code, (encoder, sentence_transformers, transformers))) + note
 

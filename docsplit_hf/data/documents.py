@@ -101,8 +101,8 @@ def segment_documents(
     _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
     if counts[KEPT] == 0:
         raise ValueError(
-            f"None of the {len(dataset)} documents can be used: {_describe(counts)}. Check that column {text_column!r} is "
-            "the one with the texts; single_sentence='dropout_pair' keeps documents of one sentence."
+            f"None of the {len(dataset)} documents can be used: {_describe(counts)}. Check that column {text_column!r} "
+            "is the one with the texts; single_sentence='dropout_pair' keeps documents of one sentence."
         )
     segmented = segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED])
     return segmented if counts[KEPT] == len(outcomes) else segmented.select(np.flatnonzero(outcomes == KEPT))
@@ -177,9 +177,7 @@ def _segment_batch(
     }
 
 
-def _tokenize(
-    documents: list[list[str]], tokenizer: PreTrainedTokenizerBase
-) -> list[tuple[list[int], list[int]]]:
+def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> list[tuple[list[int], list[int]]]:
     """For each document its token ids and the number of them in each sentence that has any."""
     options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     if not tokenizer.is_fast:
@@ -244,7 +242,9 @@ class _StreamingDrop:
             self.log_at = 2 * sum(self.counts.values())
         kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
         rows |= {name: column for name, column in batch.items() if name != self.function_arguments["text_column"]}
-        return {name: [value for value, keep in zip(column, kept, strict=True) if keep] for name, column in rows.items()}
+        return {
+            name: [value for value, keep in zip(column, kept, strict=True) if keep] for name, column in rows.items()
+        }
 
 
 def _restore_streaming_drop(function_arguments: dict[str, Any]) -> _StreamingDrop:

@@ -56,11 +56,15 @@ def load_documents(
         texts = sorted(str(file) for file in path.rglob("*.txt"))
         if not texts:
             raise FileNotFoundError(f"The folder {source} holds no .txt file. Give a file, or a data set on the Hub.")
-        loaded = datasets.load_dataset("text", data_files=texts, sample_by="document", split="train", streaming=streaming)
+        loaded = datasets.load_dataset(
+            "text", data_files=texts, sample_by="document", split="train", streaming=streaming
+        )
     elif path.is_file():
         suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
         if suffix not in FILE_FORMATS:
-            raise ValueError(f"The format of {source} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
+            raise ValueError(
+                f"The format of {source} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz."
+            )
         loaded = datasets.load_dataset(FILE_FORMATS[suffix], data_files=str(path), split="train", streaming=streaming)
     elif path.suffix in {*FILE_FORMATS, ".gz"} or path.is_absolute() or source.startswith("."):
         raise FileNotFoundError(f"There is no file or folder {source}.")
@@ -69,9 +73,7 @@ def load_documents(
     return _hold_out(loaded, test_size, seed)
 
 
-def _hold_out(
-    dataset: Dataset | IterableDataset, test_size: int, seed: int
-) -> DatasetDict | IterableDatasetDict:
+def _hold_out(dataset: Dataset | IterableDataset, test_size: int, seed: int) -> DatasetDict | IterableDatasetDict:
     import datasets
 
     if isinstance(dataset, datasets.IterableDataset):

@@ -52,7 +52,9 @@ def load_package_documentation(
         _documents,
         gen_kwargs={"packages": list(packages), "versions": [importlib.metadata.version(name) for name in packages]},
         features=datasets.Features(
-            text=datasets.Value("string"), name=datasets.Value("string"), label=datasets.ClassLabel(names=list(packages))
+            text=datasets.Value("string"),
+            name=datasets.Value("string"),
+            label=datasets.ClassLabel(names=list(packages)),
         ),
         num_proc=None if num_proc is None else min(num_proc, len(packages)),
     )

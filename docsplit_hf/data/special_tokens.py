@@ -37,7 +37,7 @@ def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int]
         if full[start : start + len(plain)] == plain:
             return full[:start], full[start + len(plain) :]
     raise ValueError(
-        f"{type(tokenizer).__name__} turns {text!r} into {plain} without and into {full} with special tokens: the first "
-        "is not a part of the second, so the special tokens around a text cannot be told. Use a tokenizer that adds "
-        "its special tokens before and after the text."
+        f"{type(tokenizer).__name__} turns {text!r} into {plain} without and into {full} with special tokens: the "
+        "first is not a part of the second, so the special tokens around a text cannot be told. Use a tokenizer that "
+        "adds its special tokens before and after the text."
     )

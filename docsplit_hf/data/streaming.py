@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class RepeatedStream(torch.utils.data.IterableDataset):
     """Reads a stream again and again; each document carries the number of the pass as ``epoch``.
 
-    The Trainer cannot tell how many batches a stream holds, so it restarts an exhausted stream by itself, and a run that
-    is resumed after the first pass would start at the wrong document. An endless stream is one epoch to the Trainer:
-    resuming skips to the right document of the right pass, and the collator makes new views in every pass.
+    The Trainer cannot tell how many batches a stream holds, so it restarts an exhausted stream by itself, and a run
+    that is resumed after the first pass would start at the wrong document. An endless stream is one epoch to the
+    Trainer: resuming skips to the right document of the right pass, and the collator makes new views in every pass.
 
     Args:
         dataset: A streaming data set. Shuffled streams are shuffled anew in each pass.

@@ -47,3 +47,33 @@ def half_retrieval_metrics(
     rank = torch.cat(ranks)
     metrics = {f"recall@{k}": (rank <= k).float().mean().item() for k in cutoffs}
     return metrics | {"mrr": rank.reciprocal().mean().item(), "chance_recall@1": 1 / len(anchors)}
+
+
+def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:
+    """What a run has reached, for its last screen.
+
+    Args:
+        log_history: The Trainer's logs; the first evaluation is taken as "before" and the last as "after".
+        output_dir: Where the encoder is.
+
+    Returns:
+        A few lines of text.
+
+    Example:
+
+        >>> print(describe_progress([], "output"))
+        <BLANKLINE>
+        The encoder is in output. Load it: DocumentEncoder.from_pretrained("output")
+    """
+    lines = ["", f'The encoder is in {output_dir}. Load it: DocumentEncoder.from_pretrained("{output_dir}")']
+    evaluations = [logs for logs in log_history if "eval_recall@1" in logs]
+    if evaluations:
+        before, after = evaluations[0], evaluations[-1]
+        guessing = 100 * after["eval_chance_recall@1"]
+        lines.append(f"Given one half of a held-out document, it finds the other half (guessing: {guessing:.1f} %):")
+        for name, meaning in (("recall@1", "as the first of all"), ("recall@10", "among the first ten")):
+            start, end = 100 * before[f"eval_{name}"], 100 * after[f"eval_{name}"]
+            lines.append(
+                f"  {name:<9}  before {start:5.1f} %   after {end:5.1f} %   {end - start:+.1f} points  ({meaning})"
+            )
+    return "\n".join(lines)

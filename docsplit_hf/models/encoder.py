@@ -105,7 +105,10 @@ class DocumentEncoder:
         else:
             config = load_config(name, revision=revision)
             model = AutoModel.from_pretrained(name, config=config, dtype=dtype, revision=revision)
-        settings = {**_sentence_transformers_settings(name, revision), **(getattr(model.config, "docsplit", None) or {})}
+        settings = {
+            **_sentence_transformers_settings(name, revision),
+            **(getattr(model.config, "docsplit", None) or {}),
+        }
         if pooling is None and "pooling" not in settings:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", name)
         if device is None:
@@ -134,7 +137,7 @@ class DocumentEncoder:
 
         Args:
             texts: N texts.
-            batch_size: Texts a forward. Texts of similar length share one; the order of the result is that of the texts.
+            batch_size: Texts a forward. Texts of similar length share one; the result is in the order of the texts.
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
             long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
@@ -190,7 +193,7 @@ class DocumentEncoder:
 
     @torch.inference_mode()
     def _embed(self, pieces: list[list[int]], batch_size: int, show_progress: bool) -> torch.Tensor:
-        """float32 of shape (pieces, D) on the CPU. Longest first: a batch that does not fit into memory fails at once."""
+        """float32 of shape (pieces, D) on the CPU. Longest first: what does not fit into memory fails at once."""
         embeddings = torch.empty(len(pieces), self.dimension)
         order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i]))
         with tqdm(total=len(pieces), desc="Embedding", unit="text", disable=not show_progress) as progress:
@@ -202,7 +205,7 @@ class DocumentEncoder:
 
     def _forward(self, rows: list[list[int]]) -> torch.Tensor:
         device = self.model.device
-        # Padded on the right, where the pooling expects it, whatever the tokenizer's own side. The id is not attended to.
+        # Padded on the right, where the pooling expects it, whatever the tokenizer's own side.
         padding = self.tokenizer.pad_token_id or 0
         input_ids = torch.full((len(rows), max(map(len, rows))), padding)
         attention_mask = torch.zeros_like(input_ids)
@@ -235,7 +238,9 @@ def _sentence_transformers_settings(name: str, revision: str | None) -> dict[str
     pooling = _read_json(name, "1_Pooling/config.json", revision)
     if pooling is not None:
         ours = {theirs: mode for mode, theirs in SENTENCE_TRANSFORMERS_POOLING.items()}
-        active = [key.removeprefix("pooling_mode_") for key, on in pooling.items() if on is True and "pooling_mode_" in key]
+        active = [
+            key.removeprefix("pooling_mode_") for key, on in pooling.items() if on is True and "pooling_mode_" in key
+        ]
         mode = pooling.get("pooling_mode")  # sentence-transformers 6 writes one name instead of many flags
         active = active or ([mode] if isinstance(mode, str) else mode or [])
         known = {**ours, "cls": "cls", "mean": "mean", "max": "max"}

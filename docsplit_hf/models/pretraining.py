@@ -154,7 +154,9 @@ class AutoModelForDocSplit:
             OSError: If there is no model of that name.
         """
         config_arguments = {
-            key: kwargs[key] for key in ("revision", "cache_dir", "token", "subfolder", "local_files_only") if key in kwargs
+            key: kwargs[key]
+            for key in ("revision", "cache_dir", "token", "subfolder", "local_files_only")
+            if key in kwargs
         }
         config = _with_settings(load_config(name, **config_arguments), pooling)
         return _docsplit_class(_stock_class(config, mlm_head)).from_pretrained(name, config=config, **kwargs)

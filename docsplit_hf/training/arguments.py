@@ -33,7 +33,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
     - ``dataloader_drop_last=True``: every step has the same number of negatives.
     - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents
       decides the best checkpoint, because the contrastive loss depends on the batch size.
-    - ``gradient_checkpointing_kwargs={"use_reentrant": False}``: the re-entrant kind fails with DDP.
+    - ``activation_checkpointing_kwargs={"use_reentrant": False}``: the re-entrant kind fails with DDP.
     - ``accelerator_config.dispatch_batches=False``: each process reads a stream by itself, and takes its own rows.
 
     Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives a
@@ -80,9 +80,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
         default="recall@1", metadata={"help": "The metric that decides the best checkpoint."}
     )
     greater_is_better: bool | None = field(default=True, metadata={"help": "Whether that metric is to be maximized."})
-    gradient_checkpointing_kwargs: dict[str, Any] | str | None = field(
+    activation_checkpointing_kwargs: dict[str, Any] | str | None = field(
         default_factory=lambda: {"use_reentrant": False},
-        metadata={"help": "Passed to gradient checkpointing. The re-entrant kind fails with DDP."},
+        metadata={"help": "Passed to activation checkpointing. The re-entrant kind fails with DDP."},
     )
 
     def __post_init__(self) -> None:

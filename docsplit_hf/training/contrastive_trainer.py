@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +17,9 @@ from ..data.masking import IGNORED_LABEL
 from ..data.streaming import RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
 from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
-from ..models.positions import check_max_length
 from .arguments import ContrastiveTrainingArguments
 from .checkpoints import checkpoint_to_resume
+from .checks import check_fit, freeze_unused
 from .distributed import gather, gather_with_gradient, process_count, process_index, sum_over_processes
 from .losses import InfoNCE, info_nce, symmetric
 from .statistics import RunningMeans
@@ -91,10 +93,9 @@ class ContrastiveTrainer(Trainer):
             probability = 0.15 if args.mlm_weight > 0 else 0.0
             data_collator = DataCollatorForDocSplit(processing_class, mlm_probability=probability, seed=args.seed)
         stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
-        _check_fit(stock_model, args, train_dataset, data_collator)
-        check_max_length(data_collator.max_length, stock_model)
+        check_fit(stock_model, args, train_dataset, data_collator)
         if args.mlm_weight == 0:
-            _freeze_unused(stock_model)
+            freeze_unused(stock_model)
         if train_dataset is not None and not has_length(train_dataset):
             train_dataset = RepeatedStream(train_dataset)
         super().__init__(
@@ -253,6 +254,20 @@ class ContrastiveTrainer(Trainer):
         if self.is_world_process_zero():
             save_card(self.args.output_dir, self._facts(kwargs.get("model_name")))
 
+    def save_merged(self, output_dir: str) -> None:
+        """Save a stock checkpoint with a PEFT adapter merged into the weights.
+
+        Args:
+            output_dir: The folder to write to. The adapter in the trainer's own output folder stays as it is.
+        """
+        if not self.is_world_process_zero():
+            return
+        merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
+        merged.save_pretrained(output_dir)
+        self.processing_class.save_pretrained(output_dir)
+        save_sentence_transformers_files(output_dir, merged.config)
+        save_card(output_dir, dataclasses.replace(self._facts(), is_adapter=False))
+
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict=state_dict)
         if not self.args.should_save:
@@ -335,56 +350,3 @@ def _counts(batch: dict[str, torch.Tensor]) -> torch.Tensor:
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
     anchors, positives = (torch.from_numpy(views) for views in prediction.predictions)
     return half_retrieval_metrics(anchors, positives, torch.from_numpy(prediction.label_ids))
-
-
-def _freeze_unused(model: PreTrainedModel) -> None:
-    """Without MLM nothing reaches the masked-LM head, and nothing ever reaches a pooler: DDP wants them frozen."""
-    encoder = model.base_model
-    used = {id(parameter) for name, parameter in encoder.named_parameters() if not name.startswith("pooler.")}
-    unused = [parameter for parameter in model.parameters() if id(parameter) not in used]
-    for parameter in unused:
-        parameter.requires_grad_(False)
-    if unused:
-        logger.info("Froze %d parameters that embeddings do not depend on.", sum(p.numel() for p in unused))
-
-
-def _check_fit(
-    model: PreTrainedModel,
-    args: ContrastiveTrainingArguments,
-    train_dataset: Dataset | IterableDataset | None,
-    collator: DataCollatorForDocSplit,
-) -> None:
-    if not hasattr(model.config, "docsplit"):
-        raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
-    has_head = "mlm_labels" in type(model).forward.__code__.co_varnames
-    if args.mlm_weight > 0 and not has_head:
-        raise ValueError(f"mlm_weight={args.mlm_weight} needs a masked-LM head: load the model with mlm_head=True.")
-    if (args.mlm_weight > 0) != (collator.mlm_probability > 0):
-        raise ValueError(
-            f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
-            "both are above 0, to train with MLM, or both are 0."
-        )
-    negatives_from = args.world_size if args.gather_negatives else 1
-    if args.per_device_train_batch_size * max(args.n_gpu, 1) * negatives_from < 2:
-        raise ValueError(
-            "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
-            "not help, it adds no negatives."
-        )
-    if train_dataset is None:
-        return
-    if not has_length(train_dataset):
-        if args.max_steps <= 0:
-            raise ValueError("A streaming data set has no length: say how long to train with max_steps.")
-        return
-    columns = {"input_ids", "sentence_lengths"}
-    if hasattr(train_dataset, "column_names") and not columns <= set(train_dataset.column_names):
-        raise ValueError(
-            f"The training documents have the columns {sorted(train_dataset.column_names)}, not {sorted(columns)}: run "
-            "segment_documents on them first."
-        )
-    batch = args.per_device_train_batch_size * args.world_size
-    if len(train_dataset) < (batch if args.dataloader_drop_last else 2):
-        raise ValueError(
-            f"{len(train_dataset)} documents do not fill one batch of {batch}: lower per_device_train_batch_size or give "
-            "more documents."
-        )

@@ -27,7 +27,9 @@ def test_sentences_are_cut_where_they_end(tokenizer):
     words, sentences = iter(document["input_ids"]), []
     for length in document["sentence_lengths"]:
         sentences.append(tokenizer.decode([next(words) for _ in range(length)]))
-    expected = [tokenizer.decode(tokenizer(s, add_special_tokens=False)["input_ids"]) for s in TEXTS[3].split("\n") if s]
+    expected = [
+        tokenizer.decode(tokenizer(s, add_special_tokens=False)["input_ids"]) for s in TEXTS[3].split("\n") if s
+    ]
     assert sentences == expected
 
 
@@ -94,8 +96,8 @@ def test_slow_tokenizers_work_sentence_by_sentence(tokenizer, monkeypatch):
 @given(sentences=st.lists(st.text(min_size=1), min_size=1, max_size=5))
 @settings(deadline=None)
 def test_sentence_lengths_always_sum_to_the_tokens(sentences):
-    from tests.conftest import make_text
     from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+    from tests.conftest import make_text
 
     tokenizer = train_small_bert_tokenizer([make_text(0)], vocab_size=100)
     sentences = [replace_lone_surrogates(sentence) for sentence in sentences]

@@ -67,7 +67,9 @@ def test_bad_arguments_say_what_to_do(encoder, tokenizer, tiny_config):
         DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=2)
 
 
-def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(tiny_config, tokenizer, tmp_path, caplog):
+def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
+    tiny_config, tokenizer, tmp_path, caplog
+):
     BertModel(tiny_config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     with caplog.at_level(logging.WARNING):

@@ -31,7 +31,14 @@ ARCHITECTURES = {
     "esm": {"mask_token_id": 4},
     "eurobert": {"num_key_value_heads": 2, "head_dim": 16},
     "fnet": {},
-    "funnel": {"block_sizes": [1, 1], "d_model": 32, "n_head": 2, "d_head": 16, "d_inner": 48, "num_hidden_layers": None},
+    "funnel": {
+        "block_sizes": [1, 1],
+        "d_model": 32,
+        "n_head": 2,
+        "d_head": 16,
+        "d_inner": 48,
+        "num_hidden_layers": None,
+    },
     "ibert": {},
     "layoutlm": {},
     "longformer": {"attention_window": [8, 8]},
@@ -54,7 +61,9 @@ ARCHITECTURES = {
 def tiny(architecture):
     values = {**COMMON, **ARCHITECTURES[architecture]}
     known = AutoConfig.for_model(architecture)
-    return AutoConfig.for_model(architecture, **{k: v for k, v in values.items() if v is not None and hasattr(known, k)})
+    return AutoConfig.for_model(
+        architecture, **{k: v for k, v in values.items() if v is not None and hasattr(known, k)}
+    )
 
 
 def batch():

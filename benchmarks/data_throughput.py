@@ -1,0 +1,211 @@
+"""Measure what the data side of pretraining costs on one core.
+
+The texts are a sample of the embedded corpus, the documentation of installed packages; the tokenizer is that of the
+embedded default. Nothing is downloaded. Three things are measured:
+
+1. Splitting into sentences: plain pysbd and docsplit_hf's guarded pysbd, each over all texts.
+2. Collating: documents of exactly 20 sentences, batches of 36, max_length 512, with MLM, held against a target.
+3. The data of a training epoch: every document read from the Arrow data set in random order and collated, and the same
+   texts tokenized anew, which is what segmenting once saves in every epoch.
+
+What is compared takes turns, a whole pass each; the table shows medians over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+import datasets
+import pysbd
+import torch
+from torch.utils.data import DataLoader
+
+from docsplit_hf import DataCollatorForDocSplit, load_package_documentation, segment_documents
+from docsplit_hf.data.sentences import get_segmenter
+from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+
+SENTENCES, BATCH, MAX_LENGTH = 20, 36, 512
+TARGET = 2_000  # documents a second that the collator is to reach: far above what any encoder reads
+GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some texts
+PACKAGES = ("pysbd", "torch", "transformers", "tokenizers", "datasets", "numpy")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=600, help="size of the sample (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=7, help="passes of each competitor (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="decides which documents are drawn (default: %(default)s)")
+    arguments = parser.parse_args()
+
+    datasets.disable_progress_bars()
+    corpus, tokenizer = load(arguments.documents, arguments.seed)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_num_threads(1)
+    segmented = segment_documents(corpus, tokenizer).select_columns(["input_ids", "sentence_lengths"])
+
+    print(f"Corpus: {len(corpus)} documents, {sum(map(len, corpus['text'])):,} characters. {arguments.rounds} rounds.")
+    print(f"Run on: {machine()}; one process, one thread.\n")
+    table = [("", "compared with", "docsplit_hf", "result")]
+    notes: list[str] = []
+    for measure in (
+        splitting(corpus["text"][:], arguments.rounds),
+        collating(segmented, tokenizer, arguments.rounds),
+        epoch(corpus["text"][:], segmented, tokenizer, arguments.rounds),
+    ):
+        *row, note = measure
+        table.append(tuple(row))
+        notes.append(note)
+    print_table(table)
+    print()
+    for number, note in enumerate(notes, 1):
+        print(f"{number}. {note}")
+
+
+def load(documents: int, seed: int) -> tuple[datasets.Dataset, Any]:
+    """The sample, and a tokenizer trained on the whole corpus."""
+    corpus = load_package_documentation(seed=seed, num_proc=cores())
+    tokenizer = train_small_bert_tokenizer(corpus["train"]["text"])
+    everything = datasets.concatenate_datasets(list(corpus.values())).shuffle(seed=seed)
+    return everything.select(range(min(documents, len(everything)))), tokenizer
+
+
+def splitting(texts: list[str], rounds: int) -> tuple[str, str, str, str, str]:
+    plain = pysbd.Segmenter(language="en", clean=False, char_span=True)
+    guarded = get_segmenter("pysbd")
+    kept = [text for text in texts if finishes(plain.segment, text)]
+
+    def pass_of_plain() -> int:
+        return sum(len(plain.segment(text)) for text in kept)
+
+    def pass_of_guarded() -> int:
+        return sum(len(guarded(text).sentences) for text in kept)
+
+    (plain_seconds, plain_sentences), (seconds, sentences) = alternate(rounds, pass_of_plain, pass_of_guarded)
+    return (
+        "1. split into sentences",
+        f"plain pysbd {plain_sentences / plain_seconds:,.0f} sentences/s",
+        f"{sentences / seconds:,.0f} sentences/s",
+        f"{plain_seconds / seconds:.2f} times as fast",
+        f"{plain_sentences:,} sentences from plain pysbd, {sentences:,} from docsplit_hf; the ratio is that of the "
+        f"times. {len(texts) - len(kept)} documents left out, on which plain pysbd takes over {GIVE_UP_SECONDS:g} s.",
+    )
+
+
+def collating(segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> tuple[str, str, str, str, str]:
+    documents = []
+    for row in segmented:
+        lengths = row["sentence_lengths"][:SENTENCES]
+        if len(lengths) == SENTENCES:
+            documents.append({"input_ids": row["input_ids"][: sum(lengths)], "sentence_lengths": lengths})
+    if not documents:
+        raise SystemExit(f"No document of the sample has {SENTENCES} sentences: raise --documents.")
+    batches = [documents[start : start + BATCH] for start in range(0, len(documents), BATCH)]
+    collator = DataCollatorForDocSplit(tokenizer, max_length=MAX_LENGTH)
+
+    def collate() -> int:
+        collator.set_epoch(collator.epoch + 1)  # no pass repeats the random choices of another
+        return sum(len(collator(batch)["document_ids"]) for batch in batches)
+
+    ((seconds, count),) = alternate(rounds, collate)
+    rate = count / seconds
+    tokens = sum(len(document["input_ids"]) for document in documents) / count
+    return (
+        f"2. collate {SENTENCES} sentences each",
+        f"target {TARGET:,} documents/s",
+        f"{rate:,.0f} documents/s",
+        "PASS" if rate >= TARGET else "FAIL",
+        f"{count} documents cut to {SENTENCES} sentences, {tokens:.0f} tokens on average.",
+    )
+
+
+def epoch(texts: list[str], segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> tuple[str, str, str, str, str]:
+    collator = DataCollatorForDocSplit(tokenizer, max_length=MAX_LENGTH)
+    loader = DataLoader(segmented, batch_size=BATCH, shuffle=True, collate_fn=collator)
+
+    def collate() -> int:
+        collator.set_epoch(collator.epoch + 1)
+        return sum(len(batch["document_ids"]) for batch in loader)
+
+    def tokenize() -> int:
+        return len(tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"])
+
+    (tokenize_seconds, _), (seconds, count) = alternate(rounds, tokenize, collate)
+    return (
+        "3. data of one epoch",
+        f"tokenizing anew {tokenize_seconds:.3f} s",
+        f"{seconds:.3f} s",
+        f"{seconds / tokenize_seconds:.2f} of the time",
+        f"{count} documents, {sum(map(sum, segmented['sentence_lengths'])):,} tokens: read from Arrow in random order, "
+        f"collated with MLM, max_length {MAX_LENGTH}.",
+    )
+
+
+def alternate(rounds: int, *passes: Callable[[], int]) -> list[tuple[float, int]]:
+    """Median seconds of each pass, and what it returns. The passes take turns; the first turn is not counted."""
+    seconds: list[list[float]] = [[] for _ in passes]
+    results = [0] * len(passes)
+    for turn in range(rounds + 1):
+        for i, one_pass in enumerate(passes):
+            start = time.perf_counter()
+            results[i] = one_pass()
+            if turn > 0:
+                seconds[i].append(time.perf_counter() - start)
+    return [(statistics.median(times), result) for times, result in zip(seconds, results, strict=True)]
+
+
+class _GaveUpError(BaseException):
+    """A BaseException, so that no ``except Exception`` in pysbd can swallow it."""
+
+
+def finishes(function: Callable[[str], Any], text: str) -> bool:
+    """Whether the function is done with the text in time. docsplit_hf uses the same timer: never measure it in here."""
+
+    def give_up(signal_number: int, frame: Any) -> NoReturn:
+        raise _GaveUpError
+
+    if not hasattr(signal, "setitimer"):  # Windows
+        function(text)
+        return True
+    previous = signal.signal(signal.SIGALRM, give_up)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, GIVE_UP_SECONDS)
+        function(text)
+    except _GaveUpError:
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    return True
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+    return f"{model}, {cores()} cores, Python {platform.python_version()}, {versions}"
+
+
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for i, row in enumerate(rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        if i == 0:
+            print("  ".join("-" * width for width in widths))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+import math
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, TrainerCallback
+
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.training.losses import info_nce
+
+
+@pytest.fixture
+def make_trainer(tiny_config, tokenizer, documents, tmp_path):
+    def make(mlm_head=True, collator=None, max_length=64, **arguments):
+        arguments = {"per_device_train_batch_size": 8, "report_to": "none", "seed": 0, **arguments}
+        args = ContrastiveTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
+        torch.manual_seed(0)
+        model = AutoModelForDocSplit.from_config(tiny_config, mlm_head=mlm_head)
+        collator = collator or DataCollatorForDocSplit(
+            tokenizer, max_length=max_length, mlm_probability=0.15 if args.mlm_weight else 0
+        )
+        split = documents.train_test_split(test_size=13, seed=0)
+        return ContrastiveTrainer(model, args, split["train"], split["test"], collator, processing_class=tokenizer)
+
+    return make
+
+
+def gradients_after_one_step(trainer):
+    """What the optimizer is given, parameter by parameter."""
+    captured = {}
+
+    class Capture(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, **kwargs):
+            for name, parameter in trainer.model.named_parameters():
+                captured[name] = None if parameter.grad is None else parameter.grad.clone()
+
+    trainer.add_callback(Capture())
+    trainer.train()
+    return captured
+
+
+def test_one_step_is_info_nce_plus_a_tenth_of_the_stock_mlm_loss(make_trainer):
+    trainer = make_trainer(max_steps=1, logging_steps=1, learning_rate=0.0)
+    batch = next(iter(trainer.get_train_dataloader()))
+    stock = AutoModelForMaskedLM.from_config(trainer.model.config)
+    stock.load_state_dict(trainer.model.state_dict())
+    hidden = stock.bert(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    contrastive = info_nce(*hidden[:, 0].chunk(2)).loss.mean()
+    mlm = stock(batch["mlm_input_ids"], attention_mask=batch["attention_mask"], labels=batch["mlm_labels"]).loss
+    torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), contrastive + 0.1 * mlm)
+
+
+def test_logs_say_what_users_ask(make_trainer):
+    trainer = make_trainer(max_steps=4, logging_steps=2, max_length=16, eval_strategy="steps", eval_steps=4)
+    trainer.train()
+    logs = next(logs for logs in trainer.state.log_history if "loss" in logs)
+    assert logs["loss"] == pytest.approx(logs["contrastive_loss"] + 0.1 * logs["mlm_loss"], rel=1e-3)
+    assert logs["negatives"] == 7
+    assert 0 <= logs["in_batch_accuracy"] <= 1
+    assert -1 <= logs["negative_similarity"] <= logs["positive_similarity"] + 0.1 <= 1.1
+    assert 0 < logs["fraction_tokens_cut"] < 1
+    evaluation = next(logs for logs in trainer.state.log_history if "eval_loss" in logs)
+    assert {"eval_recall@1", "eval_recall@10", "eval_mrr", "eval_contrastive_loss"} <= set(evaluation)
+    assert evaluation["eval_chance_recall@1"] == pytest.approx(1 / 13)  # all 13, though 8 make a batch
+
+
+def test_the_fraction_of_tokens_cut_is_counted(make_trainer, documents):
+    trainer = make_trainer(max_steps=4, logging_steps=4, max_length=12)
+    trainer.train()
+    batches = list(make_trainer(max_steps=4, max_length=12).get_train_dataloader())
+    total = sum(int(batch["view_lengths"].sum()) for batch in batches)
+    kept = sum(int(batch["view_lengths"].clamp(max=10).sum()) for batch in batches)
+    assert trainer.state.log_history[0]["fraction_tokens_cut"] == pytest.approx(1 - kept / total, rel=1e-5)
+
+
+@pytest.mark.parametrize("batch, accumulation", [(4, 2), (2, 4), (1, 8)])
+def test_accumulation_gives_the_mlm_gradient_of_the_whole_batch(make_trainer, batch, accumulation, monkeypatch):
+    # A batch of one document is refused, having no negatives; here only its MLM gradient is looked at.
+    monkeypatch.setattr("docsplit_hf.training.contrastive_trainer.check_fit", lambda *args: None)
+
+    def mlm_gradients(size, steps):
+        trainer = make_trainer(
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=steps,
+            max_steps=1,
+            max_grad_norm=0,
+            train_sampling_strategy="sequential",
+        )
+        # The contrastive part depends on the negatives, which accumulation does not add: leave it out.
+        trainer._contrastive = lambda embeddings, ids: info_nce(
+            embeddings.detach().chunk(2)[0], embeddings.detach().chunk(2)[0]
+        )
+        return gradients_after_one_step(trainer)
+
+    whole, accumulated = mlm_gradients(8, 1), mlm_gradients(batch, accumulation)
+    assert max(gradient.abs().max() for gradient in whole.values()) > 1e-3
+    for name, gradient in whole.items():
+        torch.testing.assert_close(accumulated[name], gradient, atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_accumulation_averages_the_contrastive_loss_of_its_batches(make_trainer):
+    losses = {}
+    for steps in (1, 2):
+        trainer = make_trainer(
+            per_device_train_batch_size=4, gradient_accumulation_steps=steps, max_steps=2 // steps, learning_rate=0.0,
+            logging_steps=2 // steps, train_sampling_strategy="sequential",
+        )  # fmt: skip
+        trainer.train()
+        losses[steps] = trainer.state.log_history[0]
+    for name in ("contrastive_loss", "negatives", "positive_similarity"):
+        assert losses[1][name] == pytest.approx(losses[2][name], rel=1e-5)
+    assert losses[2]["negatives"] == 3
+
+
+def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(make_trainer):
+    trainer = make_trainer()
+    first = trainer.evaluate()
+    trainer.data_collator.set_epoch(3)
+    trainer.args.per_device_eval_batch_size = 3
+    second = trainer.evaluate()
+    for name in ("eval_recall@1", "eval_recall@10", "eval_mrr"):
+        assert first[name] == second[name]
+
+
+@pytest.mark.parametrize("options", [{"mlm_input": "shared"}, {"symmetric": True}, {"mlm_weight": 0.0}])
+def test_variants_learn(make_trainer, options):
+    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=5, **options)
+    trainer.train()
+    logs = [logs for logs in trainer.state.log_history if "loss" in logs]
+    assert logs[-1]["contrastive_loss"] < logs[0]["contrastive_loss"] - 0.1
+    assert ("mlm_loss" in logs[0]) == (options.get("mlm_weight") != 0)
+    assert math.isfinite(logs[-1]["loss"])
+
+
+def test_without_mlm_the_head_is_frozen_and_every_other_parameter_is_trained(make_trainer):
+    trainer = make_trainer(mlm_weight=0.0, max_steps=1)
+    frozen = {name for name, parameter in trainer.model.named_parameters() if not parameter.requires_grad}
+    assert frozen and all(name.startswith("cls.") for name in frozen)
+    headless = make_trainer(mlm_head=False, mlm_weight=0.0, max_steps=1)
+    frozen = {name for name, parameter in headless.model.named_parameters() if not parameter.requires_grad}
+    assert frozen == {"pooler.dense.weight", "pooler.dense.bias"}
+    gradients = gradients_after_one_step(headless)
+    assert all(gradient is not None for name, gradient in gradients.items() if name not in frozen)
+
+
+def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):
+    trainer = make_trainer(
+        num_train_epochs=6, learning_rate=3e-3, eval_strategy="steps", eval_steps=4, save_steps=4,
+        load_best_model_at_end=True,
+    )  # fmt: skip
+    trainer.train()
+    recalls = [logs["eval_recall@1"] for logs in trainer.state.log_history if "eval_recall@1" in logs]
+    assert trainer.state.best_metric == max(recalls)
+    assert trainer.evaluate()["eval_recall@1"] == max(recalls)

@@ -35,6 +35,7 @@ from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 SENTENCES, BATCH, MAX_LENGTH = 20, 36, 512
 TARGET = 2_000  # documents a second that the collator is to reach: far above what any encoder reads
 GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some texts
+Row = tuple[str, str, str, str, str]  # the four cells of the table, and a note below it
 PACKAGES = ("pysbd", "torch", "transformers", "tokenizers", "datasets", "numpy")
 
 
@@ -77,7 +78,7 @@ def load(documents: int, seed: int) -> tuple[datasets.Dataset, Any]:
     return everything.select(range(min(documents, len(everything)))), tokenizer
 
 
-def splitting(texts: list[str], rounds: int) -> tuple[str, str, str, str, str]:
+def splitting(texts: list[str], rounds: int) -> Row:
     plain = pysbd.Segmenter(language="en", clean=False, char_span=True)
     guarded = get_segmenter("pysbd")
     kept = [text for text in texts if finishes(plain.segment, text)]
@@ -99,7 +100,7 @@ def splitting(texts: list[str], rounds: int) -> tuple[str, str, str, str, str]:
     )
 
 
-def collating(segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> tuple[str, str, str, str, str]:
+def collating(segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> Row:
     documents = []
     for row in segmented:
         lengths = row["sentence_lengths"][:SENTENCES]
@@ -126,7 +127,7 @@ def collating(segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> tuple
     )
 
 
-def epoch(texts: list[str], segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> tuple[str, str, str, str, str]:
+def epoch(texts: list[str], segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> Row:
     collator = DataCollatorForDocSplit(tokenizer, max_length=MAX_LENGTH)
     loader = DataLoader(segmented, batch_size=BATCH, shuffle=True, collate_fn=collator)
 
@@ -143,8 +144,8 @@ def epoch(texts: list[str], segmented: datasets.Dataset, tokenizer: Any, rounds:
         f"tokenizing anew {tokenize_seconds:.3f} s",
         f"{seconds:.3f} s",
         f"{seconds / tokenize_seconds:.2f} of the time",
-        f"{count} documents, {sum(map(sum, segmented['sentence_lengths'])):,} tokens: read from Arrow in random order, "
-        f"collated with MLM, max_length {MAX_LENGTH}.",
+        f"{count} documents, {sum(map(sum, segmented['sentence_lengths'])):,} tokens: read from Arrow in random order "
+        f"and collated with MLM, max_length {MAX_LENGTH}.",
     )
 
 
@@ -166,7 +167,7 @@ class _GaveUpError(BaseException):
 
 
 def finishes(function: Callable[[str], Any], text: str) -> bool:
-    """Whether the function is done with the text in time. docsplit_hf uses the same timer: never measure it in here."""
+    """Whether the function is done with the text in time. docsplit_hf uses this timer too: never call it in here."""
 
     def give_up(signal_number: int, frame: Any) -> NoReturn:
         raise _GaveUpError

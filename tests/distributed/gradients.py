@@ -1,0 +1,54 @@
+"""Run by test_gradients.py in one or two real processes: one training step, its gradients and logs saved to a file."""
+
+import os
+import sys
+
+import torch
+from datasets import load_from_disk
+from transformers import AutoTokenizer, TrainerCallback
+
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.training.distributed import process_count
+
+
+class SaveGradients(TrainerCallback):
+    def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+        self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def main(folder: str, symmetric: str) -> None:
+    whole_batch, processes = 8, int(os.environ.get("WORLD_SIZE", 1))
+    args = ContrastiveTrainingArguments(
+        f"{folder}/run-{processes}",
+        per_device_train_batch_size=whole_batch // processes,
+        train_sampling_strategy="sequential",
+        symmetric=symmetric == "symmetric",
+        max_steps=1,
+        max_grad_norm=0,
+        logging_steps=1,
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        eval_strategy="steps",
+        eval_steps=1,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
+    documents = load_from_disk(f"{folder}/documents")
+    save_gradients = SaveGradients()
+    trainer = ContrastiveTrainer(
+        AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
+        args,
+        documents.select(range(whole_batch)),
+        documents.select(range(10, 33)),  # 23: does not divide by the processes or the batch
+        DataCollatorForDocSplit(tokenizer, max_length=64),
+        callbacks=[save_gradients],
+    )
+    trainer.train()
+    assert process_count() == processes
+    if trainer.is_world_process_zero():
+        logs = {key: value for entry in trainer.state.log_history[:2] for key, value in entry.items()}
+        torch.save({"gradients": save_gradients.gradients, "logs": logs}, f"{folder}/result-{processes}.pt")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

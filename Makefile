@@ -1,4 +1,4 @@
-# Everything here works on a fresh machine with Python 3.10+ and make.
+# Everything here works on a fresh machine with Python 3.11+ and make.
 PYTHON ?= python3
 BIN := .venv/bin
 

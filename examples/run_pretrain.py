@@ -27,7 +27,7 @@ from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
 from docsplit_hf.evaluation.half_retrieval import describe_progress
-from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, small_bert_config, train_small_bert_tokenizer
+from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.training.checkpoints import check_output_dir
 
 
@@ -90,7 +90,7 @@ def load(model_arguments: ModelArguments, data_arguments: DataArguments, argumen
         )
     name, auto_model = model_arguments.model_name_or_path, docsplit_hf.AutoModelForDocSplit
     if name is None:
-        tokenizer = train_small_bert_tokenizer(row[data.text_column] for row in splits["train"])
+        tokenizer = cached_small_bert_tokenizer([row[data.text_column] for row in splits["train"].take(10_000)])
         model = auto_model.from_config(small_bert_config(tokenizer), pooling=model_arguments.pooling, mlm_head=head)
     else:
         model = auto_model.from_pretrained(name, pooling=model_arguments.pooling, mlm_head=head)

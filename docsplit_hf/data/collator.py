@@ -24,8 +24,8 @@ class DataCollatorForDocSplit:
 
     All randomness is a function of ``(seed, epoch, document)`` and of nothing else: the same document gets new halves
     and a new mask in every epoch, and the same ones again whatever the batch, the number of data loader workers,
-    the number of processes, or the point at which a run was interrupted. ``ContrastiveTrainer`` sets the epoch; in a loop of your
-    own, call ``set_epoch``.
+    the number of processes, or the point at which a run was interrupted. ``ContrastiveTrainer`` sets the epoch; in a
+    loop of your own, call ``set_epoch``.
 
     Rows are padded on the right to the longest row of the batch, whatever the tokenizer's own padding side: that is
     where the pooling looks for them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -256,4 +257,4 @@ def _read_json(name: str, file: str, revision: str | None) -> dict | None:
         name, file, revision=revision, _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False, _raise_exceptions_for_gated_repo=False,
     )  # fmt: skip
-    return None if path is None else json.loads(open(path, encoding="utf-8").read())
+    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))

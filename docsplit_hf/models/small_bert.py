@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from transformers import BertConfig, BertTokenizer, PreTrainedTokenizerBase
+from huggingface_hub.constants import HF_HOME
+from transformers import AutoTokenizer, BertConfig, BertTokenizer, PreTrainedTokenizerBase
 
 # Arguments of a run that starts from the random weights of the small BERT, and that two CPU cores end in minutes.
 SMALL_BERT_RECIPE = {
@@ -33,6 +38,42 @@ def train_small_bert_tokenizer(texts: Iterable[str], vocab_size: int = 8192) -> 
         ['[CLS]', 'a', '[SEP]']
     """
     return BertTokenizer().train_new_from_iterator(texts, vocab_size=vocab_size, show_progress=False)
+
+
+def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) -> PreTrainedTokenizerBase:
+    """The tokenizer of ``train_small_bert_tokenizer``, trained once for the same texts.
+
+    Training breaks ties by chance: the same texts give a slightly different vocabulary each time, in each process. What
+    is trained first is kept in the cache of Hugging Face, so that all processes of a run, and later runs, share it.
+
+    Args:
+        texts: The texts to count words in.
+        vocab_size: The most entries that the vocabulary may have.
+
+    Returns:
+        A stock ``BertTokenizer``.
+
+    Example:
+
+        >>> texts = ["a text about texts"]
+        >>> first, second = (cached_small_bert_tokenizer(texts, vocab_size=40) for _ in range(2))
+        >>> first.get_vocab() == second.get_vocab()
+        True
+    """
+    digest = hashlib.blake2b(f"{vocab_size}".encode(), digest_size=16)
+    for text in texts:
+        digest.update(f"{len(text)} {text}".encode())
+    folder = Path(HF_HOME) / "docsplit_hf" / f"tokenizer-{digest.hexdigest()}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as written:
+            train_small_bert_tokenizer(texts, vocab_size).save_pretrained(f"{written}/tokenizer")
+            try:
+                os.rename(f"{written}/tokenizer", folder)
+            except OSError:
+                if not folder.is_dir():  # otherwise another process was first: use what it wrote
+                    raise
+    return AutoTokenizer.from_pretrained(folder)
 
 
 def small_bert_config(tokenizer: PreTrainedTokenizerBase) -> BertConfig:

@@ -11,6 +11,7 @@ from transformers.trainer_utils import has_length
 
 from ..models.positions import check_max_length
 from .arguments import ContrastiveTrainingArguments
+from .distributed import process_count
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -74,6 +75,11 @@ def check_fit(
         raise ValueError(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
             "both are above 0, to train with MLM, or both are 0."
+        )
+    if process_count() != args.world_size:
+        raise ValueError(
+            f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "
+            "alone. Processes on the CPU need --use_cpu."
         )
     if args.n_gpu > 1:
         raise ValueError(

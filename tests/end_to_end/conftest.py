@@ -1,0 +1,67 @@
+"""Runs of the example script in processes of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def run_python():
+    """Run Python in a process of its own and give what it printed; a failure shows its end."""
+
+    def run(*command, code=0, **environment):
+        finished = subprocess.run(
+            [sys.executable, *map(str, command)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=150,
+            env={**os.environ, **environment},
+        )
+        assert finished.returncode == code, finished.stdout[-4000:]
+        return finished.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def workshop(texts, tokenizer, tiny_config, tmp_path_factory):
+    """A folder with a starting point (tiny/) and documents (documents.jsonl), as a user has them."""
+    import torch
+
+    from docsplit_hf import AutoModelForDocSplit
+
+    folder = tmp_path_factory.mktemp("workshop")
+    torch.manual_seed(0)
+    AutoModelForDocSplit.from_config(tiny_config, pooling="mean").save_pretrained(folder / "tiny")
+    tokenizer.save_pretrained(folder / "tiny")
+    (folder / "documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pretrain(workshop, run_python):
+    """Run the example script on the workshop's documents; gives its output folder and what it printed."""
+
+    def pretrain(name, *options, launcher=(), code=0):
+        arguments = [
+            f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
+            f"--dataset_name={workshop / 'documents.jsonl'}", "--test_size=8", "--max_length=64", "--num_proc=1",
+            "--per_device_train_batch_size=4", "--max_steps=6", "--logging_steps=2", "--save_steps=3", "--eval_steps=3",
+            "--use_cpu", *options,
+        ]  # fmt: skip
+        printed = run_python(*launcher, ROOT / "examples" / "run_pretrain.py", *arguments, code=code)
+        return workshop / name, printed
+
+    return pretrain
+
+
+@pytest.fixture(scope="session")
+def pretrained(pretrain):
+    return pretrain("pretrained", "--report_to=tensorboard")

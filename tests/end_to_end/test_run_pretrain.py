@@ -1,0 +1,134 @@
+"""The example script as people run it, and what it leaves."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipeline
+
+from docsplit_hf import DocumentEncoder
+
+from .conftest import ROOT
+
+WITHOUT_DOCSPLIT = """
+import json, sys
+import numpy, torch
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "docsplit_hf":
+            raise ImportError("docsplit_hf is blocked")
+sys.meta_path.insert(0, Blocked())
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoModelForMaskedLM
+folder, texts = sys.argv[1], json.loads(sys.argv[2])
+report = {}
+for auto_class in (AutoModel, AutoModelForMaskedLM):
+    _, info = auto_class.from_pretrained(folder, output_loading_info=True)
+    report[auto_class.__name__] = {key: sorted(info[key]) for key in ("missing_keys", "unexpected_keys")}
+numpy.save(sys.argv[3], SentenceTransformer(folder).encode(texts))
+try:
+    import docsplit_hf
+except ImportError:
+    report["blocked"] = True
+print("REPORT" + json.dumps(report))
+"""
+
+
+def test_the_last_screen_and_the_files(pretrained):
+    folder, printed = pretrained
+    assert "Given one half of a held-out document" in printed and "recall@1   before" in printed
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if "checkpoint-" not in str(path)}
+    assert {
+        "README.md", "config.json", "model.safetensors", "tokenizer.json", "modules.json", "1_Pooling/config.json",
+        "sentence_bert_config.json", "training_args.json",
+    } <= files  # fmt: skip
+    assert not [file for file in files if file.endswith((".bin", ".pkl", ".pt", ".pth"))]
+    assert [file for file in files if "tfevents" in file], "--report_to tensorboard"
+    config = json.loads((folder / "config.json").read_text())
+    assert config["architectures"] == ["BertForMaskedLM"]
+    assert config["docsplit"] == {"pooling": "mean", "max_length": 64} and "auto_map" not in config
+
+
+def test_the_model_card_is_made_from_the_run(pretrained):
+    card = (pretrained[0] / "README.md").read_text()
+    for fact in (
+        "| Training documents | 44 |", "| Optimizer steps | 6 |", "| Views | docsplit |", "| Maximum length | 64 tokens |",
+        "InfoNCE, temperature 0.05, + 0.1 x MLM (separate input)", "| Negatives per document | 3 |",
+        "| recall@1 |", "step 0", "DocumentEncoder.from_pretrained", "SentenceTransformer(", "AutoModel.from_pretrained",
+    ):  # fmt: skip
+        assert fact in card, fact
+    assert card.startswith("---\nlibrary_name: sentence-transformers")
+
+
+def test_the_checkpoint_without_docsplit_hf(pretrained, texts, run_python, tmp_path):
+    folder = pretrained[0]
+    few = [*texts[:5], " ".join(texts[:4]), ""]
+    printed = run_python("-c", WITHOUT_DOCSPLIT, folder, json.dumps(few), tmp_path / "embeddings.npy")
+    report = json.loads(printed.rpartition("REPORT")[2])
+    assert report["blocked"]
+    assert report["AutoModelForMaskedLM"] == {"missing_keys": [], "unexpected_keys": []}
+    # AutoModel has no masked-LM head and, for BERT, a pooler that no masked-LM checkpoint holds: the report of a stock
+    # BertForMaskedLM checkpoint, and nothing of the encoder in it.
+    AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(tmp_path / "stock")
+    _, stock = AutoModel.from_pretrained(tmp_path / "stock", output_loading_info=True)
+    assert report["AutoModel"] == {key: sorted(stock[key]) for key in ("missing_keys", "unexpected_keys")}
+    assert all(key.startswith("pooler.") for key in report["AutoModel"]["missing_keys"])
+    assert all(key.startswith("cls.") for key in report["AutoModel"]["unexpected_keys"])
+    ours = DocumentEncoder.from_pretrained(str(folder)).encode(few, show_progress=False)
+    assert np.load(tmp_path / "embeddings.npy") == pytest.approx(ours, abs=1e-5)
+
+
+def test_feature_extraction_and_auto_model(pretrained, texts):
+    folder = str(pretrained[0])
+    features = np.array(pipeline("feature-extraction", model=folder)(texts[0]))[0]
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        hidden = model(**tokenizer(texts[0], return_tensors="pt")).last_hidden_state[0].numpy()
+    assert features == pytest.approx(hidden, abs=1e-5)
+    embedding = DocumentEncoder.from_pretrained(folder).encode(texts[:1], normalize=False, show_progress=False)[0]
+    assert embedding == pytest.approx(hidden.mean(0), abs=1e-5)
+
+
+def test_two_processes_under_accelerate(pretrain):
+    configuration = ROOT / "examples" / "accelerate_configs" / "cpu_2_processes.yaml"
+    launcher = ["-m", "accelerate.commands.launch", f"--config_file={configuration}", "--main_process_port=29671"]
+    folder, printed = pretrain("two", launcher=launcher)
+    assert printed.count("Given one half of a held-out document") == 1
+    state = json.loads((folder / "checkpoint-6" / "trainer_state.json").read_text())
+    assert [logs["negatives"] for logs in state["log_history"] if "negatives" in logs] == [7, 7, 7]
+    assert "4 documents x 2 processes" in (folder / "README.md").read_text()
+
+
+def test_lora_trains_resumes_saves_an_adapter_and_merges(pretrain, texts):
+    from peft import PeftModel
+
+    pretrain("lora", "--use_peft", "--lora_r=4", "--learning_rate=1e-2", "--max_steps=3")
+    folder, _ = pretrain(
+        "lora", "--use_peft", "--lora_r=4", "--learning_rate=1e-2", "--merge_peft", "--resume_from_checkpoint=last"
+    )
+    assert (folder / "adapter_model.safetensors").exists() and not (folder / "model.safetensors").exists()
+    assert "PeftModel.from_pretrained" in (folder / "README.md").read_text()
+    base = AutoModelForMaskedLM.from_pretrained(folder.parent / "tiny")
+    adapted = PeftModel.from_pretrained(base, folder)
+    with torch.no_grad():
+        assert any(weight.abs().max() > 0 for name, weight in adapted.named_parameters() if "lora_B" in name)
+    embeddings = DocumentEncoder.from_pretrained(str(folder)).encode(texts[:4], show_progress=False)
+    merged = DocumentEncoder.from_pretrained(str(folder / "merged"))
+    assert merged.encode(texts[:4], show_progress=False) == pytest.approx(embeddings, abs=1e-5)
+    start = DocumentEncoder.from_pretrained(str(folder.parent / "tiny")).encode(texts[:4], show_progress=False)
+    assert abs(start - embeddings).max() > 1e-3
+    _, info = AutoModelForMaskedLM.from_pretrained(folder / "merged", output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+
+
+def test_a_used_output_folder_is_not_written_to(pretrain, pretrained):
+    before = (pretrained[0] / "model.safetensors").stat().st_mtime
+    _, printed = pretrain("pretrained", code=1)
+    assert "is not empty" in printed and "--resume_from_checkpoint last" in printed
+    assert (pretrained[0] / "model.safetensors").stat().st_mtime == before
+
+
+def test_help_explains(run_python):
+    printed = " ".join(run_python(ROOT / "examples" / "run_pretrain.py", "--help").split())
+    assert "The papers use 0.05" in printed and "--merge_peft" in printed and "Documents to hold out" in printed

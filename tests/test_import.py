@@ -1,0 +1,16 @@
+import subprocess
+import sys
+
+import docsplit_hf
+
+
+def test_importing_loads_nothing_heavy():
+    heavy = ("faiss", "pysbd", "datasets", "peft", "sklearn", "transformers", "torch")
+    code = f"import sys, docsplit_hf; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there():
+    for name in docsplit_hf.__all__:
+        assert getattr(docsplit_hf, name).__doc__
+    assert set(docsplit_hf.__all__) == set(docsplit_hf._MODULE_OF_NAME) <= set(dir(docsplit_hf))

@@ -119,13 +119,14 @@ def render_card(facts: PretrainingFacts) -> str:
     data = ModelCardData(
         library_name="peft" if facts.is_adapter else "sentence-transformers",
         pipeline_tag="feature-extraction",
-        base_model=base if base and not Path(base).exists() else None,
+        base_model=base if base and _public(base) == base else None,
         tags=["docsplit", "document-embeddings", "contrastive-pretraining", "feature-extraction"],
     )
     batch = arguments.per_device_train_batch_size
     negatives = batch * (facts.processes if arguments.gather_negatives else 1) - 1
     training = {
-        "Starting point": base or f"a randomly initialized {facts.config.model_type}",
+        "Starting point": _public(base or f"random weights ({facts.config.model_type})"),
+        "Data": _public(arguments.data_description or "not described"),
         "Training documents": "a stream" if facts.documents is None else f"{facts.documents:,}",
         "Optimizer steps": f"{facts.steps:,}",
         "Views": getattr(collator.views, "__name__", collator.views),
@@ -156,6 +157,11 @@ def render_card(facts: PretrainingFacts) -> str:
         loading=_loading(facts),
         versions=", ".join(f"{package} {version(package)}" for package in packages),
     )
+
+
+def _public(name: str) -> str:
+    """A path tells others nothing but how this machine is laid out: of a path, the last part."""
+    return Path(name).resolve().name if Path(name).exists() else name
 
 
 def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:

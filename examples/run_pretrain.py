@@ -96,12 +96,12 @@ def load(model_arguments: ModelArguments, data_arguments: DataArguments, argumen
         model = auto_model.from_pretrained(name, pooling=model_arguments.pooling, mlm_head=head)
         tokenizer = AutoTokenizer.from_pretrained(name)
     if model_arguments.use_peft:
-        from peft import LoraConfig, get_peft_model
+        import peft
 
-        model = get_peft_model(model, LoraConfig(r=model_arguments.lora_r, target_modules="all-linear"))
-    options = {"segmenter": data.segmenter, "language": data.language, "num_proc": data.num_proc}
+        model = peft.get_peft_model(model, peft.LoraConfig(r=model_arguments.lora_r, target_modules="all-linear"))
+    choices = (data.text_column, data.segmenter, data.language)
     documents = {
-        name: docsplit_hf.segment_documents(split, tokenizer, data.text_column, **options)
+        name: docsplit_hf.segment_documents(split, tokenizer, *choices, num_proc=data.num_proc)
         for name, split in splits.items()
     }
     return model, tokenizer, documents
@@ -114,13 +114,14 @@ def main() -> None:
     model_arguments, data_arguments, arguments = parser.parse_args_into_dataclasses()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("docsplit_hf").setLevel(logging.INFO)
-    resume = arguments.resume_from_checkpoint
-    check_output_dir(arguments.output_dir, resume=bool(resume), overwrite=arguments.overwrite_output_dir)
+    check_output_dir(arguments.output_dir, arguments.resume_from_checkpoint, arguments.overwrite_output_dir)
     set_seed(arguments.seed)
     if data_arguments.test_size == 0:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
+    source = data_arguments.dataset_name or "documentation of installed Python packages"
+    arguments.data_description = arguments.data_description or source
     # How good the model is before training stands in the logs, in the model card and on the last screen.
-    arguments.eval_on_start = arguments.eval_strategy != IntervalStrategy.NO and not resume
+    arguments.eval_on_start = arguments.eval_strategy != IntervalStrategy.NO and not arguments.resume_from_checkpoint
 
     with arguments.main_process_first(desc="preparing documents"):  # the other processes read its cache
         model, tokenizer, documents = load(model_arguments, data_arguments, arguments)
@@ -134,16 +135,14 @@ def main() -> None:
     trainer = docsplit_hf.ContrastiveTrainer(
         model, arguments, documents["train"], documents.get("test"), collator, processing_class=tokenizer
     )
-    trainer.train(resume_from_checkpoint=resume)
+    trainer.train(arguments.resume_from_checkpoint)
     if "test" in documents:
         trainer.evaluate()
-    trainer.save_model()
+    trainer.save_model()  # with --push_to_hub to the Hub too
     if model_arguments.use_peft and model_arguments.merge_peft:
         trainer.save_merged(os.path.join(arguments.output_dir, "merged"))
     if trainer.is_world_process_zero():
         print(describe_progress(trainer.state.log_history, arguments.output_dir))
-    if arguments.push_to_hub:
-        trainer.push_to_hub()
 
 
 if __name__ == "__main__":

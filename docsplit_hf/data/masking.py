@@ -35,7 +35,7 @@ def mask_tokens(
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> mask_tokens(np.array([5, 6, 7]), np.array([True, True, False]), 1, 10, 1.0, rng)
-        (array([1, 1, 7]), array([   5,    6, -100]))
+        (array([1, 6, 7]), array([   5,    6, -100]))
     """
     chosen = np.flatnonzero(maskable & (rng.random(len(tokens)) < probability))
     labels = np.full_like(tokens, IGNORED_LABEL)

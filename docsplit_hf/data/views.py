@@ -43,7 +43,7 @@ def docsplit(
 
         >>> import numpy as np
         >>> docsplit(np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.random.default_rng(0))
-        (array([1, 1, 3, 3]), array([2]))
+        (array([1, 1]), array([2, 3, 3]))
     """
     sentences = len(sentence_lengths)
     if sentences == 0:

@@ -25,6 +25,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
             process with the whole batch. False: each process sees its own documents only. The papers trained on one
             GPU, with 35 (BERT) or 11 (Longformer) negatives.
         symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
+        data_description: What the documents are, in a few words, for the model card.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -68,6 +69,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
     )
     symmetric: bool = field(
         default=False, metadata={"help": "Average the contrastive loss over both directions. The papers use one."}
+    )
+    data_description: str | None = field(
+        default=None, metadata={"help": "What the documents are, in a few words, for the model card."}
     )
     num_train_epochs: float = field(default=1.0, metadata={"help": "Passes over the documents. The papers use 1."})
     per_device_train_batch_size: int = field(

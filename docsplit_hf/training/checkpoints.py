@@ -61,12 +61,12 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
     return str(folder)
 
 
-def check_output_dir(output_dir: str | Path, resume: bool, overwrite: bool) -> None:
+def check_output_dir(output_dir: str | Path, resume: str | bool | None, overwrite: bool) -> None:
     """Keep a run from mixing its files with those of another.
 
     Args:
         output_dir: The folder that the run is going to write to.
-        resume: Whether it goes on from a checkpoint.
+        resume: What it goes on from, None or False if it starts anew.
         overwrite: Whether the user said that it may write to a folder that is in use.
 
     Raises:

@@ -53,6 +53,7 @@ def test_the_last_screen_and_the_files(pretrained):
 def test_the_model_card_is_made_from_the_run(pretrained):
     card = (pretrained[0] / "README.md").read_text()
     for fact in (
+        "| Data | documents.jsonl |",
         "| Training documents | 44 |",
         "| Optimizer steps | 6 |",
         "| Views | docsplit |",

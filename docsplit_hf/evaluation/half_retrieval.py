@@ -39,7 +39,7 @@ def half_retrieval_metrics(
     for chunk in rows.split(1024):  # so that a large set needs no N x N matrix
         similarities = anchors[chunk] @ positives.T
         right = similarities.gather(1, chunk[:, None])
-        better = similarities >= right
+        better = ~(similarities < right)  # NaN counts as better: a model that has broken must not look perfect
         better[torch.arange(len(chunk)), chunk] = False
         if document_ids is not None:
             better &= document_ids[chunk][:, None] != document_ids[None]
@@ -66,14 +66,39 @@ def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> s
         The encoder is in output. Load it: DocumentEncoder.from_pretrained("output")
     """
     lines = ["", f'The encoder is in {output_dir}. Load it: DocumentEncoder.from_pretrained("{output_dir}")']
-    evaluations = [logs for logs in log_history if "eval_recall@1" in logs]
-    if evaluations:
-        before, after = evaluations[0], evaluations[-1]
-        guessing = 100 * after["eval_chance_recall@1"]
-        lines.append(f"Given one half of a held-out document, it finds the other half (guessing: {guessing:.1f} %):")
-        for name, meaning in (("recall@1", "as the first of all"), ("recall@10", "among the first ten")):
-            start, end = 100 * before[f"eval_{name}"], 100 * after[f"eval_{name}"]
-            lines.append(
-                f"  {name:<9}  before {start:5.1f} %   after {end:5.1f} %   {end - start:+.1f} points  ({meaning})"
-            )
-    return "\n".join(lines)
+    evaluations = evaluations_by_step(log_history)
+    if not evaluations:
+        return "\n".join(lines)
+    before, after = evaluations[0], evaluations[-1]
+    lines.append("Given one half of a held-out document, it finds the other half:")
+    meanings = {"recall@1": "as the first of all", "recall@10": "among the first ten"}
+    for name in (name for name in after if name.rpartition("_")[2] in meanings and "chance" not in name):
+        end = f"{100 * after[name]:5.1f} %"
+        if len(evaluations) > 1:
+            change = 100 * (after[name] - before[name])
+            end = f"before {100 * before[name]:5.1f} %   after {end}   {change:+.1f} points"
+        lines.append(f"  {name.removeprefix('eval_'):<9}  {end}  ({meanings[name.rpartition('_')[2]]})")
+    guessing = next(value for name, value in after.items() if name.endswith("chance_recall@1"))
+    return "\n".join([*lines, f"  guessing   {100 * guessing:.1f} % as the first of all"])
+
+
+def evaluations_by_step(log_history: list[dict[str, float]]) -> list[dict[str, float]]:
+    """The evaluations among a Trainer's logs, those of several data sets at one step put together.
+
+    Args:
+        log_history: The Trainer's logs.
+
+    Returns:
+        One dictionary a step, in order, with ``step`` and everything that was evaluated.
+
+    Example:
+
+        >>> logs = [{"step": 1, "loss": 2.0}, {"step": 1, "eval_a_mrr": 0.5}, {"step": 1, "eval_b_mrr": 0.25}]
+        >>> evaluations_by_step(logs)
+        [{'step': 1, 'eval_a_mrr': 0.5, 'eval_b_mrr': 0.25}]
+    """
+    steps: dict[float, dict[str, float]] = {}
+    for logs in log_history:
+        if any(name.startswith("eval_") and name.endswith("mrr") for name in logs):
+            steps.setdefault(logs["step"], {}).update(logs)
+    return list(steps.values())

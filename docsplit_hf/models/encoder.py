@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -18,13 +16,13 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import cached_file
 
 from ..data.documents import replace_lone_surrogates
 from ..data.special_tokens import special_tokens_around
 from .configuration import load_config
-from .pooling import SENTENCE_TRANSFORMERS_POOLING, check_pooling, pool
+from .pooling import check_pooling, pool
 from .positions import check_max_length, max_positions
+from .settings import checkpoint_settings, read_json
 from .sparse_attention import sparse_attention_arguments
 
 logger = logging.getLogger(__name__)
@@ -101,15 +99,9 @@ class DocumentEncoder:
             ValueError: If the checkpoint's pooling is none that is known here.
             OSError: If there is no model of that name.
         """
-        if _read_json(name, "adapter_config.json", revision) is not None:
-            model = _load_adapter(name, dtype, revision)
-        else:
-            config = load_config(name, revision=revision)
-            model = AutoModel.from_pretrained(name, config=config, dtype=dtype, revision=revision)
-        settings = {
-            **_sentence_transformers_settings(name, revision),
-            **(getattr(model.config, "docsplit", None) or {}),
-        }
+        is_adapter = read_json(name, "adapter_config.json", revision) is not None
+        model = (_load_adapter if is_adapter else _load_stock)(name, dtype, revision).base_model
+        settings = checkpoint_settings(name, None if is_adapter else model.config, revision)
         if pooling is None and "pooling" not in settings:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", name)
         if device is None:
@@ -219,42 +211,28 @@ class DocumentEncoder:
         return pool(output.last_hidden_state, attention_mask, self.pooling)
 
 
+def _load_stock(name: str, dtype: torch.dtype | str, revision: str | None) -> PreTrainedModel:
+    """The class that the checkpoint was saved from, so that all its weights have their place."""
+    config = load_config(name, revision=revision)
+    has_head = any(architecture.endswith("ForMaskedLM") for architecture in config.architectures or [])
+    stock = AutoModelForMaskedLM if has_head else AutoModel
+    return stock.from_pretrained(name, config=config, dtype=dtype, revision=revision)
+
+
 def _load_adapter(name: str, dtype: torch.dtype | str, revision: str | None) -> PreTrainedModel:
-    """The encoder of the adapter's base model, with the adapter merged into it."""
+    """The adapter's base model, with the adapter merged into it."""
     from peft import PeftConfig, PeftModel
 
-    base_name = PeftConfig.from_pretrained(name, revision=revision).base_model_name_or_path
-    stock = AutoModelForMaskedLM if _has_head(base_name) else AutoModel
-    base = stock.from_pretrained(base_name, dtype=dtype)
-    return PeftModel.from_pretrained(base, name, revision=revision).merge_and_unload().base_model
-
-
-def _has_head(name: str) -> bool:
-    architectures = load_config(name).architectures or []
-    return any(architecture.endswith("ForMaskedLM") for architecture in architectures)
-
-
-def _sentence_transformers_settings(name: str, revision: str | None) -> dict[str, str | int]:
-    settings: dict[str, str | int] = {}
-    pooling = _read_json(name, "1_Pooling/config.json", revision)
-    if pooling is not None:
-        ours = {theirs: mode for mode, theirs in SENTENCE_TRANSFORMERS_POOLING.items()}
-        active = [
-            key.removeprefix("pooling_mode_") for key, on in pooling.items() if on is True and "pooling_mode_" in key
-        ]
-        mode = pooling.get("pooling_mode")  # sentence-transformers 6 writes one name instead of many flags
-        active = active or ([mode] if isinstance(mode, str) else mode or [])
-        known = {**ours, "cls": "cls", "mean": "mean", "max": "max"}
-        if len(active) != 1 or active[0] not in known:
-            raise ValueError(f"{name} pools by {active}, which is not known here: choose a pooling yourself.")
-        settings["pooling"] = known[active[0]]
-    length = (_read_json(name, "sentence_bert_config.json", revision) or {}).get("max_seq_length")
-    return settings | ({"max_length": length} if length else {})
-
-
-def _read_json(name: str, file: str, revision: str | None) -> dict | None:
-    path = cached_file(
-        name, file, revision=revision, _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False, _raise_exceptions_for_gated_repo=False,
-    )  # fmt: skip
-    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+    adapter = PeftConfig.from_pretrained(name, revision=revision)
+    base = _load_stock(adapter.base_model_name_or_path, dtype, adapter.revision)
+    trained_on = (adapter.auto_mapping or {}).get("base_model_class", type(base).__name__)
+    if trained_on != type(base).__name__:  # trained without the head that the base model's checkpoint has
+        base = base.base_model
+    model = PeftModel.from_pretrained(base, name, revision=revision)
+    misplaced = model.load_adapter(name, "default", revision=revision).unexpected_keys
+    if misplaced:
+        raise ValueError(
+            f"The adapter {name} does not fit its base model {adapter.base_model_name_or_path}: {misplaced[0]} has no "
+            f"place in {type(base).__name__}. Load it with peft onto the model that it was trained on, and merge it."
+        )
+    return model.merge_and_unload()

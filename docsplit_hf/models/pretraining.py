@@ -18,6 +18,7 @@ from transformers.utils import ModelOutput
 from ..data.masking import IGNORED_LABEL
 from .configuration import load_config
 from .pooling import check_pooling, pool
+from .settings import checkpoint_settings
 from .sparse_attention import sparse_attention_arguments
 
 
@@ -139,7 +140,8 @@ class AutoModelForDocSplit:
         Args:
             name: A model on the Hub or a folder.
             pooling: How token states become an embedding, ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None: as the
-                checkpoint says, ``"cls"`` (the papers' choice) if it says nothing.
+                checkpoint says (DocSplit's or sentence-transformers' own), ``"cls"``, the papers' choice, if it says
+                nothing.
             mlm_head: Whether to load the masked-LM head. False for architectures that have none, and for training with
                 ``mlm_weight=0``.
             **kwargs: Passed to the stock class's ``from_pretrained`` (``dtype``, ``attn_implementation``,
@@ -158,7 +160,9 @@ class AutoModelForDocSplit:
             for key in ("revision", "cache_dir", "token", "subfolder", "local_files_only")
             if key in kwargs
         }
-        config = _with_settings(load_config(name, **config_arguments), pooling)
+        config = load_config(name, **config_arguments)
+        settings = checkpoint_settings(name, config, kwargs.get("revision"))
+        config = _with_settings(config, pooling or settings.get("pooling"))
         return _docsplit_class(_stock_class(config, mlm_head)).from_pretrained(name, config=config, **kwargs)
 
     @classmethod

@@ -1,0 +1,110 @@
+"""What a checkpoint says about itself: how it pools, and how much it reads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from transformers import PretrainedConfig
+from transformers.utils import cached_file
+
+from .pooling import SENTENCE_TRANSFORMERS_POOLING
+
+logger = logging.getLogger(__name__)
+
+KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+
+
+def checkpoint_settings(
+    name: str, config: PretrainedConfig | None, revision: str | None = None
+) -> dict[str, str | int | None]:
+    """The pooling and the maximum length of a checkpoint: DocSplit's own, or else those of sentence-transformers.
+
+    Args:
+        name: A model on the Hub or a folder.
+        config: The model's configuration, whose ``config.docsplit`` goes first. None for an adapter: the configuration
+            at hand is that of its base model, which may have been trained otherwise.
+        revision: The branch, tag or commit on the Hub.
+
+    Returns:
+        ``pooling`` and ``max_length``, as far as the checkpoint states them.
+
+    Raises:
+        ValueError: If sentence-transformers would do something to the embeddings that is not known here.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> config = BertConfig(docsplit={"pooling": "mean", "max_length": 64})
+        >>> checkpoint_settings("any name", config)
+        {'pooling': 'mean', 'max_length': 64}
+    """
+    saved = getattr(config, "docsplit", None)
+    if saved:
+        return dict(saved)
+    settings: dict[str, str | int | None] = {}
+    pooling = read_json(name, f"{_pooling_folder(name, revision)}/config.json", revision)
+    if pooling is not None:
+        settings["pooling"] = _pooling_mode(name, pooling)
+    length = (read_json(name, "sentence_bert_config.json", revision) or {}).get("max_seq_length")
+    return settings | ({"max_length": length} if length else {})
+
+
+def read_json(name: str, file: str, revision: str | None = None) -> Any:
+    """Read a JSON file of a repository on the Hub or of a folder.
+
+    Args:
+        name: A model on the Hub or a folder.
+        file: The file's path in it.
+        revision: The branch, tag or commit on the Hub.
+
+    Returns:
+        What the file holds; None if there is no such file. Where the Hub cannot be reached, so that nobody knows
+        whether there is one, None too, and a warning is logged.
+
+    Example:
+
+        >>> read_json("no such folder/at all", "config.json") is None
+        True
+    """
+    if Path(name).is_dir():
+        path = Path(name, file)
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    try:
+        path = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
+    except OSError as error:
+        logger.warning("Could not look for %s of %s: %s", file, name, str(error).splitlines()[0])
+        return None
+    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def _pooling_folder(name: str, revision: str | None) -> str:
+    folder = "1_Pooling"
+    for module in read_json(name, "modules.json", revision) or []:
+        kind = str(module.get("type", "")).rpartition(".")[2]
+        if kind not in KNOWN_MODULES:
+            raise ValueError(
+                f"{name} sends its embeddings through {module.get('type')!r}, which is not known here: the embeddings "
+                "would not be the same. Use sentence-transformers for it."
+            )
+        if kind == "Pooling":
+            folder = str(module.get("path"))
+    if not re.fullmatch(r"\w+", folder):
+        raise ValueError(f"{name} keeps its pooling in {folder!r}, which is not the name of a folder inside it.")
+    return folder
+
+
+def _pooling_mode(name: str, pooling: dict[str, Any]) -> str:
+    # sentence-transformers 6 writes one name or a list of names; before, it wrote a flag for each.
+    modes = pooling.get("pooling_mode") or [
+        key.removeprefix("pooling_mode_") for key, on in pooling.items() if key.startswith("pooling_mode_") and on
+    ]
+    modes = [modes] if isinstance(modes, str) else modes
+    known = {theirs: ours for ours, theirs in SENTENCE_TRANSFORMERS_POOLING.items()}
+    known |= {mode: mode for mode in ("cls", "mean", "max")}
+    if len(modes) != 1 or modes[0] not in known:
+        raise ValueError(f"{name} pools by {modes}, which is not known here: choose a pooling yourself.")
+    return known[modes[0]]

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .evaluation.half_retrieval import evaluations_by_step
 from .models.pooling import SENTENCE_TRANSFORMERS_POOLING
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class PretrainingFacts:
         processes: The number of processes.
         documents: The number of training documents, None for a stream.
         steps: Optimizer steps taken.
+        best_step: The step of the best checkpoint if it is its weights that are saved, else None.
         log_history: The Trainer's logs.
         cut_fraction: The fraction of tokens that the maximum length cut off, None before the first log.
         is_adapter: Whether the folder holds an adapter instead of a model.
@@ -87,6 +89,7 @@ class PretrainingFacts:
     processes: int
     documents: int | None
     steps: int
+    best_step: int | None
     log_history: list[dict[str, Any]]
     cut_fraction: float | None
     is_adapter: bool
@@ -115,7 +118,7 @@ def render_card(facts: PretrainingFacts) -> str:
 
     arguments, collator = facts.arguments, facts.collator
     base = facts.config.name_or_path or None
-    evaluations = [logs for logs in facts.log_history if "eval_recall@1" in logs]
+    evaluations = evaluations_by_step(facts.log_history)
     data = ModelCardData(
         library_name="peft" if facts.is_adapter else "sentence-transformers",
         pipeline_tag="feature-extraction",
@@ -129,6 +132,7 @@ def render_card(facts: PretrainingFacts) -> str:
         "Data": _public(arguments.data_description or "not described"),
         "Training documents": "a stream" if facts.documents is None else f"{facts.documents:,}",
         "Optimizer steps": f"{facts.steps:,}",
+        "Weights": "of the last step" if facts.best_step is None else f"of step {facts.best_step:,}, the best",
         "Views": getattr(collator.views, "__name__", collator.views),
         "Loss": f"InfoNCE, temperature {arguments.temperature}{', both directions' if arguments.symmetric else ''}"
         + (f", + {arguments.mlm_weight} x MLM ({arguments.mlm_input} input)" if arguments.mlm_weight else ""),
@@ -167,14 +171,10 @@ def _public(name: str) -> str:
 def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
     if not evaluations:
         return "No held-out documents were evaluated in this run."
-    names = [
-        name.removeprefix("eval_")
-        for name in evaluations[0]
-        if name.startswith("eval_") and ("recall" in name or name == "eval_mrr")
-    ]
+    names = [name for name in evaluations[0] if name.startswith("eval_") and name.endswith(("mrr", "@1", "@10"))]
     chosen = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
     header = ("", *(f"step {logs['step']:,}" for logs in chosen))
-    return _table(header, [(name, *(f"{logs[f'eval_{name}']:.4f}" for logs in chosen)) for name in names])
+    return _table(header, [(name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in chosen)) for name in names])
 
 
 def _table(header: tuple[str, ...], rows: Any) -> str:

@@ -18,7 +18,6 @@ Wikipedia, streamed, on several GPUs:
 
 import logging
 import os
-import sys
 from dataclasses import dataclass
 
 from transformers import AutoTokenizer, HfArgumentParser, set_seed
@@ -109,9 +108,10 @@ def load(model_arguments: ModelArguments, data_arguments: DataArguments, argumen
 
 def main() -> None:
     parser = HfArgumentParser((ModelArguments, DataArguments, RunArguments), description=__doc__.split("\n")[0])
-    if not any(argument.startswith("--model_name_or_path") for argument in sys.argv):
-        parser.set_defaults(**SMALL_BERT_RECIPE)
     model_arguments, data_arguments, arguments = parser.parse_args_into_dataclasses()
+    if model_arguments.model_name_or_path is None:
+        parser.set_defaults(**SMALL_BERT_RECIPE)
+        model_arguments, data_arguments, arguments = parser.parse_args_into_dataclasses()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("docsplit_hf").setLevel(logging.INFO)
     check_output_dir(arguments.output_dir, arguments.resume_from_checkpoint, arguments.overwrite_output_dir)

@@ -2,6 +2,7 @@
 
 import copy
 
+import peft
 import pytest
 from datasets import Dataset, IterableDataset
 from transformers import BertConfig, BertForMaskedLM
@@ -11,6 +12,7 @@ from docsplit_hf import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     DataCollatorForDocSplit,
+    DocumentEncoder,
     load_documents,
     load_package_documentation,
     segment_documents,
@@ -118,7 +120,34 @@ ERRORS = {
         ValueError,
         "AutoModelForDocSplit",
     ),
+    "a tokenizer that is larger than the model": (
+        lambda c: (c.tokenizer.add_tokens([f"new{i}" for i in range(9)]), c.train()),
+        ValueError,
+        "resize_token_embeddings",
+    ),
+    "LoRA on weights that are stored nowhere": (
+        lambda c: c.train(model=peft.get_peft_model(c.model, peft.LoraConfig(target_modules="all-linear"))),
+        ValueError,
+        "LoRA adapts a model that is saved somewhere",
+    ),
+    "an encoder followed by layers of sentence-transformers": (
+        lambda c: (
+            (c.folder / "modules.json").write_text(
+                '[{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]'
+            ),
+            c.model.config.__dict__.pop("docsplit"),
+            c.model.save_pretrained(c.folder),
+            DocumentEncoder.from_pretrained(str(c.folder)),
+        ),
+        ValueError,
+        "models.Dense",
+    ),
     # arguments
+    "pushing the Trainer's pickles": (
+        lambda c: c.train(push_to_hub=True, hub_strategy="every_save"),
+        ValueError,
+        "hub_strategy must be 'end'",
+    ),
     "temperature 0": (lambda c: c.train(temperature=0.0), ValueError, "temperature must be above 0, got 0.0"),
     "a negative temperature": (lambda c: c.train(temperature=-1.0), ValueError, "got -1.0"),
     "a negative MLM weight": (lambda c: c.train(mlm_weight=-0.1), ValueError, "mlm_weight must be 0"),
@@ -159,7 +188,7 @@ ERRORS = {
 @pytest.mark.parametrize("action, error, message", ERRORS.values(), ids=ERRORS)
 def test_errors_name_the_value_and_the_next_step(action, error, message, tiny_model, tokenizer, documents, tmp_path):
     with pytest.raises(error, match=message):
-        action(Case(tiny_model, tokenizer, documents, tmp_path))
+        action(Case(tiny_model, copy.deepcopy(tokenizer), documents, tmp_path))
 
 
 @pytest.mark.parametrize(

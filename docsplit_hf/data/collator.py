@@ -12,6 +12,7 @@ import torch
 
 from .masking import IGNORED_LABEL, mask_tokens
 from .special_tokens import special_tokens_around
+from .streaming import EPOCH_KEY
 from .views import ViewFunction, get_views
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class DataCollatorForDocSplit:
 
         Args:
             documents: B documents as ``segment_documents`` leaves them: ``input_ids`` without special tokens and
-                ``sentence_lengths``. A document's own ``epoch``, where it has one, goes before the collator's.
+                ``sentence_lengths``. The pass of a ``RepeatedStream`` that they carry goes before the collator's epoch.
 
         Returns:
             ``input_ids`` and ``attention_mask`` of shape ``(2B, L)``: rows i and B+i are the two views of document i.
@@ -129,7 +130,7 @@ class DataCollatorForDocSplit:
             tokens = np.asarray(document["input_ids"], dtype=np.int64)
             sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
             ids.append(document_id(tokens))
-            rng = self._generator(ids[-1], document.get("epoch"))
+            rng = self._generator(ids[-1], document.get(EPOCH_KEY))
             views = self.view_function(tokens, sentence_lengths, rng)
             pairs.append([self._row(view, rng) for view in views])
         rows = [anchor for anchor, _ in pairs] + [positive for _, positive in pairs]

@@ -241,7 +241,8 @@ class _StreamingDrop:
             _log_counts(self.counts, self.fallbacks, self.replaced)
             self.log_at = 2 * sum(self.counts.values())
         kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
-        rows |= {name: column for name, column in batch.items() if name != self.function_arguments["text_column"]}
+        others = {name: column for name, column in batch.items() if name != self.function_arguments["text_column"]}
+        rows = {**others, **rows}
         return {
             name: [value for value, keep in zip(column, kept, strict=True) if keep] for name, column in rows.items()
         }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
+    from datasets import Dataset, IterableDataset
 
+STREAM_BUFFER = 1_000  # documents
 FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
 
 
@@ -18,7 +20,7 @@ def load_documents(
     streaming: bool = False,
     test_size: int = 500,
     seed: int = 0,
-) -> DatasetDict | IterableDatasetDict:
+) -> dict[str, Dataset | IterableDataset]:
     """Load unlabelled documents from wherever they are.
 
     Args:
@@ -27,13 +29,14 @@ def load_documents(
             document when it lies in a folder, where ``.txt`` files are looked for at any depth.
         config_name: The configuration of a data set on the Hub.
         split: The split of it.
-        streaming: Read as you go instead of downloading and converting first.
-        test_size: Documents to hold out, drawn at random (from a stream: the first ones). At most a tenth of the
-            documents is held out where their number is known. 0 holds none out.
-        seed: Decides which documents are held out.
+        streaming: Read as you go instead of downloading and converting first. The training documents are shuffled
+            through a buffer of 1,000, so that a batch does not hold neighbors only.
+        test_size: Documents to hold out: drawn at random, but at most a tenth of all; from a stream, the first ones,
+            which are read at once. 0 holds none out.
+        seed: Decides which documents are held out, and the order of a stream.
 
     Returns:
-        ``train`` and, with ``test_size`` above 0, ``test``.
+        ``train`` and, with ``test_size`` above 0, ``test``, which is a ``Dataset`` in any case.
 
     Raises:
         FileNotFoundError: If the source looks like a path and there is nothing there, or a folder holds no text.
@@ -73,13 +76,15 @@ def load_documents(
     return _hold_out(loaded, test_size, seed)
 
 
-def _hold_out(dataset: Dataset | IterableDataset, test_size: int, seed: int) -> DatasetDict | IterableDatasetDict:
+def _hold_out(dataset: Dataset | IterableDataset, test_size: int, seed: int) -> dict[str, Dataset | IterableDataset]:
     import datasets
 
     if isinstance(dataset, datasets.IterableDataset):
-        if test_size == 0:
-            return datasets.IterableDatasetDict({"train": dataset})
-        return datasets.IterableDatasetDict({"train": dataset.skip(test_size), "test": dataset.take(test_size)})
+        held_out = list(dataset.take(test_size))
+        # By content, not by position: each data loader worker skips in its own shards.
+        train = dataset.filter(_NotAmong({_fingerprint(row) for row in held_out})) if held_out else dataset
+        splits = {"train": train.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
+        return {**splits, "test": datasets.Dataset.from_list(held_out)} if held_out else splits
     if test_size == 0:
         return datasets.DatasetDict({"train": dataset})
     if len(dataset) < 20:
@@ -87,3 +92,17 @@ def _hold_out(dataset: Dataset | IterableDataset, test_size: int, seed: int) -> 
             f"{len(dataset)} documents are too few to hold any out for evaluation: give more, or set test_size=0."
         )
     return dataset.train_test_split(test_size=min(test_size, len(dataset) // 10), seed=seed)
+
+
+def _fingerprint(row: dict[str, Any]) -> bytes:
+    return hashlib.blake2b(repr(sorted(row.items())).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class _NotAmong:
+    """Whether a row is none of those with the given fingerprints."""
+
+    def __init__(self, fingerprints: set[bytes]) -> None:
+        self.fingerprints = fingerprints
+
+    def __call__(self, row: dict[str, Any]) -> bool:
+        return _fingerprint(row) not in self.fingerprints

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from datasets import IterableDataset
 
 
+EPOCH_KEY = "docsplit_epoch"  # not "epoch": data sets of news have such columns of their own
+
+
 class RepeatedStream(torch.utils.data.IterableDataset):
-    """Reads a stream again and again; each document carries the number of the pass as ``epoch``.
+    """Reads a stream again and again; each document carries the number of the pass under ``EPOCH_KEY``.
 
     The Trainer cannot tell how many batches a stream holds, so it restarts an exhausted stream by itself, and a run
     that is resumed after the first pass would start at the wrong document. An endless stream is one epoch to the
@@ -29,7 +32,7 @@ class RepeatedStream(torch.utils.data.IterableDataset):
         >>> from itertools import islice
         >>> from datasets import Dataset
         >>> stream = Dataset.from_dict({"input_ids": [[1], [2]]}).to_iterable_dataset()
-        >>> [(row["input_ids"], row["epoch"]) for row in islice(RepeatedStream(stream), 3)]
+        >>> [(row["input_ids"], row[EPOCH_KEY]) for row in islice(RepeatedStream(stream), 3)]
         [([1], 0), ([2], 0), ([1], 1)]
     """
 
@@ -45,7 +48,7 @@ class RepeatedStream(torch.utils.data.IterableDataset):
             empty = True
             for document in self.dataset:
                 empty = False
-                yield {**document, "epoch": epoch}
+                yield {**document, EPOCH_KEY: epoch}
             if empty and worker is not None:
                 return  # a worker beyond the number of shards has nothing to read; the others go on
             if empty:

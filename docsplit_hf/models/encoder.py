@@ -211,11 +211,13 @@ class DocumentEncoder:
         return pool(output.last_hidden_state, attention_mask, self.pooling)
 
 
-def _load_stock(name: str, dtype: torch.dtype | str, revision: str | None) -> PreTrainedModel:
-    """The class that the checkpoint was saved from, so that all its weights have their place."""
+def _load_stock(
+    name: str, dtype: torch.dtype | str, revision: str | None, architecture: str | None = None
+) -> PreTrainedModel:
+    """The class that the checkpoint was saved from, so that all its weights have their place, or the one asked for."""
     config = load_config(name, revision=revision)
-    has_head = any(architecture.endswith("ForMaskedLM") for architecture in config.architectures or [])
-    stock = AutoModelForMaskedLM if has_head else AutoModel
+    architecture = architecture or next(iter(config.architectures or []), "")
+    stock = AutoModelForMaskedLM if architecture.endswith("ForMaskedLM") else AutoModel
     return stock.from_pretrained(name, config=config, dtype=dtype, revision=revision)
 
 
@@ -224,10 +226,8 @@ def _load_adapter(name: str, dtype: torch.dtype | str, revision: str | None) -> 
     from peft import PeftConfig, PeftModel
 
     adapter = PeftConfig.from_pretrained(name, revision=revision)
-    base = _load_stock(adapter.base_model_name_or_path, dtype, adapter.revision)
-    trained_on = (adapter.auto_mapping or {}).get("base_model_class", type(base).__name__)
-    if trained_on != type(base).__name__:  # trained without the head that the base model's checkpoint has
-        base = base.base_model
+    trained_on = (adapter.auto_mapping or {}).get("base_model_class")
+    base = _load_stock(adapter.base_model_name_or_path, dtype, adapter.revision, trained_on)
     model = PeftModel.from_pretrained(base, name, revision=revision)
     misplaced = model.load_adapter(name, "default", revision=revision).unexpected_keys
     if misplaced:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transformers import TrainingArguments
+from transformers.trainer_utils import HubStrategy
 
 MLM_INPUTS = ("separate", "shared")
 
@@ -35,6 +36,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
     - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents
       decides the best checkpoint, because the contrastive loss depends on the batch size.
     - ``activation_checkpointing_kwargs={"use_reentrant": False}``: the re-entrant kind fails with DDP.
+    - ``hub_strategy="end"``, and no other: what the Trainer pushes in between holds a pickle of the arguments.
     - ``accelerator_config.dispatch_batches=False``: each process reads a stream by itself, and takes its own rows.
 
     Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives a
@@ -89,6 +91,10 @@ class ContrastiveTrainingArguments(TrainingArguments):
         metadata={"help": "Passed to activation checkpointing. The re-entrant kind fails with DDP."},
     )
 
+    hub_strategy: HubStrategy | str = field(
+        default="end", metadata={"help": "When to push to the Hub. Only 'end': in between, a pickle would be pushed."}
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.temperature <= 0:
@@ -97,5 +103,10 @@ class ContrastiveTrainingArguments(TrainingArguments):
             raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
         if self.mlm_input not in MLM_INPUTS:
             raise ValueError(f"mlm_input must be one of {MLM_INPUTS}, got {self.mlm_input!r}.")
+        if self.push_to_hub and self.hub_strategy != HubStrategy.END:
+            raise ValueError(
+                f"hub_strategy must be 'end', got {self.hub_strategy.value!r}: what the Trainer pushes in between "
+                "holds a pickle of the arguments, which nobody should have to trust."
+            )
         if self.accelerator_config.dispatch_batches is None:
             self.accelerator_config.dispatch_batches = False

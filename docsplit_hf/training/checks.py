@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
 from ..models.positions import check_max_length
+from ..models.pretraining import DocSplitEncoderForward, DocSplitForward
 from .arguments import ContrastiveTrainingArguments
 from .distributed import process_count
 
@@ -48,6 +48,27 @@ def freeze_unused(model: PreTrainedModel) -> None:
         logger.info("Froze %d parameters that embeddings do not depend on.", sum(p.numel() for p in unused))
 
 
+def check_adapter(model: PreTrainedModel) -> None:
+    """Refuse to train an adapter that nobody could load.
+
+    Args:
+        model: A model, maybe wrapped by PEFT.
+
+    Raises:
+        ValueError: If it is an adapter on weights that are stored nowhere.
+
+    Example:
+
+        >>> check_adapter(object())
+    """
+    for adapter in getattr(model, "peft_config", {}).values():
+        if not adapter.base_model_name_or_path:
+            raise ValueError(
+                "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
+                "model and load it with AutoModelForDocSplit.from_pretrained first."
+            )
+
+
 def check_fit(
     model: PreTrainedModel,
     args: ContrastiveTrainingArguments,
@@ -65,11 +86,16 @@ def check_fit(
     Raises:
         ValueError: Of the first thing that does not fit, with what to do about it.
     """
-    if not hasattr(model.config, "docsplit"):
+    if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
         raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
     check_max_length(collator.max_length, model)
-    has_head = "mlm_labels" in inspect.signature(model.forward).parameters
-    if args.mlm_weight > 0 and not has_head:
+    rows = model.get_input_embeddings().num_embeddings
+    if len(collator.tokenizer) > rows:
+        raise ValueError(
+            f"The tokenizer has {len(collator.tokenizer)} tokens and the model embeddings for {rows}: call "
+            "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
+        )
+    if args.mlm_weight > 0 and not isinstance(model, DocSplitForward):
         raise ValueError(f"mlm_weight={args.mlm_weight} needs a masked-LM head: load the model with mlm_head=True.")
     if (args.mlm_weight > 0) != (collator.mlm_probability > 0):
         raise ValueError(
@@ -92,6 +118,13 @@ def check_fit(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
             "not help, it adds no negatives."
         )
+    if args.gather_negatives and args.world_size > 1:
+        uneven = args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches
+        if uneven:
+            raise ValueError(
+                "Gathered negatives need as many documents on each process: do without "
+                "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
+            )
     if train_dataset is None:
         return
     if not has_length(train_dataset):

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import dataclasses
 import logging
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import EvalPrediction, PreTrainedModel, Trainer, TrainerCallback
-from transformers.trainer_utils import TrainOutput, has_length
+from transformers import EvalPrediction, PreTrainedModel, TrainerCallback
+from transformers.trainer_utils import PredictionOutput, TrainOutput, has_length
 
 from ..data.collator import DataCollatorForDocSplit
 from ..data.masking import IGNORED_LABEL
-from ..data.streaming import RepeatedStream
+from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
-from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
 from .arguments import ContrastiveTrainingArguments
 from .checkpoints import checkpoint_to_resume
-from .checks import check_fit, freeze_unused
+from .checks import check_adapter, check_fit, freeze_unused
 from .distributed import gather, gather_with_gradient, process_count, process_index, sum_over_processes
 from .losses import InfoNCE, info_nce, symmetric
 from .statistics import RunningMeans
+from .stock_checkpoints import StockCheckpoints
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ContrastiveTrainer(Trainer):
+class ContrastiveTrainer(StockCheckpoints):
     """Trains an ``AutoModelForDocSplit`` on segmented documents.
 
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
@@ -43,13 +43,14 @@ class ContrastiveTrainer(Trainer):
     - the saves: stock checkpoints with the files of sentence-transformers and a model card made from the run.
 
     A resumed run gives the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
-    logged too.
+    logged too. (Not with ``train_sampling_strategy="group_by_length"``, whose order depends on global random state.)
 
     Args:
         model: From ``AutoModelForDocSplit``, or a PEFT model around one.
         args: The arguments.
         train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``.
-        eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets.
+        eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets, of which
+            the first decides the best checkpoint unless ``metric_for_best_model`` says otherwise.
         data_collator: Makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings and the seed of the
             arguments.
         processing_class: The tokenizer; it is saved with the model.
@@ -92,12 +93,15 @@ class ContrastiveTrainer(Trainer):
                 raise ValueError("Give the tokenizer as processing_class, or a data_collator.")
             probability = 0.15 if args.mlm_weight > 0 else 0.0
             data_collator = DataCollatorForDocSplit(processing_class, mlm_probability=probability, seed=args.seed)
+        check_adapter(model)
         stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
         check_fit(stock_model, args, train_dataset, data_collator)
         if args.mlm_weight == 0:
             freeze_unused(stock_model)
         if train_dataset is not None and not has_length(train_dataset):
             train_dataset = RepeatedStream(train_dataset)
+        if isinstance(eval_dataset, dict) and args.metric_for_best_model == "recall@1":
+            args.metric_for_best_model = f"{next(iter(eval_dataset))}_recall@1"  # of the first of several sets
         super().__init__(
             model=model,
             args=args,
@@ -114,7 +118,9 @@ class ContrastiveTrainer(Trainer):
         self.model_accepts_loss_kwargs = False
         self._evaluation_collator = data_collator.frozen()
         self._means = RunningMeans()
-        self._cut_fraction: float | None = None
+        self._tokens_cut, self._cut_fraction = RunningMeans(), None  # of the whole run, for the model card
+        if self.is_fsdp_enabled:
+            _keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self._docsplit_config = stock_model.config
 
@@ -222,13 +228,21 @@ class ContrastiveTrainer(Trainer):
         Returns:
             ``eval_recall@1``, ``eval_recall@10``, ``eval_mrr``, ``eval_loss`` and the speed.
         """
-        training = self._means, self.data_collator, self.args.dataloader_drop_last
-        self._means, self.data_collator = RunningMeans(), self._evaluation_collator
-        self.args.dataloader_drop_last = False  # every held-out document counts
-        try:
+        with self._evaluating():
             return super().evaluate(*args, **kwargs)
-        finally:
-            self._means, self.data_collator, self.args.dataloader_drop_last = training
+
+    def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
+        """The embeddings of both views of each document, always with the same views.
+
+        Args:
+            *args: As ``Trainer.predict``.
+            **kwargs: As ``Trainer.predict``.
+
+        Returns:
+            ``predictions`` (two arrays of shape ``(N, D)``), ``label_ids`` (the document ids) and ``metrics``.
+        """
+        with self._evaluating():
+            return super().predict(*args, **kwargs)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of what the steps since the last log measured.
@@ -239,49 +253,28 @@ class ContrastiveTrainer(Trainer):
         """
         means = self._means.pop()
         if "loss" in logs:
-            self._cut_fraction = means.get("fraction_tokens_cut")
             logs |= means
-        elif "eval_loss" in logs:
-            logs |= {f"eval_{name}": value for name, value in means.items()}
+        else:
+            for name in [name for name in logs if name.endswith("_loss") and name != "train_loss"]:
+                logs |= {f"{name.removesuffix('loss')}{measured}": value for measured, value in means.items()}
+        if "loss" in logs or "train_loss" in logs:
+            self._cut_fraction = self._tokens_cut.means().get("fraction_tokens_cut")
         super().log(logs, start_time)
 
-    def create_model_card(self, **kwargs: Any) -> None:
-        """Write the model card of the run. Called by ``push_to_hub``.
-
-        Args:
-            **kwargs: ``model_name`` is its title; what else ``Trainer`` passes is part of the card already.
-        """
-        if self.is_world_process_zero():
-            save_card(self.args.output_dir, self._facts(kwargs.get("model_name")))
-
-    def save_merged(self, output_dir: str) -> None:
-        """Save a stock checkpoint with a PEFT adapter merged into the weights.
-
-        Args:
-            output_dir: The folder to write to. The adapter in the trainer's own output folder stays as it is.
-        """
-        if not self.is_world_process_zero():
-            return
-        merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
-        merged.save_pretrained(output_dir)
-        self.processing_class.save_pretrained(output_dir)
-        save_sentence_transformers_files(output_dir, merged.config)
-        save_card(output_dir, dataclasses.replace(self._facts(), is_adapter=False))
-
-    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        super()._save(output_dir, state_dict=state_dict)
-        if not self.args.should_save:
-            return
-        folder = Path(output_dir or self.args.output_dir)
-        # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
-        (folder / "training_args.bin").unlink()
-        (folder / "training_args.json").write_text(self.args.to_json_string() + "\n")
-        save_sentence_transformers_files(folder, self._docsplit_config)
-        save_card(folder, self._facts())
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Collate with the same views each time, leave no document out, and keep what is measured apart."""
+        training = self._means, self.data_collator, self.args.dataloader_drop_last
+        self._means, self.data_collator = RunningMeans(), self._evaluation_collator
+        self.args.dataloader_drop_last = False
+        try:
+            yield
+        finally:
+            self._means, self.data_collator, self.args.dataloader_drop_last = training
 
     def _set_signature_columns_if_needed(self) -> None:
         # What the collator reads, not what the model reads: otherwise the Trainer drops the columns before.
-        self._signature_columns = ["input_ids", "sentence_lengths", "epoch"]
+        self._signature_columns = ["input_ids", "sentence_lengths", EPOCH_KEY]
 
     def _model_inputs(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         names = ["input_ids", "attention_mask"]
@@ -313,21 +306,8 @@ class ContrastiveTrainer(Trainer):
         total = inputs["view_lengths"].sum()
         kept = inputs["attention_mask"].sum() - special_tokens * len(inputs["view_lengths"])
         self._means.add("fraction_tokens_cut", total - kept, total)
-
-    def _facts(self, title: str | None = None) -> PretrainingFacts:
-        documents = self.train_dataset
-        return PretrainingFacts(
-            title=title or Path(self.args.output_dir).resolve().name,
-            arguments=self.args,
-            collator=self._evaluation_collator,
-            config=self._docsplit_config,
-            processes=process_count(),
-            documents=len(documents) if documents is not None and has_length(documents) else None,
-            steps=self.state.global_step,
-            log_history=self.state.log_history,
-            cut_fraction=self._cut_fraction,
-            is_adapter=hasattr(self.model, "peft_config"),
-        )
+        if self.model.training:
+            self._tokens_cut.add("fraction_tokens_cut", total - kept, total)
 
 
 class _EpochCallback(TrainerCallback):
@@ -345,6 +325,13 @@ def _counts(batch: dict[str, torch.Tensor]) -> torch.Tensor:
     documents = batch["document_ids"]
     masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())
     return torch.stack([documents.new_tensor(len(documents)), masked]).float()
+
+
+def _keep_outputs_in_float32(plugin: Any) -> None:
+    """FSDP 2 casts what the model returns to the dtype it computes in: too coarse for similarities over 0.05."""
+    policy = plugin.mixed_precision_policy
+    if plugin.fsdp_version == 2 and policy is not None:
+        plugin.mixed_precision_policy = dataclasses.replace(policy, output_dtype=torch.float32)
 
 
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -36,8 +36,8 @@ class RunningMeans:
         pair = torch.stack([total, torch.as_tensor(weight, dtype=torch.float32, device=total.device)])
         self._sums[name] = self._sums[name] + pair if name in self._sums else pair
 
-    def pop(self) -> dict[str, float]:
-        """Give the means over all processes and start anew. Every process must call it.
+    def means(self) -> dict[str, float]:
+        """The means over all processes. Every process must call it.
 
         Returns:
             The mean under each name; nothing if nothing was added.
@@ -45,6 +45,14 @@ class RunningMeans:
         if not self._sums:
             return {}
         totals = sum_over_processes(torch.stack(list(self._sums.values()))).tolist()
-        means = {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
+        return {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
+
+    def pop(self) -> dict[str, float]:
+        """The means over all processes, to start anew after it. Every process must call it.
+
+        Returns:
+            As ``means``.
+        """
+        means = self.means()
         self._sums = {}
         return means

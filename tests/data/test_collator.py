@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader
 from docsplit_hf import DataCollatorForDocSplit
 from docsplit_hf.data.collator import document_id
 from docsplit_hf.data.masking import IGNORED_LABEL
+from docsplit_hf.data.streaming import EPOCH_KEY
 
 
 def test_shapes_and_rows(documents, tokenizer):
@@ -57,7 +58,7 @@ def test_a_document_gets_the_same_views_and_mask_in_any_batch_and_new_ones_in_ea
     assert rows_of(collator([documents[7], documents[3], documents[1]]), 1) == alone
     collator.set_epoch(1)
     assert rows_of(collator([documents[3]]), 0) != alone
-    assert rows_of(collator([{**documents[3], "epoch": 0}]), 0) == alone
+    assert rows_of(collator([{**documents[3], EPOCH_KEY: 0, "epoch": "a column of the user"}]), 0) == alone
     collator.set_epoch(0)
     assert rows_of(collator([documents[3]]), 0) == alone
     assert rows_of(pickle.loads(pickle.dumps(collator))([documents[3]]), 0) == alone

@@ -2,9 +2,11 @@ import gzip
 import json
 
 import pytest
-from datasets import Dataset, IterableDataset
+from datasets import Dataset, IterableDataset, load_dataset
+from torch.utils.data import DataLoader
 
 from docsplit_hf import load_documents
+from docsplit_hf.data.loading import _hold_out
 
 TEXTS = [f"Document {i}. It has two sentences." for i in range(30)]
 
@@ -41,6 +43,23 @@ def test_no_more_than_a_tenth_is_held_out_and_the_seed_decides_what(sources):
     first, again, other = (load_documents(str(sources / "documents.jsonl"), seed=seed) for seed in (0, 0, 1))
     assert len(first["test"]) == 3
     assert first["test"]["text"][:] == again["test"]["text"][:] != other["test"]["text"][:]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_of_a_stream_train_on_everything_that_is_not_held_out(tmp_path, workers):
+    for part in range(2):
+        Dataset.from_dict({"text": TEXTS[part::2]}).to_json(tmp_path / f"{part}.jsonl")
+    shards = load_dataset(
+        "json", data_files=[str(tmp_path / f"{i}.jsonl") for i in (0, 1)], split="train", streaming=True
+    )
+    splits = _hold_out(shards, test_size=10, seed=0)
+    held_out = splits["test"]["text"][:]
+    trained = [
+        row["text"] for batch in DataLoader(splits["train"], 5, num_workers=workers, collate_fn=list) for row in batch
+    ]
+    assert len(held_out) == 10
+    assert sorted([*held_out, *trained]) == sorted(TEXTS)
+    assert trained != sorted(trained, key=TEXTS.index)  # shuffled
 
 
 def test_nothing_need_be_held_out(sources):

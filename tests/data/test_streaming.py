@@ -4,7 +4,7 @@ import pytest
 from datasets import Dataset
 from torch.utils.data import DataLoader
 
-from docsplit_hf.data.streaming import RepeatedStream
+from docsplit_hf.data.streaming import EPOCH_KEY, RepeatedStream
 
 
 def stream(rows=6, shards=1):
@@ -13,7 +13,7 @@ def stream(rows=6, shards=1):
 
 def test_each_pass_says_its_number():
     rows = list(islice(RepeatedStream(stream(3)), 7))
-    assert [(row["number"], row["epoch"]) for row in rows] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
+    assert [(row["number"], row[EPOCH_KEY]) for row in rows] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
 
 
 def test_a_shuffled_stream_is_shuffled_anew_and_the_same_every_time():

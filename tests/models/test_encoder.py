@@ -1,11 +1,15 @@
+import copy
 import logging
 
 import numpy as np
 import pytest
 import torch
-from transformers import BertModel
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, BertModel
 
-from docsplit_hf import DocumentEncoder
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
+from docsplit_hf.hub import save_sentence_transformers_files
 
 
 @pytest.fixture
@@ -76,6 +80,43 @@ def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
         encoder = DocumentEncoder.from_pretrained(str(tmp_path))
     assert (encoder.pooling, encoder.max_length) == ("cls", 64)
     assert "does not say how it pools" in caplog.text
+
+
+def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(tiny_checkpoint, texts, tmp_path):
+    base = DocumentEncoder.from_pretrained(str(tiny_checkpoint)).encode(texts[:3], show_progress=False)
+    for mlm_head in (True, False):
+        model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), pooling="mean", mlm_head=mlm_head)
+        adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", init_lora_weights=False))
+        folder = tmp_path / f"adapter-{mlm_head}"
+        adapted.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(tiny_checkpoint).save_pretrained(folder)
+        model.config.docsplit["max_length"] = 20
+        save_sentence_transformers_files(folder, model.config)
+        encoder = DocumentEncoder.from_pretrained(str(folder))
+        assert (encoder.pooling, encoder.max_length) == ("mean", 20)
+        merged = DocumentEncoder(adapted.merge_and_unload(), encoder.tokenizer, "mean", 20)
+        merged.model.__class__ = merged.model.__class__.__mro__[2]  # the stock class, with the stock forward
+        merged.model = merged.model.base_model
+        embeddings = encoder.encode(texts[:3], show_progress=False)
+        assert abs(embeddings - base).max() > 1e-2
+        assert embeddings == pytest.approx(merged.encode(texts[:3], show_progress=False), abs=1e-5)
+
+
+def test_an_adapter_that_does_not_fit_is_an_error(tiny_checkpoint, tmp_path):
+    model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint))
+    get_peft_model(model, LoraConfig(target_modules="all-linear")).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "adapter_model.safetensors")
+    save_file({f"other.{name}": weight for name, weight in weights.items()}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(ValueError, match="does not fit its base model"), pytest.warns(UserWarning, match="missing"):
+        DocumentEncoder.from_pretrained(str(tmp_path))
+
+
+def test_training_starts_with_the_pooling_of_sentence_transformers(tiny_config, tokenizer, tmp_path):
+    config = copy.deepcopy(tiny_config)
+    BertModel(config).save_pretrained(tmp_path)
+    config.docsplit = {"pooling": "mean", "max_length": 20}
+    save_sentence_transformers_files(tmp_path, config)
+    assert AutoModelForDocSplit.from_pretrained(str(tmp_path)).config.docsplit["pooling"] == "mean"
 
 
 def test_real_sentence_transformers_checkpoint_gives_the_same_embeddings(texts):

@@ -1,25 +1,28 @@
 import math
+from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.evaluation.half_retrieval import evaluations_by_step
 from docsplit_hf.training.losses import info_nce
 
 
 @pytest.fixture
 def make_trainer(tiny_config, tokenizer, documents, tmp_path):
-    def make(mlm_head=True, collator=None, max_length=64, **arguments):
+    def make(mlm_head=True, max_length=64, eval_dataset=None, **arguments):
         arguments = {"per_device_train_batch_size": 8, "report_to": "none", "seed": 0, **arguments}
         args = ContrastiveTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
         torch.manual_seed(0)
         model = AutoModelForDocSplit.from_config(tiny_config, mlm_head=mlm_head)
-        collator = collator or DataCollatorForDocSplit(
-            tokenizer, max_length=max_length, mlm_probability=0.15 if args.mlm_weight else 0
-        )
+        probability = 0.15 if args.mlm_weight else 0
+        collator = DataCollatorForDocSplit(tokenizer, max_length=max_length, mlm_probability=probability)
         split = documents.train_test_split(test_size=13, seed=0)
-        return ContrastiveTrainer(model, args, split["train"], split["test"], collator, processing_class=tokenizer)
+        return ContrastiveTrainer(
+            model, args, split["train"], eval_dataset or split["test"], collator, processing_class=tokenizer
+        )
 
     return make
 
@@ -50,10 +53,10 @@ def test_one_step_is_info_nce_plus_a_tenth_of_the_stock_mlm_loss(make_trainer):
 
 
 def test_logs_say_what_users_ask(make_trainer):
-    trainer = make_trainer(max_steps=4, logging_steps=2, max_length=16, eval_strategy="steps", eval_steps=4)
+    trainer = make_trainer(max_steps=4, logging_steps=1, max_length=16, eval_strategy="steps", eval_steps=4)
     trainer.train()
     logs = next(logs for logs in trainer.state.log_history if "loss" in logs)
-    assert logs["loss"] == pytest.approx(logs["contrastive_loss"] + 0.1 * logs["mlm_loss"], rel=1e-3)
+    assert logs["loss"] == pytest.approx(logs["contrastive_loss"] + 0.1 * logs["mlm_loss"], rel=1e-5)
     assert logs["negatives"] == 7
     assert 0 <= logs["in_batch_accuracy"] <= 1
     assert -1 <= logs["negative_similarity"] <= logs["positive_similarity"] + 0.1 <= 1.1
@@ -151,3 +154,37 @@ def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):
     recalls = [logs["eval_recall@1"] for logs in trainer.state.log_history if "eval_recall@1" in logs]
     assert trainer.state.best_metric == max(recalls)
     assert trainer.evaluate()["eval_recall@1"] == max(recalls)
+
+
+def test_predict_leaves_no_document_out_and_training_as_it_was(make_trainer):
+    trainer = make_trainer()
+    trainer.data_collator.set_epoch(2)
+    first, second = trainer.predict(trainer.eval_dataset), trainer.predict(trainer.eval_dataset)
+    assert [views.shape for views in first.predictions] == [(13, 32), (13, 32)]
+    assert (first.predictions[0] == second.predictions[0]).all()
+    assert trainer._means.pop() == {} and trainer.args.dataloader_drop_last
+
+
+def test_several_sets_to_evaluate_on(make_trainer, documents):
+    sets = {"first": documents.select(range(9)), "second": documents.select(range(9, 20))}
+    trainer = make_trainer(
+        eval_dataset=sets, max_steps=4, eval_strategy="steps", eval_steps=2, save_steps=2, load_best_model_at_end=True
+    )
+    trainer.train()
+    by_step = evaluations_by_step(trainer.state.log_history)
+    assert [evaluation["step"] for evaluation in by_step] == [2, 4]
+    assert trainer.state.best_metric == max(evaluation["eval_first_recall@1"] for evaluation in by_step)
+    assert {"eval_second_mrr", "eval_first_contrastive_loss", "eval_second_mlm_loss"} <= set(by_step[0])
+    trainer.save_model()
+    card = (Path(trainer.args.output_dir) / "README.md").read_text()
+    assert "| first_recall@1 |" in card and "| second_recall@10 |" in card
+    assert f"of step {trainer.state.best_global_step}, the best" in card
+
+
+def test_the_card_counts_the_tokens_cut_in_the_whole_run(make_trainer):
+    trainer = make_trainer(max_steps=4, logging_steps=3, max_length=12)
+    trainer.train()
+    batches = list(make_trainer(max_steps=4, max_length=12).get_train_dataloader())
+    total = sum(int(batch["view_lengths"].sum()) for batch in batches)
+    kept = sum(int(batch["view_lengths"].clamp(max=10).sum()) for batch in batches)
+    assert trainer._cut_fraction == pytest.approx(1 - kept / total, rel=1e-5)

@@ -1,0 +1,82 @@
+"""What ContrastiveTrainer leaves: stock checkpoints, sentence-transformers' files, and a model card of the run."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from transformers import Trainer
+from transformers.trainer_utils import has_length
+
+from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
+from .distributed import process_count
+
+
+class StockCheckpoints(Trainer):
+    """The saving of ``ContrastiveTrainer``, apart from its training.
+
+    A subclass sets ``_docsplit_config`` (the model's configuration, with ``config.docsplit``), ``_evaluation_collator``
+    (for its settings) and ``_cut_fraction`` (the fraction of tokens cut off so far, or None).
+    """
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run. Called by ``push_to_hub``.
+
+        Args:
+            **kwargs: ``model_name`` is its title; what else ``Trainer`` passes is part of the card already.
+        """
+        if self.is_world_process_zero():
+            save_card(self.args.output_dir, self._facts(kwargs.get("model_name")))
+
+    def save_merged(self, output_dir: str) -> None:
+        """Save a stock checkpoint with a PEFT adapter merged into the weights.
+
+        Args:
+            output_dir: The folder to write to. The adapter in the trainer's own output folder stays as it is.
+
+        Raises:
+            ValueError: Under FSDP.
+        """
+        if self.is_fsdp_enabled:
+            raise ValueError("A model that FSDP has sharded cannot be merged here: merge the saved adapter with peft.")
+        if not self.is_world_process_zero():
+            return
+        merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
+        merged.save_pretrained(output_dir)
+        self.processing_class.save_pretrained(output_dir)
+        save_sentence_transformers_files(output_dir, merged.config)
+        save_card(output_dir, dataclasses.replace(self._facts(), is_adapter=False))
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        super()._save(output_dir, state_dict=state_dict)
+        if not self.args.should_save:
+            return
+        folder = Path(output_dir or self.args.output_dir)
+        # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
+        (folder / "training_args.bin").unlink(missing_ok=True)
+        (folder / "training_args.json").write_text(self.args.to_json_string() + "\n")
+        save_sentence_transformers_files(folder, self._docsplit_config)
+        save_card(folder, self._facts())
+
+    def _facts(self, title: str | None = None) -> PretrainingFacts:
+        documents = self.train_dataset
+        return PretrainingFacts(
+            title=title or Path(self.args.output_dir).resolve().name,
+            arguments=self.args,
+            collator=self._evaluation_collator,
+            config=self._docsplit_config,
+            processes=process_count(),
+            documents=len(documents) if documents is not None and has_length(documents) else None,
+            steps=self.state.global_step,
+            best_step=self.state.best_global_step if self._holds_best_model() else None,
+            log_history=self.state.log_history,
+            cut_fraction=self._cut_fraction,
+            is_adapter=hasattr(self.model, "peft_config"),
+        )
+
+    def _holds_best_model(self) -> bool:
+        return (
+            self.args.load_best_model_at_end and not self.is_in_train and self.state.best_model_checkpoint is not None
+        )

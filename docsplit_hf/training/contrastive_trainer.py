@@ -61,18 +61,23 @@ class ContrastiveTrainer(StockCheckpoints):
 
     Example:
 
+        >>> import tempfile
         >>> from datasets import Dataset
         >>> from docsplit_hf import AutoModelForDocSplit, segment_documents
         >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
         >>> texts = [f"Document {i} begins. It goes on with {i}. It ends." for i in range(8)]
         >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=80)
-        >>> trainer = ContrastiveTrainer(  # doctest: +SKIP
+        >>> trainer = ContrastiveTrainer(
         ...     model=AutoModelForDocSplit.from_config(small_bert_config(tokenizer)),
-        ...     args=ContrastiveTrainingArguments("output", per_device_train_batch_size=4),
+        ...     args=ContrastiveTrainingArguments(
+        ...         tempfile.mkdtemp(), per_device_train_batch_size=4, use_cpu=True, disable_tqdm=True
+        ...     ),
         ...     train_dataset=segment_documents(Dataset.from_dict({"text": texts}), tokenizer),
         ...     processing_class=tokenizer,
         ... )
-        >>> trainer.train()  # doctest: +SKIP
+        >>> trainer.train().global_step  # doctest: +ELLIPSIS
+        {'train_runtime': ...}
+        2
     """
 
     # compute_loss divides by the counts of the whole accumulated batch itself (transformers >= 5.23).

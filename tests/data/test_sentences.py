@@ -138,29 +138,27 @@ def test_a_line_passed_over_as_one_sentence_is_one_for_pysbd(line):
         assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]
 
 
+def processor_seconds(text: str) -> float:
+    """Processor time, not time on the wall: other processes of the machine do not count."""
+    start = time.process_time()
+    PysbdSegmenter()(text)
+    return time.process_time() - start
+
+
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_takes_less_than_two_seconds(text):
-    start = time.perf_counter()
-    result = PysbdSegmenter()(text)
-    assert time.perf_counter() - start < 2.0
-    assert_faithful(text, result.sentences)
+    assert processor_seconds(text) < 2.0
+    assert_faithful(text, PysbdSegmenter()(text).sentences)
 
 
+@pytest.mark.parametrize("length", [20_000, 200_000])
 @pytest.mark.parametrize("text", GROWING.values(), ids=GROWING)
-def test_time_grows_in_proportion_to_length(text):
-    def seconds(length: int) -> float:
-        long_text = (text * length)[:length]
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            PysbdSegmenter()(long_text)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    seconds(1_000)
-    # The floor keeps the noise of very short times out.
-    assert seconds(40_000) < 2.3 * max(seconds(20_000), 0.01)
-    assert seconds(400_000) < 2.3 * max(seconds(200_000), 0.01)
+def test_time_grows_in_proportion_to_length(text, length):
+    short, long = ((text * size)[:size] for size in (length, 2 * length))
+    processor_seconds(short[:1_000])
+    # The floor and the best of several tries keep noise out; what grows quadratically has a ratio of 4 in every try.
+    tries = (processor_seconds(long) / max(processor_seconds(short), 0.01) for _ in range(6))
+    assert any(ratio < 2.3 for ratio in tries)
 
 
 @pytest.mark.parametrize("line", PROSE_LINES)

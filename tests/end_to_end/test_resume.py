@@ -35,18 +35,15 @@ def start(tiny_config, tokenizer, texts, tmp_path_factory):
             "--save_total_limit=20", *options,
         ]  # fmt: skip
         environment = {**os.environ, "HF_DATASETS_CACHE": str(folder / "cache")}
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
+        with open(folder / f"{name}.log", "a") as log:  # a pipe would fill up and stop the process
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
         return process, folder / name
 
     return start
 
 
-def finish(process):
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output[-3000:]
-    return output
+def finish(process, folder):
+    assert process.wait(timeout=120) == 0, folder.with_suffix(".log").read_text()[-3000:]
 
 
 def losses(folder):
@@ -60,20 +57,20 @@ def losses(folder):
 def table(start):
     """What a run on a table gives when left alone, without workers: their number must not matter."""
     alone, folder = start("alone-table", 0)
-    finish(alone)
+    finish(alone, folder)
     return losses(folder)
 
 
 def killed_and_resumed(start, name, workers, *options):
     killed, folder = start(name, workers, *options)
     while not (folder / "checkpoint-6" / "trainer_state.json").exists():
-        assert killed.poll() is None, killed.stdout.read()[-3000:]
+        assert killed.poll() is None, folder.with_suffix(".log").read_text()[-3000:]
         time.sleep(0.01)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     assert not (folder / f"checkpoint-{STEPS}").exists()
     resumed, _ = start(name, workers, "--resume_from_checkpoint=last", *options)
-    finish(resumed)
+    finish(resumed, folder)
     return losses(folder)
 
 
@@ -88,6 +85,8 @@ def test_a_killed_run_on_a_table_goes_on_to_the_last_digit(start, table, workers
 def test_a_killed_run_on_a_stream_goes_on_to_the_last_digit(start, workers):
     alone, folder = start(f"alone-stream-{workers}", workers, "--streaming")
     resumed = killed_and_resumed(start, f"stream-{workers}", workers, "--streaming")
-    finish(alone)  # beside the others; a worker shuffles in its own way, so each number of workers has its own order
+    finish(
+        alone, folder
+    )  # beside the others; a worker shuffles in its own way, so each number of workers has its own order
     assert list(resumed[0]) == list(range(1, STEPS + 1))
     assert resumed == losses(folder)

@@ -69,7 +69,7 @@ class PretrainingFacts:
     """What a model card says of a run, taken from the run itself.
 
     Args:
-        title: The card's title.
+        location: Where it is loaded from: a name on the Hub, or the folder that it is saved in.
         arguments: The training arguments.
         collator: The collator, with its views and lengths.
         config: The configuration of the model.
@@ -82,7 +82,7 @@ class PretrainingFacts:
         is_adapter: Whether the folder holds an adapter instead of a model.
     """
 
-    title: str
+    location: str
     arguments: ContrastiveTrainingArguments
     collator: DataCollatorForDocSplit
     config: PretrainedConfig
@@ -131,6 +131,7 @@ def render_card(facts: PretrainingFacts) -> str:
         "Starting point": _public(base or f"random weights ({facts.config.model_type})"),
         "Data": _public(arguments.data_description or "not described"),
         "Training documents": "a stream" if facts.documents is None else f"{facts.documents:,}",
+        "Held-out documents": f"{round(1 / chance):,}" if (chance := _chance(evaluations)) else "none",
         "Optimizer steps": f"{facts.steps:,}",
         "Weights": "of the last step" if facts.best_step is None else f"of step {facts.best_step:,}, the best",
         "Views": getattr(collator.views, "__name__", collator.views),
@@ -153,7 +154,7 @@ def render_card(facts: PretrainingFacts) -> str:
     template = string.Template(files(__package__).joinpath("model_card.md").read_text(encoding="utf-8"))
     return template.substitute(
         metadata=data.to_yaml(),
-        title=facts.title,
+        title=Path(facts.location).resolve().name,
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
         training=_table(("", "this run"), training.items()),
@@ -166,6 +167,12 @@ def render_card(facts: PretrainingFacts) -> str:
 def _public(name: str) -> str:
     """A path tells others nothing but how this machine is laid out: of a path, the last part."""
     return Path(name).resolve().name if Path(name).exists() else name
+
+
+def _chance(evaluations: list[dict[str, Any]]) -> float:
+    """What guessing would recall: one over the number of held-out documents. 0 where nothing was evaluated."""
+    values = [value for name, value in (evaluations or [{}])[-1].items() if name.endswith("chance_recall@1")]
+    return values[0] if values else 0.0
 
 
 def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
@@ -185,22 +192,22 @@ def _table(header: tuple[str, ...], rows: Any) -> str:
 def _loading(facts: PretrainingFacts) -> str:
     encoder = f"""from docsplit_hf import DocumentEncoder
 
-encoder = DocumentEncoder.from_pretrained("{facts.title}")
+encoder = DocumentEncoder.from_pretrained("{facts.location}")
 embeddings = encoder.encode(["A document.", "Another one."])  # float32, (2, {facts.config.hidden_size})"""
     if facts.is_adapter:
         others = f"""from peft import PeftModel
 from transformers import AutoModelForMaskedLM
 
 base = AutoModelForMaskedLM.from_pretrained("{facts.config.name_or_path}")
-model = PeftModel.from_pretrained(base, "{facts.title}")"""
+model = PeftModel.from_pretrained(base, "{facts.location}")"""
         return _code(encoder) + "\n\n" + _code(others)
     sentence_transformers = f"""from sentence_transformers import SentenceTransformer
 
-embeddings = SentenceTransformer("{facts.title}").encode(["A document.", "Another one."])"""
+embeddings = SentenceTransformer("{facts.location}").encode(["A document.", "Another one."])"""
     transformers = f"""from transformers import AutoModel, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("{facts.title}")
-model = AutoModel.from_pretrained("{facts.title}")"""
+tokenizer = AutoTokenizer.from_pretrained("{facts.location}")
+model = AutoModel.from_pretrained("{facts.location}")"""
     note = ""
     if facts.config.model_type == "longformer":
         note = (

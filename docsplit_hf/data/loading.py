@@ -6,6 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .paths import refuse_mistyped_path
+
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
@@ -70,9 +72,10 @@ def load_documents(
                 f"The format of {source} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz."
             )
         loaded = datasets.load_dataset(FILE_FORMATS[suffix], data_files=str(path), split="train", streaming=streaming)
-    elif path.suffix in {*FILE_FORMATS, ".gz"} or path.is_absolute() or source.startswith("."):
-        raise FileNotFoundError(f"There is no file or folder {source}.")
     else:
+        refuse_mistyped_path(source)
+        if path.suffix in {*FILE_FORMATS, ".gz"}:
+            raise FileNotFoundError(f"There is no file {source!r}.")
         loaded = datasets.load_dataset(source, config_name, split=split, streaming=streaming)
     return _hold_out(loaded, test_size, seed)
 
@@ -82,6 +85,11 @@ def _hold_out(dataset: Dataset | IterableDataset, test_size: int, seed: int) -> 
 
     if isinstance(dataset, datasets.IterableDataset):
         held_out = list(dataset.take(test_size))
+        if len(held_out) < test_size:
+            raise ValueError(
+                f"The stream ends after {len(held_out)} documents, and test_size={test_size} would hold out all of "
+                f"them: lower test_size (to {len(held_out) // 10}, say), or do without streaming."
+            )
         # By content, not by position: each data loader worker skips in its own shards.
         train = dataset.filter(_NotAmong({_fingerprint(row) for row in held_out})) if held_out else dataset
         splits = {"train": train.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
@@ -90,7 +98,8 @@ def _hold_out(dataset: Dataset | IterableDataset, test_size: int, seed: int) -> 
         return datasets.DatasetDict({"train": dataset})
     if len(dataset) < 20:
         raise ValueError(
-            f"{len(dataset)} documents are too few to hold any out for evaluation: give more, or set test_size=0."
+            f"{len(dataset)} documents are too few to hold any out for evaluation: give more, or set test_size=0. "
+            "(A .txt file is a document a line; the .txt files in a folder are a document each.)"
         )
     return dataset.train_test_split(test_size=min(test_size, len(dataset) // 10), seed=seed)
 

@@ -52,5 +52,7 @@ class RepeatedStream(torch.utils.data.IterableDataset):
             if empty and worker is not None:
                 return  # a worker beyond the number of shards has nothing to read; the others go on
             if empty:
-                raise ValueError("The streaming data set yields no documents: none is left after segmentation.")
+                raise ValueError(
+                    "The streaming data set yields no documents: none is left after holding out and segmentation."
+                )
             epoch += 1

@@ -70,7 +70,9 @@ def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> s
     if not evaluations:
         return "\n".join(lines)
     before, after = evaluations[0], evaluations[-1]
-    lines.append("Given one half of a held-out document, it finds the other half:")
+    guessing = next(value for name, value in after.items() if name.endswith("chance_recall@1"))
+    held_out = round(1 / guessing)
+    lines.append(f"Given one half of one of {held_out} held-out documents, it finds the other half among all:")
     meanings = {"recall@1": "as the first of all", "recall@10": "among the first ten"}
     for name in (name for name in after if name.rpartition("_")[2] in meanings and "chance" not in name):
         end = f"{100 * after[name]:5.1f} %"
@@ -78,8 +80,10 @@ def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> s
             change = 100 * (after[name] - before[name])
             end = f"before {100 * before[name]:5.1f} %   after {end}   {change:+.1f} points"
         lines.append(f"  {name.removeprefix('eval_'):<9}  {end}  ({meanings[name.rpartition('_')[2]]})")
-    guessing = next(value for name, value in after.items() if name.endswith("chance_recall@1"))
-    return "\n".join([*lines, f"  guessing   {100 * guessing:.1f} % as the first of all"])
+    lines.append(
+        f"  guessing   {100 * guessing:5.1f} %  (as the first of all; one document is {100 * guessing:.1f} points)"
+    )
+    return "\n".join(lines)
 
 
 def evaluations_by_step(log_history: list[dict[str, float]]) -> list[dict[str, float]]:

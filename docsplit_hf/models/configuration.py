@@ -6,6 +6,8 @@ from typing import Any
 
 from transformers import AutoConfig, PretrainedConfig
 
+from ..data.paths import refuse_mistyped_path
+
 
 def load_config(name: str, **hub_arguments: Any) -> PretrainedConfig:
     """Load the configuration of a model on the Hub or in a folder.
@@ -19,12 +21,14 @@ def load_config(name: str, **hub_arguments: Any) -> PretrainedConfig:
 
     Raises:
         OSError: If there is no such model, or the Hub cannot be reached.
+        FileNotFoundError: At once, if the name is a mistyped path.
 
     Example:
 
         >>> load_config("google-bert/bert-base-uncased").model_type  # doctest: +SKIP
         'bert'
     """
+    refuse_mistyped_path(name)
     try:
         return AutoConfig.from_pretrained(name, **hub_arguments)
     except OSError as error:

@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from ..data.documents import replace_lone_surrogates
+from ..data.paths import refuse_mistyped_path
 from ..data.special_tokens import special_tokens_around
 from .configuration import load_config
 from .pooling import check_pooling, pool
@@ -99,6 +100,7 @@ class DocumentEncoder:
             ValueError: If the checkpoint's pooling is none that is known here.
             OSError: If there is no model of that name.
         """
+        refuse_mistyped_path(name)
         is_adapter = read_json(name, "adapter_config.json", revision) is not None
         model = (_load_adapter if is_adapter else _load_stock)(name, dtype, revision).base_model
         settings = checkpoint_settings(name, None if is_adapter else model.config, revision)

@@ -67,7 +67,8 @@ def read_json(name: str, file: str, revision: str | None = None) -> Any:
 
     Example:
 
-        >>> read_json("no such folder/at all", "config.json") is None
+        >>> import tempfile
+        >>> read_json(tempfile.mkdtemp(), "config.json") is None
         True
     """
     if Path(name).is_dir():

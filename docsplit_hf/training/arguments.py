@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import HubStrategy
 
@@ -108,5 +109,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
                 f"hub_strategy must be 'end', got {self.hub_strategy.value!r}: what the Trainer pushes in between "
                 "holds a pickle of the arguments, which nobody should have to trust."
             )
+        # The default asks for it everywhere, and torch warns where there is nothing to pin memory for.
+        self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
         if self.accelerator_config.dispatch_batches is None:
             self.accelerator_config.dispatch_batches = False

@@ -51,7 +51,10 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
     if resume_from_checkpoint is True or resume_from_checkpoint == "last":
         found = complete_checkpoints(output_dir)
         if not found:
-            raise ValueError(f"There is no complete checkpoint to resume from in {output_dir}: start without resuming.")
+            raise ValueError(
+                f"There is no complete checkpoint to resume from in {output_dir}: start without "
+                "resuming (with --overwrite_output_dir, if the folder is in use)."
+            )
         return str(found[-1])
     folder = Path(resume_from_checkpoint)
     if not (folder / STATE_FILE).is_file():
@@ -78,7 +81,8 @@ def check_output_dir(output_dir: str | Path, resume: str | bool | None, overwrit
     """
     folder = Path(output_dir)
     if folder.is_dir() and any(folder.iterdir()) and not resume and not overwrite:
+        go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
         raise ValueError(
-            f"The output folder {output_dir} is not empty. Choose another, go on with that run "
-            "(--resume_from_checkpoint last), or write over it (--overwrite_output_dir)."
+            f"The output folder {output_dir} is not empty. Choose another, {go_on}or write over it "
+            "(--overwrite_output_dir)."
         )

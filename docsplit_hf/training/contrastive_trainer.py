@@ -144,6 +144,16 @@ class ContrastiveTrainer(StockCheckpoints):
             ValueError: If there is no complete checkpoint to resume from.
         """
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
+        logger.info(
+            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, halves of up to %d tokens%s.",
+            type(self.model).__name__,
+            sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad) / 1e6,
+            len(self.train_dataset) if has_length(self.train_dataset) else "streamed",
+            self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
+            self.args.device,
+            self.data_collator.max_length,
+            f", going on from {checkpoint}" if checkpoint else "",
+        )
         return super().train(resume_from_checkpoint=checkpoint, **kwargs)
 
     def get_batch_samples(

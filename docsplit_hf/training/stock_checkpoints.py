@@ -25,10 +25,10 @@ class StockCheckpoints(Trainer):
         """Write the model card of the run. Called by ``push_to_hub``.
 
         Args:
-            **kwargs: ``model_name`` is its title; what else ``Trainer`` passes is part of the card already.
+            **kwargs: What ``Trainer`` passes; it is part of the card already.
         """
         if self.is_world_process_zero():
-            save_card(self.args.output_dir, self._facts(kwargs.get("model_name")))
+            save_card(self.args.output_dir, self._facts(self.args.output_dir))
 
     def save_merged(self, output_dir: str) -> None:
         """Save a stock checkpoint with a PEFT adapter merged into the weights.
@@ -47,7 +47,12 @@ class StockCheckpoints(Trainer):
         merged.save_pretrained(output_dir)
         self.processing_class.save_pretrained(output_dir)
         save_sentence_transformers_files(output_dir, merged.config)
-        save_card(output_dir, dataclasses.replace(self._facts(), is_adapter=False))
+        save_card(output_dir, dataclasses.replace(self._facts(output_dir), is_adapter=False))
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        # Tied weights are saved once; the Trainer would call the other name missing.
+        missing = [name for name in load_result.missing_keys if name not in self.model.all_tied_weights_keys]
+        super()._issue_warnings_after_load(type(load_result)(missing, load_result.unexpected_keys))
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict=state_dict)
@@ -58,12 +63,12 @@ class StockCheckpoints(Trainer):
         (folder / "training_args.bin").unlink(missing_ok=True)
         (folder / "training_args.json").write_text(self.args.to_json_string() + "\n")
         save_sentence_transformers_files(folder, self._docsplit_config)
-        save_card(folder, self._facts())
+        save_card(folder, self._facts(folder))
 
-    def _facts(self, title: str | None = None) -> PretrainingFacts:
+    def _facts(self, folder: str | Path) -> PretrainingFacts:
         documents = self.train_dataset
         return PretrainingFacts(
-            title=title or Path(self.args.output_dir).resolve().name,
+            location=self.args.hub_model_id or str(folder),
             arguments=self.args,
             collator=self._evaluation_collator,
             config=self._docsplit_config,

@@ -66,6 +66,11 @@ def test_nothing_need_be_held_out(sources):
     assert set(load_documents(str(sources / "documents.csv"), test_size=0)) == {"train"}
 
 
+def test_a_stream_that_would_be_held_out_whole(sources):
+    with pytest.raises(ValueError, match="ends after 30 documents, and test_size=500"):
+        load_documents(str(sources / "documents.jsonl"), streaming=True, test_size=500)
+
+
 def test_too_few_to_hold_any_out(tmp_path):
     (tmp_path / "few.txt").write_text("One. Two.\n" * 5)
     with pytest.raises(ValueError, match="5 documents are too few"):

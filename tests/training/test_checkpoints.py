@@ -32,6 +32,10 @@ def test_what_is_not_a_checkpoint_says_so(run, tmp_path_factory):
 def test_output_folders_are_not_mixed(run, tmp_path_factory):
     with pytest.raises(ValueError, match="not empty.*--resume_from_checkpoint last.*--overwrite_output_dir"):
         check_output_dir(run, resume=False, overwrite=False)
+    (tmp_path_factory.getbasetemp() / "in use").mkdir()
+    (tmp_path_factory.getbasetemp() / "in use" / "file").touch()
+    with pytest.raises(ValueError, match="Choose another, or write over it"):  # there is nothing to go on from
+        check_output_dir(tmp_path_factory.getbasetemp() / "in use", resume=False, overwrite=False)
     check_output_dir(run, resume=True, overwrite=False)
     check_output_dir(run, resume=False, overwrite=True)
     check_output_dir(tmp_path_factory.mktemp("empty"), resume=False, overwrite=False)

@@ -1,0 +1,68 @@
+"""The arguments of run_pretrain.py, beside those of TrainingArguments."""
+
+import os
+from dataclasses import dataclass
+
+from transformers.hf_argparser import HfArg
+
+from docsplit_hf import ContrastiveTrainingArguments
+from docsplit_hf.data.views import VIEWS
+
+
+@dataclass
+class ModelArguments:
+    """What to train."""
+
+    model_name_or_path: str | None = HfArg(
+        default=None, help="An encoder on the Hub or a folder. Default: a small BERT."
+    )
+    pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the model's own, or cls.")
+    use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
+    lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")
+    merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
+
+    def __post_init__(self) -> None:
+        if self.merge_peft and not self.use_peft:
+            raise ValueError("--merge_peft merges a LoRA adapter: it needs --use_peft.")
+
+
+@dataclass
+class DataArguments:
+    """What to train on."""
+
+    dataset_name: str | None = HfArg(
+        default=None, help="A data set on the Hub, a file or a folder. Default: documentation of installed packages."
+    )
+    dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
+    dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
+    streaming: bool = HfArg(default=False, help="Read while training. Needs --max_steps.")
+    text_column: str = HfArg(default="text", help="The column with the texts.")
+    test_size: int = HfArg(default=500, help="Documents to hold out for evaluation; 0 for none.")
+    max_length: int | None = HfArg(default=None, help="Longest half in tokens. Default: the model's own, or 512.")
+    mlm_probability: float = HfArg(default=0.15, help="Share of the tokens to mask for MLM.")
+    views: str = HfArg(default="docsplit", help=f"How positive pairs are made: {', '.join(sorted(VIEWS))}.")
+    segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for a sentence a line.")
+    language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
+    num_proc: int = HfArg(default=os.cpu_count(), help="Processes to prepare the documents with.")
+
+
+@dataclass
+class RunArguments(ContrastiveTrainingArguments):
+    """How to train: the papers' recipe, evaluated and saved as it goes."""
+
+    output_dir: str = HfArg(default="output/pretrain", help="Where checkpoints and the model are saved.")
+    overwrite_output_dir: bool = HfArg(default=False, help="Write to output_dir even if it is not empty.")
+    per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process in evaluation.")
+    logging_steps: float = HfArg(default=10, help="Log every so many steps.")
+    eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")
+    eval_steps: float | None = HfArg(default=None, help="Evaluate every so many steps. Default: as --save_steps.")
+    save_steps: float = HfArg(default=100, help="Save a checkpoint every so many steps.")
+    save_total_limit: int | None = HfArg(default=2, help="Checkpoints to keep, the best among them.")
+    load_best_model_at_end: bool = HfArg(default=True, help="End with the checkpoint that finds most halves.")
+    resume_from_checkpoint: str | None = HfArg(
+        default=None, help="'last', or a folder checkpoint-<step>, to go on from."
+    )
+
+    def __post_init__(self) -> None:
+        self.eval_steps = self.eval_steps or self.save_steps
+        super().__post_init__()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,14 @@ from ..evaluation.half_retrieval import half_retrieval_metrics
 from .arguments import ContrastiveTrainingArguments
 from .checkpoints import checkpoint_to_resume
 from .checks import check_adapter, check_fit, freeze_unused
-from .distributed import gather, gather_with_gradient, process_count, process_index, sum_over_processes
+from .distributed import (
+    gather,
+    gather_with_gradient,
+    keep_outputs_in_float32,
+    process_count,
+    process_index,
+    sum_over_processes,
+)
 from .losses import InfoNCE, info_nce, symmetric
 from .statistics import RunningMeans
 from .stock_checkpoints import StockCheckpoints
@@ -125,7 +131,7 @@ class ContrastiveTrainer(StockCheckpoints):
         self._means = RunningMeans()
         self._tokens_cut, self._cut_fraction = RunningMeans(), None  # of the whole run, for the model card
         if self.is_fsdp_enabled:
-            _keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
+            keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self._docsplit_config = stock_model.config
 
@@ -340,13 +346,6 @@ def _counts(batch: dict[str, torch.Tensor]) -> torch.Tensor:
     documents = batch["document_ids"]
     masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())
     return torch.stack([documents.new_tensor(len(documents)), masked]).float()
-
-
-def _keep_outputs_in_float32(plugin: Any) -> None:
-    """FSDP 2 casts what the model returns to the dtype it computes in: too coarse for similarities over 0.05."""
-    policy = plugin.mixed_precision_policy
-    if plugin.fsdp_version == 2 and policy is not None:
-        plugin.mixed_precision_policy = dataclasses.replace(policy, output_dtype=torch.float32)
 
 
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import torch
 from torch import distributed
 
@@ -93,6 +96,29 @@ def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
     if process_count() > 1:
         distributed.all_reduce(total)
     return total
+
+
+def keep_outputs_in_float32(fsdp_plugin: Any) -> None:
+    """Keep FSDP 2 from casting what the model returns to the dtype it computes in.
+
+    Similarities that are divided by 0.05 need more than the 8 bits of bfloat16's fraction.
+
+    Args:
+        fsdp_plugin: accelerate's ``FullyShardedDataParallelPlugin``. Its policy is replaced; FSDP 1 is left alone.
+
+    Example:
+
+        >>> from types import SimpleNamespace
+        >>> from torch.distributed.fsdp import MixedPrecisionPolicy
+        >>> policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, output_dtype=torch.bfloat16)
+        >>> plugin = SimpleNamespace(fsdp_version=2, mixed_precision_policy=policy)
+        >>> keep_outputs_in_float32(plugin)
+        >>> plugin.mixed_precision_policy.output_dtype, plugin.mixed_precision_policy.param_dtype
+        (torch.float32, torch.bfloat16)
+    """
+    policy = fsdp_plugin.mixed_precision_policy
+    if fsdp_plugin.fsdp_version == 2 and policy is not None:
+        fsdp_plugin.mixed_precision_policy = dataclasses.replace(policy, output_dtype=torch.float32)
 
 
 class _GatherWithGradient(torch.autograd.Function):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import EvalPrediction, PreTrainedModel, TrainerCallback
+from transformers import EvalPrediction, PreTrainedModel
 from transformers.trainer_utils import PredictionOutput, TrainOutput, has_length
 
 from ..data.collator import DataCollatorForDocSplit
@@ -16,6 +16,7 @@ from ..data.masking import IGNORED_LABEL
 from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
 from .arguments import ContrastiveTrainingArguments
+from .callbacks import CollatorEpoch
 from .checkpoints import checkpoint_to_resume
 from .checks import check_adapter, check_fit, freeze_unused
 from .distributed import (
@@ -121,7 +122,7 @@ class ContrastiveTrainer(StockCheckpoints):
             data_collator=data_collator,
             processing_class=processing_class or data_collator.tokenizer,
             compute_metrics=_compute_metrics,
-            callbacks=[*(kwargs.pop("callbacks", None) or []), _EpochCallback(data_collator)],
+            callbacks=[*(kwargs.pop("callbacks", None) or []), CollatorEpoch(data_collator)],
             **kwargs,
         )
         # The batch has its own names for labels, and the evaluation its own prediction_step.
@@ -329,16 +330,6 @@ class ContrastiveTrainer(StockCheckpoints):
         self._means.add("fraction_tokens_cut", total - kept, total)
         if self.model.training:
             self._tokens_cut.add("fraction_tokens_cut", total - kept, total)
-
-
-class _EpochCallback(TrainerCallback):
-    """Tells the collator the epoch before the data loader's workers start on it."""
-
-    def __init__(self, collator: DataCollatorForDocSplit) -> None:
-        self.collator = collator
-
-    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
-        self.collator.set_epoch(int(state.epoch or 0))
 
 
 def _counts(batch: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -24,4 +24,4 @@ def test_what_exists_and_names_on_the_hub_pass(tmp_path, monkeypatch):
         "bert-base-uncased",
         "sentence-transformers/LaBSE",
     ):
-        refuse_mistyped_path(name)
+        assert refuse_mistyped_path(name) is None

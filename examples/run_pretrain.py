@@ -24,8 +24,9 @@ from transformers import AutoTokenizer, HfArgumentParser, set_seed
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.data.documents import check_text_column
 from docsplit_hf.evaluation.half_retrieval import describe_progress
-from docsplit_hf.models.positions import check_max_length
+from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume
 
@@ -34,7 +35,8 @@ def load_pretrained(model_arguments: ModelArguments, data: DataArguments, argume
     """A pretrained model and its tokenizer, before the documents: what is wrong with it shows at once."""
     name, head = model_arguments.model_name_or_path, arguments.mlm_weight > 0
     model = docsplit_hf.AutoModelForDocSplit.from_pretrained(name, pooling=model_arguments.pooling, mlm_head=head)
-    data.max_length = check_max_length(data.max_length or model.config.docsplit["max_length"] or 512, model)
+    own_length = model.config.docsplit["max_length"] or min(512, max_positions(model) or 512)
+    data.max_length = check_max_length(data.max_length or own_length, model)
     if model_arguments.use_peft:
         import peft
 
@@ -67,7 +69,9 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Run
         splits = load_splits(data)
     else:
         splits = load_splits(data)
-        texts = [row[data.text_column] for row in splits["train"].take(10_000)]
+        check_text_column(splits["train"], data.text_column)
+        column = (row[data.text_column] for row in splits["train"].take(10_000))
+        texts = [text for text in column if isinstance(text, str)]
         model, tokenizer = new_small_bert(texts, model_arguments, arguments)
     collator = docsplit_hf.DataCollatorForDocSplit(
         tokenizer,

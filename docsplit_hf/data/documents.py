@@ -76,7 +76,7 @@ def segment_documents(
     choices = ("drop", "dropout_pair", "error")
     if single_sentence not in choices:
         raise ValueError(f"single_sentence must be one of {choices}, got {single_sentence!r}.")
-    _check_text_column(dataset, text_column)
+    check_text_column(dataset, text_column)
     function_arguments = {
         "tokenizer": tokenizer,
         "text_column": text_column,
@@ -125,7 +125,21 @@ def replace_lone_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:
+def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:
+    """Find out whether a data set has texts in a column, without reading more than its first row.
+
+    Args:
+        dataset: The data set.
+        text_column: The name of the column.
+
+    Raises:
+        ValueError: If the data set is empty, has no such column, or holds something else in it.
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> check_text_column(Dataset.from_dict({"text": ["A text."]}), "text")
+    """
     import datasets
 
     if isinstance(dataset, datasets.Dataset):

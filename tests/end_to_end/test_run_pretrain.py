@@ -142,3 +142,13 @@ def test_a_used_output_folder_is_not_written_to(pretrain, pretrained):
 def test_help_explains(run_python):
     printed = " ".join(run_python(ROOT / "examples" / "run_pretrain.py", "--help").split())
     assert "The papers use 0.05" in printed and "--merge_peft" in printed and "Documents to hold out" in printed
+
+
+@pytest.mark.parametrize("model", ["a pretrained model", "the small BERT"])
+def test_a_mistyped_column_names_those_that_there_are(run_python, workshop, tmp_path, model):
+    options = [f"--model_name_or_path={workshop / 'tiny'}"] if model == "a pretrained model" else []
+    printed = run_python(
+        ROOT / "examples" / "run_pretrain.py", f"--dataset_name={workshop / 'documents.jsonl'}", "--text_column=txt",
+        f"--output_dir={tmp_path / 'run'}", "--use_cpu", *options, code=1,
+    )  # fmt: skip
+    assert "There is no column 'txt'. The data set has ['text']" in printed

@@ -38,7 +38,9 @@ class DataArguments:
     streaming: bool = HfArg(default=False, help="Read while training. Needs --max_steps.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     test_size: int = HfArg(default=500, help="Documents to hold out for evaluation; 0 for none.")
-    max_length: int | None = HfArg(default=None, help="Longest half in tokens. Default: the checkpoint's own, else at most 512.")
+    max_length: int | None = HfArg(
+        default=None, help="Longest half in tokens. Default: the checkpoint's, or up to 512."
+    )
     mlm_probability: float = HfArg(default=0.15, help="Share of the tokens to mask for MLM.")
     views: str = HfArg(default="docsplit", help=f"How positive pairs are made: {', '.join(sorted(VIEWS))}.")
     segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for a sentence a line.")

@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 _MODULE_OF_NAME = {
     "AutoModelForDocSplit": "models.pretraining",
     "ContrastiveTrainer": "training.contrastive_trainer",
-    "ContrastiveTrainingArguments": "training.arguments",
+    "ContrastiveTrainingArguments": "training.contrastive_arguments",
     "DataCollatorForDocSplit": "data.collator",
     "DocumentEncoder": "models.encoder",
     "load_documents": "data.loading",
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .data.package_documentation import load_package_documentation
     from .models.encoder import DocumentEncoder
     from .models.pretraining import AutoModelForDocSplit
-    from .training.arguments import ContrastiveTrainingArguments
+    from .training.contrastive_arguments import ContrastiveTrainingArguments
     from .training.contrastive_trainer import ContrastiveTrainer
 
 

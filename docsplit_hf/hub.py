@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
     from .data.collator import DataCollatorForDocSplit
-    from .training.arguments import ContrastiveTrainingArguments
+    from .training.contrastive_arguments import ContrastiveTrainingArguments
 
 
 def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:

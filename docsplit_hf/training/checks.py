@@ -10,7 +10,7 @@ from transformers.trainer_utils import has_length
 
 from ..models.positions import check_max_length
 from ..models.pretraining import DocSplitEncoderForward, DocSplitForward
-from .arguments import ContrastiveTrainingArguments
+from .contrastive_arguments import ContrastiveTrainingArguments
 from .distributed import process_count
 
 if TYPE_CHECKING:

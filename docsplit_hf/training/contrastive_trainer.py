@@ -15,10 +15,10 @@ from ..data.collator import DataCollatorForDocSplit
 from ..data.masking import IGNORED_LABEL
 from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
-from .arguments import ContrastiveTrainingArguments
 from .callbacks import CollatorEpoch
 from .checkpoints import checkpoint_to_resume
 from .checks import check_adapter, check_fit, freeze_unused
+from .contrastive_arguments import ContrastiveTrainingArguments
 from .distributed import (
     gather,
     gather_with_gradient,

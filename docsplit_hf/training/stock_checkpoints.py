@@ -7,14 +7,14 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from transformers import Trainer
 from transformers.trainer_utils import has_length
 
 from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
 from .distributed import process_count
+from .shareable_checkpoints import ShareableCheckpoints
 
 
-class StockCheckpoints(Trainer):
+class StockCheckpoints(ShareableCheckpoints):
     """The saving of ``ContrastiveTrainer``, apart from its training.
 
     A subclass sets ``_docsplit_config`` (the model's configuration, with ``config.docsplit``), ``_evaluation_collator``
@@ -49,19 +49,12 @@ class StockCheckpoints(Trainer):
         save_sentence_transformers_files(output_dir, merged.config)
         save_card(output_dir, dataclasses.replace(self._facts(output_dir), is_adapter=False))
 
-    def _issue_warnings_after_load(self, load_result: Any) -> None:
-        # Tied weights are saved once; the Trainer would call the other name missing.
-        missing = [name for name in load_result.missing_keys if name not in self.model.all_tied_weights_keys]
-        super()._issue_warnings_after_load(type(load_result)(missing, load_result.unexpected_keys))
+    def save_beside_weights(self, folder: Path) -> None:
+        """Write sentence-transformers' files and the model card.
 
-    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        super()._save(output_dir, state_dict=state_dict)
-        if not self.args.should_save:
-            return
-        folder = Path(output_dir or self.args.output_dir)
-        # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
-        (folder / "training_args.bin").unlink(missing_ok=True)
-        (folder / "training_args.json").write_text(self.args.to_json_string() + "\n")
+        Args:
+            folder: The folder of a checkpoint, or the output folder.
+        """
         save_sentence_transformers_files(folder, self._docsplit_config)
         save_card(folder, self._facts(folder))
 
@@ -79,9 +72,4 @@ class StockCheckpoints(Trainer):
             log_history=self.state.log_history,
             cut_fraction=self._cut_fraction,
             is_adapter=hasattr(self.model, "peft_config"),
-        )
-
-    def _holds_best_model(self) -> bool:
-        return (
-            self.args.load_best_model_at_end and not self.is_in_train and self.state.best_model_checkpoint is not None
         )

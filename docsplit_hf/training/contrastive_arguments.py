@@ -1,0 +1,92 @@
+"""ContrastiveTrainingArguments: TrainingArguments for contrastive pretraining, with the papers' defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .arguments import ShareableTrainingArguments
+
+MLM_INPUTS = ("separate", "shared")
+
+
+@dataclass
+class ContrastiveTrainingArguments(ShareableTrainingArguments):
+    """Arguments of ``ContrastiveTrainer``: those of ``TrainingArguments`` and the following.
+
+    Args:
+        temperature: Divides the cosine similarities in InfoNCE. 0.05 as in the papers and in SimCSE.
+        mlm_weight: Weight of the masked-LM loss beside the contrastive loss, 0.1 as in the papers. 0 trains without
+            MLM (the collator needs ``mlm_probability=0`` then).
+        mlm_input: ``"separate"``: the encoder reads the views unmasked for the contrastive loss and a masked copy of
+            them for MLM, as SimCSE and UCTopic do. ``"shared"``: it reads the masked views only, for both losses, at
+            half the cost. The papers do not say which they used.
+        gather_negatives: Use the documents of all processes as negatives. The gradients are exactly those of one
+            process with the whole batch. False: each process sees its own documents only. The papers trained on one
+            GPU, with 35 (BERT) or 11 (Longformer) negatives.
+        symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
+
+    > Defaults that differ from ``TrainingArguments``
+
+    - ``num_train_epochs=1`` and ``per_device_train_batch_size=36``: as in the papers (BERT). ``learning_rate`` is the
+      papers' 5e-5, which is the parent's too.
+    - ``dataloader_drop_last=True``: every step has the same number of negatives.
+    - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents
+      decides the best checkpoint, because the contrastive loss depends on the batch size.
+    - ``accelerator_config.dispatch_batches=False``: each process reads a stream by itself, and takes its own rows.
+    - those of ``ShareableTrainingArguments``.
+
+    Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives a
+    document, not 35. The MLM loss is exactly that of the whole accumulated batch.
+
+    Raises:
+        ValueError: If a value is out of its range.
+
+    Example:
+
+        >>> arguments = ContrastiveTrainingArguments(output_dir="output")
+        >>> arguments.temperature, arguments.mlm_weight, arguments.per_device_train_batch_size
+        (0.05, 0.1, 36)
+    """
+
+    temperature: float = field(
+        default=0.05, metadata={"help": "Divides the cosine similarities in InfoNCE. The papers use 0.05."}
+    )
+    mlm_weight: float = field(
+        default=0.1, metadata={"help": "Weight of the masked-LM loss; 0 trains without it. The papers use 0.1."}
+    )
+    mlm_input: str = field(
+        default="separate",
+        metadata={
+            "help": "'separate': a masked copy of the views goes through the encoder beside them. 'shared': the masked "
+            "views serve both losses, at half the cost.",
+            "choices": list(MLM_INPUTS),
+        },
+    )
+    gather_negatives: bool = field(
+        default=True, metadata={"help": "Use the documents of all processes as negatives, with exact gradients."}
+    )
+    symmetric: bool = field(
+        default=False, metadata={"help": "Average the contrastive loss over both directions. The papers use one."}
+    )
+    num_train_epochs: float = field(default=1.0, metadata={"help": "Passes over the documents. The papers use 1."})
+    per_device_train_batch_size: int = field(
+        default=36, metadata={"help": "Documents per process and step. The papers use 36 (BERT) and 12 (Longformer)."}
+    )
+    dataloader_drop_last: bool = field(
+        default=True, metadata={"help": "Leave the last, smaller batch out: it would have fewer negatives."}
+    )
+    metric_for_best_model: str | None = field(
+        default="recall@1", metadata={"help": "The metric that decides the best checkpoint."}
+    )
+    greater_is_better: bool | None = field(default=True, metadata={"help": "Whether that metric is to be maximized."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature <= 0:
+            raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
+        if self.mlm_weight < 0:
+            raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
+        if self.mlm_input not in MLM_INPUTS:
+            raise ValueError(f"mlm_input must be one of {MLM_INPUTS}, got {self.mlm_input!r}.")
+        if self.accelerator_config.dispatch_batches is None:
+            self.accelerator_config.dispatch_batches = False

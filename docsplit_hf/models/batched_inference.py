@@ -1,0 +1,190 @@
+"""Running a KNNClassifier over many texts: in batches of similar length, in the order of the texts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from tqdm.auto import tqdm
+
+from ..data.documents import replace_lone_surrogates
+from .positions import max_positions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from .modeling_knn_classifier import KNNClassifier
+
+logger = logging.getLogger(__name__)
+
+MAX_TOKENS_PER_BATCH = 4096  # padding included
+TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
+
+
+class Predictions(NamedTuple):
+    """What a ``KNNClassifier`` says of N texts, in their order.
+
+    Args:
+        logits: float32 ``(N, C)``; C is 0 without a classification head.
+        retrieval_embeddings: float32 ``(N, R)``.
+        texts_cut: How many texts were longer than the maximum length.
+    """
+
+    logits: np.ndarray
+    retrieval_embeddings: np.ndarray
+    texts_cut: int
+
+
+def check_texts(texts: Sequence[str], name: str = "Text") -> None:
+    """Make sure that there is nothing but strings.
+
+    Args:
+        texts: The texts.
+        name: What they are called in the error.
+
+    Raises:
+        TypeError: If one of them is not a string, or if they are one string.
+
+    Example:
+
+        >>> check_texts(["a text", None])
+        Traceback (most recent call last):
+        TypeError: Text 1 is None, not a string.
+    """
+    if isinstance(texts, str):
+        raise TypeError("Expected a list of texts, got one string: pass [text].")
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} {i} is {text!r}, not a string.")
+
+
+def token_budget_batches(lengths: Sequence[int], max_tokens: int, max_rows: int | None = None) -> list[list[int]]:
+    """Batches of rows of similar length that hold at most so many tokens each, padding included.
+
+    Args:
+        lengths: N lengths in tokens.
+        max_tokens: The most that a batch may hold. A row that is longer has a batch of its own.
+        max_rows: The most rows that a batch may hold. None: as many as the tokens allow.
+
+    Returns:
+        Row numbers, longest first: what does not fit into memory fails at once.
+
+    Example:
+
+        >>> token_budget_batches([2, 9, 3, 3], max_tokens=6)
+        [[1], [2, 3], [0]]
+    """
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        last = batches[-1] if batches else []
+        if last and lengths[last[0]] * (len(last) + 1) <= max_tokens and len(last) != max_rows:
+            last.append(row)
+        else:
+            batches.append([row])
+    return batches
+
+
+def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The longest input of a classifier in tokens: its configuration's, or as many as the encoder has positions.
+
+    Args:
+        model: The classifier.
+        tokenizer: Its tokenizer, asked last.
+
+    Returns:
+        The length, special tokens included.
+    """
+    return model.config.max_length or max_positions(model.encoder) or tokenizer.model_max_length
+
+
+def predict(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None = None,
+    max_length: int | None = None,
+    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH,
+    batch_size: int | None = None,
+    show_progress: bool = False,
+    log_cut: bool = True,
+) -> Predictions:
+    """Logits and retrieval embeddings of texts, or of pairs of texts.
+
+    Args:
+        model: The classifier. It is put into evaluation mode.
+        tokenizer: Its tokenizer.
+        texts: N texts.
+        text_pairs: N further texts, one for each.
+        max_length: The longest input in tokens. None: the model's own.
+        max_tokens_per_batch: The most tokens in one forward, padding included.
+        batch_size: The most texts in one forward. None: as many as the tokens allow.
+        show_progress: Whether to show a progress bar.
+        log_cut: Whether to log how many texts were cut.
+
+    Returns:
+        The predictions, in the order of the texts.
+
+    Raises:
+        TypeError: If a text is not a string.
+        ValueError: If there are not as many pairs as texts.
+    """
+    check_texts(texts)
+    if text_pairs is not None:
+        check_texts(text_pairs, "Text pair")
+        if len(text_pairs) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text pairs: give one pair for each text.")
+    max_length = max_length or input_length(model, tokenizer)
+    rows, texts_cut = _tokenize(tokenizer, texts, text_pairs, max_length)
+    if texts_cut and log_cut:
+        logger.warning("%d of %d texts are longer than %d tokens and were cut.", texts_cut, len(texts), max_length)
+    lengths = [len(row["input_ids"]) for row in rows]
+    logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
+    embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
+    model.eval()
+    with (
+        torch.inference_mode(),
+        tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress) as progress,
+    ):
+        for batch in token_budget_batches(lengths, max_tokens_per_batch, batch_size):
+            output = model(**_pad([rows[i] for i in batch], tokenizer, model.device))
+            logits[batch] = output.logits.float().cpu().numpy()
+            embeddings[batch] = output.retrieval_embeddings.cpu().numpy()
+            progress.update(len(batch))
+    return Predictions(logits, embeddings, texts_cut)
+
+
+def _tokenize(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], text_pairs: Sequence[str] | None, max_length: int
+) -> tuple[list[dict[str, list[int]]], int]:
+    """For each text what the model reads of it, and how many texts were cut."""
+    rows, cut = [], 0
+    for start in range(0, len(texts), TOKENIZER_BATCH):
+        part = slice(start, start + TOKENIZER_BATCH)
+        valid = [replace_lone_surrogates(text) for text in texts[part]]
+        pairs = None if text_pairs is None else [replace_lone_surrogates(text) for text in text_pairs[part]]
+        encoding = tokenizer(valid, pairs, truncation=True, max_length=max_length, return_attention_mask=False)
+        # A tokenizer that is not fast does not say what it cut off: then a full row counts as cut.
+        cut += (
+            sum(bool(row.overflowing) for row in encoding.encodings)
+            if encoding.encodings
+            else sum(len(ids) == max_length for ids in encoding["input_ids"])
+        )
+        names = [name for name in encoding if name in ("input_ids", "token_type_ids")]
+        columns = [encoding[name] for name in names]
+        rows += [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return rows, cut
+
+
+def _pad(
+    rows: list[dict[str, list[int]]], tokenizer: PreTrainedTokenizerBase, device: torch.device
+) -> dict[str, torch.Tensor]:
+    """Padded on the right, where the pooling expects it, whatever the tokenizer's own side."""
+    padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
+    columns = {name: [torch.tensor(row[name]) for row in rows] for name in rows[0]}
+    batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
+    batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
+    return {name: tensor.to(device) for name, tensor in batch.items()}

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf import KNNClassifier, KNNClassifierConfig
+from docsplit_hf.models.batched_inference import predict, token_budget_batches
+
+
+@pytest.fixture(scope="module")
+def classifier(tiny_config):
+    torch.manual_seed(0)
+    return KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, num_labels=3, pooling="mean"))
+
+
+@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9))
+def test_batches_hold_each_row_once_and_keep_to_the_limits(lengths, max_tokens, max_rows):
+    batches = token_budget_batches(lengths, max_tokens, max_rows)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    for batch in batches:
+        padded = max(lengths[row] for row in batch) * len(batch)
+        assert len(batch) == 1 or padded <= max_tokens
+        assert max_rows is None or len(batch) <= max_rows
+
+
+def test_the_order_and_the_values_do_not_depend_on_the_batches(classifier, tokenizer, texts):
+    whole = predict(classifier, tokenizer, texts)
+    for options in ({"max_tokens_per_batch": 1}, {"batch_size": 3}, {"max_tokens_per_batch": 200}):
+        parts = predict(classifier, tokenizer, texts, **options)
+        assert parts.logits == pytest.approx(whole.logits, abs=1e-5)
+        assert parts.retrieval_embeddings == pytest.approx(whole.retrieval_embeddings, abs=1e-5)
+    with torch.no_grad():
+        alone = classifier.eval()(**tokenizer(texts[7], truncation=True, max_length=64, return_tensors="pt"))
+    assert whole.logits[7] == pytest.approx(alone.logits[0].numpy(), abs=1e-5)
+
+
+def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):
+    inputs = tokenizer("a river", "a garden", return_tensors="pt")
+    assert inputs["token_type_ids"].any()
+    with torch.no_grad():
+        expected = classifier.eval()(**inputs).logits[0].numpy()
+    predictions = predict(classifier, tokenizer, ["a river", "x"], ["a garden", "y z"])
+    assert predictions.logits[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_is_cut_is_counted_and_logged(classifier, tokenizer, caplog):
+    predictions = predict(classifier, tokenizer, ["river " * 200, "garden", "river " * 62], max_length=64)
+    assert predictions.texts_cut == 1
+    assert "1 of 3 texts are longer than 64 tokens" in caplog.text
+
+
+def test_a_tokenizer_that_pads_left_gives_the_same(classifier, tokenizer, texts):
+    import copy
+
+    left = copy.deepcopy(tokenizer)
+    left.padding_side = "left"
+    assert (
+        predict(classifier, left, texts[:5]).logits.tolist()
+        == predict(classifier, tokenizer, texts[:5]).logits.tolist()
+    )
+
+
+def test_no_texts_and_any_characters(classifier, tokenizer):
+    assert predict(classifier, tokenizer, []).logits.shape == (0, 3)
+    strange = ["", "\ud800", "\x00", "a" * 100_000, "\U0010ffff"]
+    assert np.isfinite(predict(classifier, tokenizer, strange).retrieval_embeddings).all()
+
+
+@pytest.mark.parametrize(
+    "given_texts, pairs, error, message",
+    [
+        ("one string", None, TypeError, r"pass \[text\]"),
+        (["a", 3], None, TypeError, "Text 1 is 3"),
+        (["a"], [None], TypeError, "Text pair 0 is None"),
+        (["a", "b"], ["c"], ValueError, "2 texts and 1 text pairs"),
+    ],
+)
+def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, error, message):
+    with pytest.raises(error, match=message):
+        predict(classifier, tokenizer, given_texts, pairs)

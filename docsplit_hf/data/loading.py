@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .paths import refuse_mistyped_path
 
 if TYPE_CHECKING:
-    from datasets import Dataset, IterableDataset
+    from datasets import Dataset, DatasetDict, IterableDataset
+
+logger = logging.getLogger(__name__)
 
 STREAM_BUFFER = 1_000  # documents
+SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev"), "test": ("test",)}
 FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
 
 
@@ -66,18 +74,142 @@ def load_documents(
             "text", data_files=texts, sample_by="document", split="train", streaming=streaming
         )
     elif path.is_file():
-        suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-        if suffix not in FILE_FORMATS:
-            raise ValueError(
-                f"The format of {source} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz."
-            )
-        loaded = datasets.load_dataset(FILE_FORMATS[suffix], data_files=str(path), split="train", streaming=streaming)
+        loaded = datasets.load_dataset(file_format(path), data_files=str(path), split="train", streaming=streaming)
     else:
-        refuse_mistyped_path(source)
-        if path.suffix in {*FILE_FORMATS, ".gz"}:
-            raise FileNotFoundError(f"There is no file {source!r}.")
+        refuse_missing_file(source)
         loaded = datasets.load_dataset(source, config_name, split=split, streaming=streaming)
     return _hold_out(loaded, test_size, seed)
+
+
+def find_splits(source: str | Path | DatasetDict, config_name: str | None = None) -> Mapping[str, Dataset | Path]:
+    """Find the splits that a source has. What lies in files is not read yet.
+
+    Args:
+        source: A data set on the Hub, or one that is loaded already; a file, which is the training set; or a folder
+            with files named after their split.
+        config_name: The configuration of a data set on the Hub.
+
+    Returns:
+        For each split its file, or its rows.
+
+    Raises:
+        FileNotFoundError: If the source looks like a path and there is nothing there.
+        ValueError: If a split is there in two files.
+
+    Example:
+
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("train.jsonl.gz", "test.csv"):
+        ...     (folder / name).touch()
+        >>> {split: file.name for split, file in find_splits(folder).items()}
+        {'test': 'test.csv', 'train': 'train.jsonl.gz'}
+    """
+    import datasets
+
+    if isinstance(source, dict):
+        return source
+    path = Path(source)
+    if path.is_file():
+        return {"train": path}
+    if not path.is_dir():
+        refuse_missing_file(str(source))
+        return datasets.load_dataset(str(source), config_name)
+    splits: dict[str, Path] = {}
+    for file in sorted(file for file in path.iterdir() if file.is_file()):
+        name = Path(file.name.removesuffix(".gz"))
+        if name.suffix not in FILE_FORMATS:
+            if name.stem in chain(*SPLIT_NAMES.values()):
+                logger.warning(f"{file} is not read. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
+        elif name.stem in splits:
+            raise ValueError(f"{splits[name.stem]} and {file} are both {name.stem!r}: keep one of them in the folder.")
+        else:
+            splits[name.stem] = file
+    return splits
+
+
+def file_format(path: Path) -> str:
+    """Tell from a file's ending what ``datasets`` calls its format.
+
+    Args:
+        path: The file; it is not opened.
+
+    Returns:
+        ``"json"``, ``"csv"``, ``"parquet"`` or ``"text"``.
+
+    Raises:
+        ValueError: If the ending is none of those known.
+
+    Example:
+
+        >>> file_format(Path("train.jsonl.gz"))
+        'json'
+    """
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if suffix not in FILE_FORMATS:
+        raise ValueError(f"The format of {path} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
+    return FILE_FORMATS[suffix]
+
+
+def refuse_missing_file(source: str) -> None:
+    """Refuse what can only be a file or a folder and is not there, before the Hub is asked for it.
+
+    Args:
+        source: What is neither a file nor a folder here.
+
+    Raises:
+        FileNotFoundError: If the source looks like a path, or ends like a file.
+
+    Example:
+
+        >>> refuse_missing_file("nyu-mll/glue")
+        >>> refuse_missing_file("reviews.csv")
+        Traceback (most recent call last):
+        FileNotFoundError: There is no file 'reviews.csv'.
+    """
+    refuse_mistyped_path(source)
+    if Path(source).suffix in {*FILE_FORMATS, ".gz"}:
+        raise FileNotFoundError(f"There is no file {source!r}.")
+
+
+def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Read JSON lines, or one JSON list of objects, as they are.
+
+    ``datasets`` refuses lone surrogates, makes dates of strings that look like dates, and infers types from the first
+    rows.
+
+    Args:
+        path: The file, compressed with gzip if it ends with ``.gz``.
+
+    Yields:
+        The objects.
+
+    Raises:
+        ValueError: If a row is not JSON, or not an object.
+
+    Example:
+
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "dates.jsonl"
+        >>> _ = file.write_text('{"text": "2024-01-01", "label": 1}')
+        >>> list(read_json_rows(file))
+        [{'text': '2024-01-01', 'label': 1}]
+    """
+    number = 0
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="\n") as file:
+        lines = (line for line in file if line.strip())
+        try:
+            first = next(lines, "")
+            if first.lstrip().startswith("["):
+                rows = json.loads(first + "".join(lines))
+            else:
+                rows = (json.loads(line) for line in chain([first], lines) if line)
+            for number, row in enumerate(rows, start=1):
+                if not isinstance(row, dict):
+                    raise ValueError(f"Row {number} of {path.name} is {str(row)[:80]!r}, not an object with columns.")
+                yield row
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"Row {number + 1} of {path.name} is not JSON in UTF-8: {error}.") from error
 
 
 def _hold_out(dataset: Dataset | IterableDataset, test_size: int, seed: int) -> dict[str, Dataset | IterableDataset]:

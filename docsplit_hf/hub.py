@@ -122,14 +122,14 @@ def render_card(facts: PretrainingFacts) -> str:
     data = ModelCardData(
         library_name="peft" if facts.is_adapter else "sentence-transformers",
         pipeline_tag="feature-extraction",
-        base_model=base if base and _public(base) == base else None,
+        base_model=base if base and public_name(base) == base else None,
         tags=["docsplit", "document-embeddings", "contrastive-pretraining", "feature-extraction"],
     )
     batch = arguments.per_device_train_batch_size
     negatives = batch * (facts.processes if arguments.gather_negatives else 1) - 1
     training = {
-        "Starting point": _public(base or f"random weights ({facts.config.model_type})"),
-        "Data": _public(arguments.data_description or "not described"),
+        "Starting point": public_name(base or f"random weights ({facts.config.model_type})"),
+        "Data": public_name(arguments.data_description or "not described"),
         "Training documents": "a stream" if facts.documents is None else f"{facts.documents:,}",
         "Held-out documents": f"{round(1 / chance):,}" if (chance := _chance(evaluations)) else "none",
         "Optimizer steps": f"{facts.steps:,}",
@@ -157,15 +157,27 @@ def render_card(facts: PretrainingFacts) -> str:
         title=Path(facts.location).resolve().name,
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
-        training=_table(("", "this run"), training.items()),
+        training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(facts),
         versions=", ".join(f"{package} {version(package)}" for package in packages),
     )
 
 
-def _public(name: str) -> str:
-    """A path tells others nothing but how this machine is laid out: of a path, the last part."""
+def public_name(name: str) -> str:
+    """What a card may say of a name: of a path, which tells others how this machine is laid out, the last part.
+
+    Args:
+        name: A name on the Hub, a path, or words.
+
+    Returns:
+        The name, or the last part of the path.
+
+    Example:
+
+        >>> public_name("google-bert/bert-base-uncased")
+        'google-bert/bert-base-uncased'
+    """
     return Path(name).resolve().name if Path(name).exists() else name
 
 
@@ -181,10 +193,26 @@ def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
     names = [name for name in evaluations[0] if name.startswith("eval_") and name.endswith(("mrr", "@1", "@10"))]
     chosen = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
     header = ("", *(f"step {logs['step']:,}" for logs in chosen))
-    return _table(header, [(name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in chosen)) for name in names])
+    return table(header, [(name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in chosen)) for name in names])
 
 
-def _table(header: tuple[str, ...], rows: Any) -> str:
+def table(header: tuple[str, ...], rows: Any) -> str:
+    """A table in Markdown.
+
+    Args:
+        header: The names of the columns.
+        rows: Tuples of strings.
+
+    Returns:
+        The table.
+
+    Example:
+
+        >>> print(table(("label", "examples"), [("fruit", "3")]))
+        | label | examples |
+        | --- | --- |
+        | fruit | 3 |
+    """
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -200,7 +228,7 @@ from transformers import AutoModelForMaskedLM
 
 base = AutoModelForMaskedLM.from_pretrained("{facts.config.name_or_path}")
 model = PeftModel.from_pretrained(base, "{facts.location}")"""
-        return _code(encoder) + "\n\n" + _code(others)
+        return code_block(encoder) + "\n\n" + code_block(others)
     sentence_transformers = f"""from sentence_transformers import SentenceTransformer
 
 embeddings = SentenceTransformer("{facts.location}").encode(["A document.", "Another one."])"""
@@ -214,10 +242,23 @@ model = AutoModel.from_pretrained("{facts.location}")"""
             "\n\nOnly `DocumentEncoder` gives the first token global attention, as in training; with the other two, "
             "pass `global_attention_mask` yourself."
         )
-    return "\n\n".join(map(_code, (encoder, sentence_transformers, transformers))) + note
+    return "\n\n".join(map(code_block, (encoder, sentence_transformers, transformers))) + note
 
 
-def _code(text: str) -> str:
+def code_block(text: str) -> str:
+    """Python code in Markdown.
+
+    Args:
+        text: The code.
+
+    Returns:
+        The block.
+
+    Example:
+
+        >>> code_block("import docsplit_hf").splitlines()[1]
+        'import docsplit_hf'
+    """
     return f"```python\n{text}\n```"
 
 

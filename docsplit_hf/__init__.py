@@ -1,6 +1,7 @@
 """Document embeddings and classification of long documents in the Hugging Face ecosystem.
 
-The public names are imported when they are first used: importing docsplit_hf itself costs nothing.
+Importing it makes ``KNNClassifier`` and ``pipeline("docsplit-knn")`` known to transformers. All else is imported when
+it is first used.
 """
 
 from __future__ import annotations
@@ -15,8 +16,16 @@ _MODULE_OF_NAME = {
     "ContrastiveTrainer": "training.contrastive_trainer",
     "ContrastiveTrainingArguments": "training.contrastive_arguments",
     "DataCollatorForDocSplit": "data.collator",
+    "DataCollatorForLabelledExamples": "data.labelled_collator",
     "DocumentEncoder": "models.encoder",
+    "KNNClassifier": "models.modeling_knn_classifier",
+    "KNNClassifierConfig": "models.configuration_knn_classifier",
+    "KNNClassifierPipeline": "knn.pipeline",
+    "KNNClassifierTrainer": "training.knn_classifier_trainer",
+    "KNNClassifierTrainingArguments": "training.knn_classifier_arguments",
+    "KNNDatastore": "knn.datastore",
     "load_documents": "data.loading",
+    "load_labelled_examples": "data.labelled_examples",
     "load_package_documentation": "data.package_documentation",
     "segment_documents": "data.documents",
 }
@@ -26,8 +35,16 @@ __all__ = [
     "ContrastiveTrainer",
     "ContrastiveTrainingArguments",
     "DataCollatorForDocSplit",
+    "DataCollatorForLabelledExamples",
     "DocumentEncoder",
+    "KNNClassifier",
+    "KNNClassifierConfig",
+    "KNNClassifierPipeline",
+    "KNNClassifierTrainer",
+    "KNNClassifierTrainingArguments",
+    "KNNDatastore",
     "load_documents",
+    "load_labelled_examples",
     "load_package_documentation",
     "segment_documents",
 ]
@@ -35,12 +52,20 @@ __all__ = [
 if TYPE_CHECKING:
     from .data.collator import DataCollatorForDocSplit
     from .data.documents import segment_documents
+    from .data.labelled_collator import DataCollatorForLabelledExamples
+    from .data.labelled_examples import load_labelled_examples
     from .data.loading import load_documents
     from .data.package_documentation import load_package_documentation
+    from .knn.datastore import KNNDatastore
+    from .knn.pipeline import KNNClassifierPipeline
+    from .models.configuration_knn_classifier import KNNClassifierConfig
     from .models.encoder import DocumentEncoder
+    from .models.modeling_knn_classifier import KNNClassifier
     from .models.pretraining import AutoModelForDocSplit
     from .training.contrastive_arguments import ContrastiveTrainingArguments
     from .training.contrastive_trainer import ContrastiveTrainer
+    from .training.knn_classifier_arguments import KNNClassifierTrainingArguments
+    from .training.knn_classifier_trainer import KNNClassifierTrainer
 
 
 def __getattr__(name: str) -> Any:
@@ -51,3 +76,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+importlib.import_module(".registration", __name__).register()

@@ -139,6 +139,8 @@ def predict(
             raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text pairs: give one pair for each text.")
     max_length = max_length or input_length(model, tokenizer)
     rows, texts_cut = _tokenize(tokenizer, texts, text_pairs, max_length)
+    if empty := sum(not text.strip() for text in texts):
+        logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, len(texts))
     if texts_cut and log_cut:
         logger.warning("%d of %d texts are longer than %d tokens and were cut.", texts_cut, len(texts), max_length)
     lengths = [len(row["input_ids"]) for row in rows]

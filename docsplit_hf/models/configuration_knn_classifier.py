@@ -23,7 +23,7 @@ class KNNClassifierConfig(PreTrainedConfig):
         decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.
         retrieval_dimension: The number of dimensions of r. None: the encoder's.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
-        classifier_dropout: Dropout before the classification head in training.
+        classifier_dropout: Dropout before the classification head in training. None: the encoder's own.
         k: The number of neighbors to look for. 64 is the paper's choice.
         knn_temperature: T of equation 2. The paper's 10 suits no other scale of embeddings than its own: calibrate.
         knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
@@ -47,7 +47,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     decouple: bool = True
     retrieval_dimension: int | None = None
     normalize: bool = False
-    classifier_dropout: float = 0.1
+    classifier_dropout: float | None = None
     initializer_range: float = 0.02
     k: int = 64
     knn_temperature: float = 10.0

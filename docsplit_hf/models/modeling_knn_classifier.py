@@ -88,7 +88,8 @@ class KNNClassifier(PreTrainedModel):
         self.encoder = AutoModel.from_config(config.encoder_config)
         if "add_pooling_layer" in inspect.signature(type(self.encoder).__init__).parameters:
             self.encoder.pooler = None  # what is not used is neither trained nor saved
-        self.dropout = nn.Dropout(config.classifier_dropout)
+        encoders_own = getattr(config.encoder_config, "hidden_dropout_prob", 0.0)
+        self.dropout = nn.Dropout(encoders_own if config.classifier_dropout is None else config.classifier_dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels) if config.num_labels else None
         self.retrieval_head = None
         if config.decouple:

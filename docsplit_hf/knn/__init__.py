@@ -1,0 +1,1 @@
+"""Classification with neighbors: the datastore, what its neighbors say, and the pipeline."""

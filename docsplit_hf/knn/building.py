@@ -1,0 +1,214 @@
+"""From labelled examples to a datastore: embedded by all processes, in batches by tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..models.batched_inference import MAX_TOKENS_PER_BATCH, predict
+from .datastore import KNNDatastore
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+    from ..models.modeling_knn_classifier import KNNClassifier
+
+# What an encoder makes of these tells it from others: its fingerprint. They are never to be changed.
+PROBE_TEXTS = (
+    "The contract ends on 31 December, unless both parties renew it in writing.",
+    "Glaciers store about two thirds of the fresh water on Earth!",
+    "这家公司今天宣布了新的计划。 Où est la bibliothèque ? 0123456789",
+)
+
+
+def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
+    """The fingerprint of an encoder: its retrieval embeddings of a few fixed texts.
+
+    Unlike a checksum of the weights it does not depend on their dtype, nor on the device; and it also changes with the
+    tokenizer, the pooling and the retrieval head.
+
+    Args:
+        model: The classifier.
+        tokenizer: Its tokenizer.
+
+    Returns:
+        float32 ``(3, R)``.
+    """
+    # Cut short on purpose: the fingerprint of an encoder does not depend on its maximum length.
+    return predict(model, tokenizer, PROBE_TEXTS, max_length=16, log_cut=False).retrieval_embeddings
+
+
+def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
+    """The texts of labelled examples, and the texts paired with them.
+
+    Args:
+        dataset: With the column ``text``, and maybe ``text_pair``.
+
+    Returns:
+        The texts, and the pairs or None.
+
+    Raises:
+        ValueError: If there is no column ``text``.
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> texts_of(Dataset.from_dict({"text": ["a text"], "label": [0]}))
+        (['a text'], None)
+    """
+    if "text" not in dataset.column_names:
+        raise ValueError(f"There is no column 'text' among {dataset.column_names}: load with load_labelled_examples.")
+    return list(dataset["text"]), list(dataset["text_pair"]) if "text_pair" in dataset.column_names else None
+
+
+def label_names_of(dataset: Dataset) -> list[str]:
+    """The names of the labels of labelled examples, in the order of their numbers.
+
+    Args:
+        dataset: With the column ``label`` of ``ClassLabel``, or of lists of it.
+
+    Returns:
+        The names.
+
+    Raises:
+        ValueError: If there is no such column.
+
+    Example:
+
+        >>> from datasets import ClassLabel, Dataset
+        >>> data = Dataset.from_dict({"text": ["a text"], "label": [0]})
+        >>> label_names_of(data.cast_column("label", ClassLabel(names=["fruit", "mineral"])))
+        ['fruit', 'mineral']
+    """
+    feature = dataset.features.get("label")
+    names = getattr(getattr(feature, "feature", feature), "names", None)
+    if names is None:
+        raise ValueError(
+            f"The column 'label' must hold ClassLabel or lists of it, got {feature}: load with load_labelled_examples, "
+            "or cast it with dataset.cast_column('label', ClassLabel(names=[...]))."
+        )
+    return list(names)
+
+
+def has_several_labels(dataset: Dataset) -> bool:
+    """Whether the examples may have several labels each.
+
+    Args:
+        dataset: With the column ``label``.
+
+    Returns:
+        True if the column holds lists.
+    """
+    return hasattr(dataset.features["label"], "feature")
+
+
+def label_array(dataset: Dataset, label_names: tuple[str, ...] | list[str], multi_label: bool) -> np.ndarray:
+    """The labels of examples, numbered as in a datastore (or a classifier) instead of as in the data set.
+
+    Args:
+        dataset: With the column ``label`` of ``ClassLabel``, or of lists of it.
+        label_names: The names in the order that is wanted.
+        multi_label: Whether the result has several labels a row.
+
+    Returns:
+        int64 ``(N,)``, or bool ``(N, C)``.
+
+    Raises:
+        ValueError: If a label has no number there.
+    """
+    number = {name: i for i, name in enumerate(label_names)}
+    names = label_names_of(dataset)
+    unknown = [name for name in names if name not in number]
+    order = np.array([number.get(name, -1) for name in names])
+    labels = dataset["label"][:]
+    used = {i for row in labels for i in (row if multi_label else [row])}
+    for i in sorted(used):
+        if names[i] in unknown:
+            raise ValueError(f"The label {names[i]!r} is none of those known here: {', '.join(label_names)}.")
+    if not multi_label:
+        return order[np.array(labels, dtype=np.int64)]
+    result = np.zeros((len(labels), len(label_names)), dtype=bool)
+    for row, numbers in zip(result, labels, strict=True):
+        row[order[np.array(numbers, dtype=np.int64)]] = True
+    return result
+
+
+def build_datastore(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    dataset: Dataset,
+    store_texts: bool = True,
+    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH,
+    show_progress: bool = True,
+    **options: Any,
+) -> KNNDatastore:
+    """Embed labelled examples and keep them with their labels. See ``KNNDatastore.build``.
+
+    Args:
+        model: The classifier whose retrieval embeddings become the keys.
+        tokenizer: Its tokenizer.
+        dataset: Labelled examples: ``text``, ``label``, maybe ``text_pair`` and ``id``.
+        store_texts: Whether to keep the texts, to show them as neighbors.
+        max_tokens_per_batch: The most tokens in one forward, padding included.
+        show_progress: Whether to show a progress bar.
+        **options: Passed to ``KNNDatastore``: ``dtype``, ``index``, ``nprobe``, ``rerank``.
+
+    Returns:
+        The datastore. Under accelerate each process embeds its share, and all get the whole.
+
+    Raises:
+        ValueError: If a text is empty, or the labels do not fit the classifier's.
+    """
+    texts, pairs = texts_of(dataset)
+    for i, text in enumerate(texts):
+        if isinstance(text, str) and not text.strip():
+            raise ValueError(f"Text {i} is empty: nothing can be near it. load_labelled_examples drops such examples.")
+    multi_label = has_several_labels(dataset)
+    names = label_names_of(dataset)
+    if model.config.num_labels:
+        trained = [model.config.id2label[i] for i in range(model.config.num_labels)]
+        names = trained + [name for name in names if name not in trained]
+    labels = label_array(dataset, names, multi_label)
+    return KNNDatastore(
+        _embed_by_all_processes(model, tokenizer, texts, pairs, max_tokens_per_batch, show_progress),
+        [np.flatnonzero(row).tolist() for row in labels] if multi_label else labels,
+        names,
+        texts=texts if store_texts else None,
+        text_pairs=pairs if store_texts else None,
+        ids=list(dataset["id"]) if "id" in dataset.column_names else None,
+        multi_label=multi_label,
+        probe=encoder_probe(model, tokenizer),
+        **options,
+    )
+
+
+def _embed_by_all_processes(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[str],
+    pairs: list[str] | None,
+    max_tokens_per_batch: int,
+    show_progress: bool,
+) -> np.ndarray:
+    import torch
+    from accelerate import PartialState
+    from accelerate.utils import gather, pad_across_processes
+
+    state = PartialState()
+    shares = np.array_split(np.arange(len(texts)), state.num_processes)
+    own = slice(*(shares[state.process_index][[0, -1]] + [0, 1])) if len(shares[state.process_index]) else slice(0, 0)
+    embeddings = predict(
+        model,
+        tokenizer,
+        texts[own],
+        None if pairs is None else pairs[own],
+        max_tokens_per_batch=max_tokens_per_batch,
+        show_progress=show_progress and state.is_main_process,
+    ).retrieval_embeddings
+    if state.num_processes == 1:
+        return embeddings
+    padded = gather(pad_across_processes(torch.from_numpy(embeddings).to(state.device)))
+    parts = padded.cpu().numpy().reshape(state.num_processes, -1, embeddings.shape[1])
+    return np.concatenate([part[: len(share)] for part, share in zip(parts, shares, strict=True)])

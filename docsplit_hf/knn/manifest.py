@@ -1,0 +1,131 @@
+"""The manifest of a datastore's folder: what there is, with checksums, checked field by field when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from .index import IndexOptions
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION, METRIC = "docsplit_hf datastore", 1, "squared_l2"
+REMEDY = "Copy or download the datastore again, or build it anew."
+# No folder can be named, and none but the datastore's own files.
+FILE_NAMES = {
+    "keys": re.compile(r"keys-([0-9a-f]{16})\.safetensors"),
+    "rows": re.compile(r"rows-([0-9a-f]{16})\.parquet"),
+}
+_FIELDS = {
+    "format": str, "version": int, "rows": int, "dimension": int, "dtype": str, "metric": str, "multi_label": bool,
+    "label_names": list, "next_id": int, "index": dict, "files": dict, "sha256": str,
+}  # fmt: skip
+
+
+class DatastoreError(ValueError):
+    """The files of a datastore are damaged, incomplete or of another format."""
+
+
+def render_manifest(manifest: dict[str, Any]) -> bytes:
+    """The one form in which a manifest is written, signed with its own checksum as the last field.
+
+    Args:
+        manifest: The fields, with an old checksum or none.
+
+    Returns:
+        JSON in ASCII.
+
+    Example:
+
+        >>> print(render_manifest({"version": 1}).decode())
+        {
+          "version": 1,
+          "sha256": "4b8894d57dfa621e534ef4eb25263e8f00254cbcb4327f1f98796314ac279dde"
+        }
+        <BLANKLINE>
+    """
+    rest = {name: value for name, value in manifest.items() if name != "sha256"}
+    return _to_json({**rest, "sha256": hashlib.sha256(_to_json(rest)).hexdigest()})
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read a manifest and check it: its checksum first, then that each field is what it should be.
+
+    Args:
+        folder: The folder that it lies in.
+
+    Returns:
+        ``rows``, ``dimension``, ``dtype`` and ``metric`` of the keys; ``multi_label``, ``label_names`` and
+        ``next_id``; ``index``, the fields of ``IndexOptions``; and ``files``: ``keys`` and ``rows``, each with
+        ``name``, ``bytes`` and ``sha256``.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        DatastoreError: If it is damaged, written by a newer docsplit_hf, or a field is not what it should be.
+
+    Example:
+
+        >>> read_manifest(Path("no/such/folder"))
+        Traceback (most recent call last):
+        FileNotFoundError: There is no datastore in no/such/folder: save one with KNNDatastore.save_pretrained.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no datastore in {folder}: save one with KNNDatastore.save_pretrained.")
+    content = path.read_bytes()
+    try:
+        manifest = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DatastoreError(f"{path} is damaged, it is no JSON: {error}. {REMEDY}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise DatastoreError(f"{path} is not the manifest of a datastore, or damaged. {REMEDY}")
+    version = manifest.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise DatastoreError(
+            f"{path} says format {version}, and this docsplit_hf reads up to {VERSION}: upgrade docsplit_hf."
+        )
+    # Byte for byte, so that not a bit can change unseen: JSON has many ways to say the same.
+    if render_manifest(manifest) != content:
+        raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
+    for name, kind in _FIELDS.items():
+        _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
+    _check_values(path, manifest)
+    _check_files(path, manifest["files"])
+    return manifest
+
+
+def _check_values(path: Path, manifest: dict[str, Any]) -> None:
+    names = manifest["label_names"]
+    _require(manifest["version"] == VERSION, path, f"there is no format {manifest['version']}")
+    _require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
+    _require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
+    for name, least in (("rows", 0), ("dimension", 1), ("next_id", 0)):
+        _require(manifest[name] >= least, path, f"{name} is {manifest[name]}")
+    _require(all(isinstance(name, str) for name in names), path, "a label name is not a string")
+    _require(len(set(names)) == len(names), path, "a label name is there twice")
+    _require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
+    try:
+        IndexOptions(**manifest["index"])
+    except ValueError as error:
+        raise DatastoreError(f"{path}: {error}") from error
+
+
+def _check_files(path: Path, files: dict[str, Any]) -> None:
+    _require(set(files) == set(FILE_NAMES), path, f"files are {sorted(files)}, not {sorted(FILE_NAMES)}")
+    for role, entry in files.items():
+        kinds = {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
+        _require(kinds == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}")
+        match = FILE_NAMES[role].fullmatch(entry["name"])
+        named = match is not None and match[1] == entry["sha256"][:16]
+        _require(named, path, f"the file of {role} is named {entry['name']!r}, not by its role and checksum")
+
+
+def _require(condition: bool, path: Path, otherwise: str) -> None:
+    if not condition:
+        raise DatastoreError(f"{path}: {otherwise}. {REMEDY}")
+
+
+def _to_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode("ascii")

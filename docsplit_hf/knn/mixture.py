@@ -1,0 +1,187 @@
+"""What a classifier and its neighbors say together: probabilities for embedded texts, and how they are calibrated."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .calibration import Calibration, calibrate, without_self
+from .interpolation import interpolate, knn_probabilities, neighbor_weights
+
+if TYPE_CHECKING:
+    from ..models.batched_inference import Predictions
+    from ..models.configuration_knn_classifier import KNNClassifierConfig
+    from .datastore import KNNDatastore, Neighbors
+
+logger = logging.getLogger(__name__)
+
+MOST_NEIGHBORS = 128  # looked at in calibration; the paper sees no gain beyond 64
+LEAVE_ONE_OUT_SAMPLE = 2000  # rows; enough to tell three numbers by
+
+
+class Mixture(NamedTuple):
+    """The distributions of equations 1 to 3 for N texts over L labels, and the neighbors they were made from.
+
+    Args:
+        mixture: ``(N, L)``, equation 3.
+        knn: ``(N, L)``, equation 2.
+        classifier: ``(N, L)``, equation 1, with zeros for labels that only the datastore has; None without a head.
+        weights: ``(N, k)``, what each neighbor counts in ``knn``.
+        neighbors: The neighbors.
+        label_names: The names of the L labels.
+    """
+
+    mixture: np.ndarray
+    knn: np.ndarray
+    classifier: np.ndarray | None
+    weights: np.ndarray
+    neighbors: Neighbors
+    label_names: tuple[str, ...]
+
+
+def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:
+    """Equation 1: softmax of the logits, or a sigmoid of each for several labels a text.
+
+    Args:
+        logits: ``(N, C)``.
+        multi_label: Whether a text may have several labels.
+
+    Returns:
+        float64 ``(N, C)``; None if C is 0: there is no classification head.
+
+    Example:
+
+        >>> classifier_probabilities(np.zeros((1, 4)), multi_label=False)
+        array([[0.25, 0.25, 0.25, 0.25]])
+    """
+    from scipy.special import expit, softmax
+
+    if logits.shape[1] == 0:
+        return None
+    return expit(logits.astype(np.float64)) if multi_label else softmax(logits.astype(np.float64), axis=1)
+
+
+def mix_with_neighbors(
+    predictions: Predictions, datastore: KNNDatastore, k: int, temperature: float, weight: float
+) -> Mixture:
+    """Look up the neighbors of embedded texts and mix what their labels say with what the classifier says.
+
+    Args:
+        predictions: Logits and retrieval embeddings of N texts. Without a classification head the neighbors alone
+            decide, whatever the weight.
+        datastore: Where the neighbors are.
+        k: How many to look up.
+        temperature: T of equation 2.
+        weight: Lambda of equation 3.
+
+    Returns:
+        The mixture.
+    """
+    neighbors = datastore.search(predictions.retrieval_embeddings, k)
+    names = neighbors.label_names
+    knn = knn_probabilities(neighbors.distances, neighbors.labels, len(names), temperature)
+    weights = neighbor_weights(neighbors.distances, temperature)
+    classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
+    if classifier is None:
+        return Mixture(knn, knn, None, weights, neighbors, names)
+    padded = np.pad(classifier, ((0, 0), (0, len(names) - classifier.shape[1])))
+    return Mixture(interpolate(knn, padded, weight), knn, padded, weights, neighbors, names)
+
+
+def calibrate_on_held_out(predictions: Predictions, labels: np.ndarray, datastore: KNNDatastore) -> Calibration:
+    """Choose k, T and lambda on held-out examples, which must be neither in the datastore nor in the test set.
+
+    Args:
+        predictions: Logits and retrieval embeddings of M held-out texts.
+        labels: Their labels, ``(M,)`` numbers or ``(M, L)`` of 0 and 1, by the datastore's label names.
+        datastore: Where the neighbors are.
+
+    Returns:
+        The calibration.
+    """
+    neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
+    return calibrate(
+        neighbors.distances,
+        neighbors.labels,
+        labels,
+        classifier_probabilities(predictions.logits, datastore.multi_label),
+    )
+
+
+def calibrate_leaving_one_out(
+    datastore: KNNDatastore, rows: np.ndarray | None = None, predictions: Predictions | None = None
+) -> Calibration:
+    """Choose k, T and lambda on the datastore itself: each example is classified by all others.
+
+    A classifier that was trained on these examples is right about nearly all of them, so the weight of the neighbors
+    comes out too small. Use held-out examples where there are any.
+
+    Args:
+        datastore: The examples, at least 2.
+        rows: Which of its rows to classify. None: a random sample of at most 2,000.
+        predictions: Logits and retrieval embeddings of these rows. None: neighbors alone.
+
+    Returns:
+        The calibration.
+
+    Raises:
+        ValueError: If there are fewer than two examples.
+    """
+    keys, labels = datastore.keys, datastore.labels
+    if len(keys) < 2:
+        raise ValueError(f"{len(keys)} examples are too few to leave one out: add more.")
+    if rows is None:
+        rows = leave_one_out_rows(len(keys))
+    neighbors = datastore.search(keys[rows].astype(np.float32), MOST_NEIGHBORS + 1)
+    others = without_self(neighbors.distances, neighbors.rows, rows)
+    return calibrate(
+        np.take_along_axis(neighbors.distances, others, axis=1),
+        neighbors.labels[np.arange(len(rows))[:, None], others],
+        labels[rows],
+        None if predictions is None else classifier_probabilities(predictions.logits, datastore.multi_label),
+    )
+
+
+def leave_one_out_rows(count: int) -> np.ndarray:
+    """The rows that are classified by all others: all, or a random sample of 2,000, always the same.
+
+    Args:
+        count: The number of rows.
+
+    Returns:
+        int64, ascending.
+
+    Example:
+
+        >>> leave_one_out_rows(3)
+        array([0, 1, 2])
+    """
+    size = min(count, LEAVE_ONE_OUT_SAMPLE)
+    return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
+
+
+def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:
+    """Write a calibration into a model's configuration, and log it.
+
+    Args:
+        config: The configuration.
+        calibration: The calibration.
+        source: What it was made on, in a few words.
+        rows: The number of rows of the datastore.
+    """
+    config.k, config.knn_temperature, config.knn_weight = calibration.k, calibration.temperature, calibration.weight
+    config.knn_calibration = {
+        "source": source,
+        "examples": calibration.examples,
+        "datastore_rows": rows,
+        "log_likelihood": calibration.log_likelihood,
+        "effective_neighbors": calibration.effective_neighbors,
+    }
+    logger.info(
+        "Calibrated on %s: k %d, temperature %.4g, weight of the neighbors %.2f; %.1f of the %d neighbors count "
+        "(effective number), mean log likelihood %.4f on %d examples.",
+        *(source, calibration.k, calibration.temperature, calibration.weight, calibration.effective_neighbors),
+        *(calibration.k, calibration.log_likelihood, calibration.examples),
+    )

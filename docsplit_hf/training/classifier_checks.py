@@ -1,0 +1,116 @@
+"""Whether model, arguments and examples of a classification run fit together."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ..knn.building import has_several_labels, label_names_of, texts_of
+from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from ..models.positions import check_max_length
+from .distributed import process_count
+from .knn_classifier_arguments import KNNClassifierTrainingArguments
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+
+def freeze_what_no_loss_reads(model: KNNClassifier) -> None:
+    """Freeze the encoder's pooler where it cannot be left out: DDP waits for the gradient of what is not frozen.
+
+    Args:
+        model: The classifier.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> from docsplit_hf import KNNClassifier, KNNClassifierConfig
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> model = KNNClassifier(KNNClassifierConfig(encoder_config=config))
+        >>> freeze_what_no_loss_reads(model)
+        >>> all(parameter.requires_grad for parameter in model.parameters())  # BERT's pooler is not even there
+        True
+    """
+    unused = [parameter for name, parameter in model.encoder.named_parameters() if name.startswith("pooler.")]
+    for parameter in unused:
+        parameter.requires_grad_(False)
+    if unused:
+        logger.info("Froze %d parameters of the encoder's pooler.", sum(p.numel() for p in unused))
+
+
+def check_classifier_fit(
+    model: KNNClassifier,
+    args: KNNClassifierTrainingArguments,
+    train_dataset: Dataset | None,
+    eval_dataset: Dataset | None,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> None:
+    """Find out before the first step what would go wrong in it.
+
+    Args:
+        model: The classifier, without PEFT's wrapper.
+        args: The arguments.
+        train_dataset: The training examples.
+        eval_dataset: The held-out examples.
+        tokenizer: The tokenizer.
+
+    Raises:
+        ValueError: Of the first thing that does not fit, with what to do about it.
+    """
+    if not isinstance(model, KNNClassifier):
+        raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
+    if tokenizer is None:
+        raise ValueError("Give the tokenizer as processing_class: the texts are tokenized batch by batch.")
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}: call "
+            "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
+        )
+    if model.config.max_length:
+        check_max_length(model.config.max_length, model.encoder)
+    if model.config.num_labels == 0:
+        raise ValueError("The model has no classification head to train: give id2label to KNNClassifier.from_encoder.")
+    if args.triplet_weight == 0 and model.config.decouple:
+        raise ValueError(
+            "triplet_weight=0 would leave the decoupled retrieval head untrained: raise it, or set decouple=False to "
+            "look for neighbors with the representation that is classified."
+        )
+    if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
+        raise ValueError("label_smoothing_factor is for one label a text, and these have several: set it to 0.")
+    if process_count() != args.world_size:
+        raise ValueError(
+            f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "
+            "alone. Processes on the CPU need --use_cpu."
+        )
+    if args.n_gpu > 1:
+        raise ValueError(
+            f"{args.n_gpu} GPUs in one process would be used by DataParallel, which takes the batch apart: start with "
+            "accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
+        )
+    if args.gather_candidates and args.world_size > 1 and not args.accelerator_config.even_batches:
+        raise ValueError("Gathered candidates need as many texts on each process: do without even_batches=False.")
+    for name, dataset in (("training", train_dataset), ("held-out", eval_dataset)):
+        if dataset is not None:
+            _check_examples(name, dataset, model)
+
+
+def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
+    texts_of(dataset.select([0]) if len(dataset) else dataset)
+    if len(dataset) == 0:
+        raise ValueError(f"There are no {name} examples.")
+    own = label_names_of(dataset)
+    trained = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    if own != trained:
+        raise ValueError(
+            f"The {name} examples have the labels {own}, and the model {trained}: build the model with "
+            "id2label=dict(enumerate(dataset.features['label'].names)), so that the numbers agree."
+        )
+    if has_several_labels(dataset) != (model.config.problem_type == MULTI_LABEL):
+        raise ValueError(
+            f"The {name} examples have {'several labels' if has_several_labels(dataset) else 'one label'} each, and "
+            f"the model's problem_type is {model.config.problem_type!r}: several labels need {MULTI_LABEL!r}."
+        )

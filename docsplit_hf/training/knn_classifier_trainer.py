@@ -1,0 +1,352 @@
+"""KNNClassifierTrainer: the stock Trainer with cross entropy and a triplet loss, and the datastore after it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import EvalPrediction
+from transformers.trainer_utils import TrainOutput
+
+from ..classifier_card import ClassifierFacts, save_classifier_card
+from ..data.labelled_collator import DataCollatorForLabelledExamples
+from ..evaluation.classification import classification_metrics
+from ..knn.building import label_array, texts_of
+from ..knn.calibration import Calibration
+from ..knn.datastore import KNNDatastore
+from ..knn.mixture import (
+    calibrate_leaving_one_out,
+    calibrate_on_held_out,
+    classifier_probabilities,
+    leave_one_out_rows,
+    mix_with_neighbors,
+    store_calibration,
+)
+from ..models.batched_inference import input_length, predict
+from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, KNNClassifierOutput, classification_loss
+from .checkpoints import checkpoint_to_resume
+from .classifier_checks import check_classifier_fit, freeze_what_no_loss_reads
+from .distributed import gather, gather_with_gradient, process_count, process_index
+from .knn_classifier_arguments import KNNClassifierTrainingArguments
+from .shareable_checkpoints import ShareableCheckpoints
+from .statistics import RunningMeans
+from .triplets import choose_triplets, same_labels, squared_distances, triplet_loss
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from peft import PeftModel
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+
+class KNNClassifierTrainer(ShareableCheckpoints):
+    """Fine-tunes a ``KNNClassifier``, then keeps its training set as a datastore and calibrates the two together.
+
+    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is equation 4 of Liang
+    et al. 2023, with squared L2 distance d and triplets from the batch (appendix B)::
+
+        loss = (1 - beta) cross_entropy + beta mean_i max(d(r_i, r_i+) - d(r_i, r_i-) + mu, 0)
+
+    After ``train``: ``build_datastore``, ``calibrate``, ``evaluate_with_neighbors``, ``save_model``. What is saved last
+    is a whole model, LoRA adapters merged, with its tokenizer, datastore, calibration and card, for
+    ``pipeline("docsplit-knn")``.
+
+    Args:
+        model: The classifier, or one with ``lora_around`` it.
+        args: The arguments.
+        train_dataset: Examples as ``load_labelled_examples`` gives them: ``text``, ``label`` and maybe ``text_pair``.
+        eval_dataset: Held-out examples: they choose the best checkpoint and the calibration.
+        processing_class: The tokenizer; it is saved with the model.
+        data_collator: Makes batches. None: ``DataCollatorForLabelledExamples`` with the model's maximum length.
+        **kwargs: Passed to ``Trainer``.
+
+    Raises:
+        ValueError: If the arguments, the model and the data do not fit together; the message says how.
+
+    Example:
+
+        >>> import tempfile
+        >>> from datasets import ClassLabel, Dataset
+        >>> from docsplit_hf import KNNClassifier, KNNClassifierConfig
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> texts = [f"{word} number {i}" for i in range(8) for word in ("apple", "stone")]
+        >>> data = Dataset.from_dict({"text": texts, "label": [0, 1] * 8})
+        >>> data = data.cast_column("label", ClassLabel(names=["fruit", "mineral"]))
+        >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=60)
+        >>> config = KNNClassifierConfig(encoder_config=small_bert_config(tokenizer), num_labels=2)
+        >>> arguments = KNNClassifierTrainingArguments(tempfile.mkdtemp(), use_cpu=True, disable_tqdm=True)
+        >>> trainer = KNNClassifierTrainer(KNNClassifier(config), arguments, data, processing_class=tokenizer)
+        >>> trainer.train().global_step  # doctest: +ELLIPSIS
+        {'train_runtime': ...}
+        3
+        >>> len(trainer.build_datastore(show_progress=False))
+        16
+    """
+
+    # The loss is a mean over the texts of a batch, and the Trainer divides it by the number of accumulated batches.
+    loss_is_scaled_for_ga = False
+
+    def __init__(
+        self,
+        model: KNNClassifier | PeftModel,
+        args: KNNClassifierTrainingArguments,
+        train_dataset: Dataset | None = None,
+        eval_dataset: Dataset | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        data_collator: DataCollatorForLabelledExamples | None = None,
+        **kwargs: Any,
+    ) -> None:
+        classifier = model.get_base_model() if hasattr(model, "get_base_model") else model
+        check_classifier_fit(classifier, args, train_dataset, eval_dataset, processing_class)
+        freeze_what_no_loss_reads(classifier)
+        self._multi_label = classifier.config.problem_type == MULTI_LABEL
+        if data_collator is None:
+            data_collator = DataCollatorForLabelledExamples(
+                processing_class,
+                input_length(classifier, processing_class),
+                classifier.config.num_labels if self._multi_label else None,
+            )
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            data_collator=data_collator,
+            processing_class=processing_class,
+            compute_metrics=kwargs.pop("compute_metrics", self._classifier_metrics),
+            **kwargs,
+        )
+        self.label_names = ["labels"]
+        self.model_accepts_loss_kwargs = False
+        self.datastore: KNNDatastore | None = None
+        self._means = RunningMeans()
+        self._draws = (None, 0)
+
+    @property
+    def classifier(self) -> KNNClassifier:
+        """The classifier, without what trains it on several devices; LoRA adapters merged into a copy."""
+        model = self.accelerator.unwrap_model(self.model)
+        return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
+        """Train, or go on with a run.
+
+        Args:
+            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
+                the output folder; None to start anew.
+            **kwargs: Passed to ``Trainer.train``.
+
+        Returns:
+            As ``Trainer.train``.
+
+        Raises:
+            ValueError: If there is no complete checkpoint to resume from.
+        """
+        checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
+        self.datastore = None  # of other weights
+        return super().train(resume_from_checkpoint=checkpoint, **kwargs)
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | None = None,
+    ) -> torch.Tensor | tuple[torch.Tensor, KNNClassifierOutput]:
+        """Equation 4 on one batch.
+
+        Args:
+            model: The model, maybe wrapped.
+            inputs: A batch of the collator.
+            return_outputs: Whether to return the model's output too.
+            num_items_in_batch: Not used: the loss is a mean over texts.
+
+        Returns:
+            The loss, and the output if asked for.
+        """
+        labels = inputs["labels"]
+        output = model(**{name: tensor for name, tensor in inputs.items() if name != "labels"})
+        problem_type = MULTI_LABEL if self._multi_label else None
+        smoothing = self.args.label_smoothing_factor
+        loss = classification_loss(output.logits, labels, problem_type, smoothing)
+        self._means.add("classification_loss", loss * len(labels), len(labels))
+        if self.args.triplet_weight > 0:
+            triplets = self._triplets(output.retrieval_embeddings, labels)
+            loss = (1 - self.args.triplet_weight) * loss + self.args.triplet_weight * triplets.mean()
+            self._means.add("triplet_loss", triplets.sum(), len(labels))
+            self._means.add("active_triplets", (triplets > 0).sum(), len(labels))
+        return (loss, output) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the means of what the steps since the last log measured.
+
+        Args:
+            logs: What is to be logged.
+            start_time: As ``Trainer.log``.
+        """
+        means = self._means.pop()
+        other = ("train_loss", "log_loss")
+        for name in [name for name in logs if name.endswith("loss") and not name.endswith(other)]:
+            logs |= {f"{name.removesuffix('loss')}{measured}": value for measured, value in means.items()}
+        super().log(logs, start_time)
+
+    def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
+        """Embed examples and keep them with their labels as the classifier's datastore.
+
+        Every process must call it; each embeds its share, and all get the whole.
+
+        Args:
+            dataset: The examples. None: the training set.
+            **options: Passed to ``KNNDatastore.build``.
+
+        Returns:
+            The datastore, also kept as ``trainer.datastore``.
+        """
+        classifier = self.classifier
+        self.datastore = KNNDatastore.build(
+            classifier, self.processing_class, self.train_dataset if dataset is None else dataset, **options
+        )
+        return self.datastore
+
+    def calibrate(self, dataset: Dataset | None = None) -> Calibration:
+        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
+
+        Args:
+            dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, the
+                training set with each example left out in turn, which makes a trained classifier look too good.
+
+        Returns:
+            The calibration.
+
+        Raises:
+            ValueError: If there is no datastore.
+        """
+        datastore, classifier = self._datastore(), self.classifier
+        dataset = self.eval_dataset if dataset is None else dataset
+        if dataset is not None:
+            predictions = predict(classifier, self.processing_class, *texts_of(dataset))
+            labels = label_array(dataset, datastore.label_names, datastore.multi_label)
+            calibration, source = calibrate_on_held_out(predictions, labels, datastore), "held-out examples"
+        else:
+            rows = leave_one_out_rows(len(datastore))
+            predictions = predict(classifier, self.processing_class, *texts_of(self.train_dataset.select(rows)))
+            calibration = calibrate_leaving_one_out(datastore, rows, predictions)
+            source = "training examples, each left out in turn"
+            logger.warning(
+                "Calibrated on the training set, of which the classifier knows the labels: the neighbors' weight of "
+                "%.2f is likely too small. Give held-out examples as eval_dataset.",
+                calibration.weight,
+            )
+        store_calibration(self.accelerator.unwrap_model(self.model).config, calibration, source, len(datastore))
+        return calibration
+
+    def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
+        """Evaluate the classifier, its neighbors, and the two mixed, by the calibration in the model's configuration.
+
+        Args:
+            dataset: Labelled examples.
+            metric_key_prefix: What the names of the metrics begin with.
+
+        Returns:
+            ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, and the same of
+            ``macro_f1`` and ``log_loss``. They are logged too.
+
+        Raises:
+            ValueError: If there is no datastore.
+        """
+        datastore, classifier = self._datastore(), self.classifier
+        config = classifier.config
+        labels = label_array(dataset, datastore.label_names, datastore.multi_label)
+        predictions = predict(classifier, self.processing_class, *texts_of(dataset))
+        mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
+        metrics = {
+            f"{metric_key_prefix}_{part}_{name}": value
+            for part in ("classifier", "knn", "mixture")
+            for name, value in classification_metrics(getattr(mixed, part), labels).items()
+        }
+        self.log(dict(metrics))
+        return metrics
+
+    def save_beside_weights(self, folder: Path) -> None:
+        """Write the datastore, if it belongs to the weights, and the model card.
+
+        Args:
+            folder: The folder of a checkpoint, or the output folder.
+        """
+        if self.datastore is not None and not self.is_in_train:
+            self.datastore.save_pretrained(folder)
+        self._save_card(folder)
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run. Called by ``push_to_hub``.
+
+        Args:
+            **kwargs: What ``Trainer`` passes; it is part of the card already.
+        """
+        if self.is_world_process_zero():
+            self._save_card(Path(self.args.output_dir))
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        model = self.accelerator.unwrap_model(self.model)
+        if self.is_in_train or not hasattr(model, "merge_and_unload"):
+            super()._save(output_dir, state_dict)
+            return
+        adapted, self.model = self.model, self.classifier
+        try:
+            super()._save(output_dir)
+        finally:
+            self.model = adapted
+
+    def _save_card(self, folder: Path) -> None:
+        facts = ClassifierFacts(
+            location=self.args.hub_model_id or str(folder),
+            arguments=self.args,
+            config=self.accelerator.unwrap_model(self.model).config,
+            processes=process_count(),
+            examples=None if self.train_dataset is None else len(self.train_dataset),
+            max_length=self.data_collator.max_length,
+            steps=self.state.global_step,
+            best_step=self.state.best_global_step if self._holds_best_model() else None,
+            log_history=self.state.log_history,
+            datastore=self.datastore,
+        )
+        save_classifier_card(folder, facts)
+
+    def _triplets(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        gathers = self.args.gather_candidates
+        candidates = gather_with_gradient(embeddings) if gathers else embeddings
+        candidate_labels = gather(labels) if gathers else labels
+        first = process_index() * len(labels) if gathers else 0
+        positions = torch.arange(len(labels), device=labels.device) + first
+        with torch.no_grad():
+            distances = squared_distances(embeddings, candidates)
+            same = same_labels(labels, candidate_labels)
+            choice = choose_triplets(distances, same, positions, self.args.triplet_choice, self._generator())
+        positives, negatives = choice
+        return triplet_loss(embeddings, candidates[positives], candidates[negatives], self.args.triplet_margin)
+
+    def _generator(self) -> torch.Generator:
+        """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""
+        step = (self.args.seed, self.state.global_step, int(self.model.training))
+        last, draws = self._draws
+        self._draws = (step, draws + 1 if step == last else 0)
+        seed = np.random.SeedSequence([*step, self._draws[1]]).generate_state(1, np.uint32)[0]
+        return torch.Generator(device=self.args.device).manual_seed(int(seed))
+
+    def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        logits = prediction.predictions[0]
+        return classification_metrics(classifier_probabilities(logits, self._multi_label), prediction.label_ids)
+
+    def _datastore(self) -> KNNDatastore:
+        if self.datastore is None:
+            raise ValueError("There is no datastore yet: call trainer.build_datastore() after training.")
+        return self.datastore
+
+    def _set_signature_columns_if_needed(self) -> None:
+        # What the collator reads, not what the model reads: otherwise the Trainer drops the texts before.
+        self._signature_columns = ["text", "text_pair", "label"]

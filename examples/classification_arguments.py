@@ -1,0 +1,82 @@
+"""The arguments of run_classification.py, beside those of TrainingArguments."""
+
+from dataclasses import dataclass
+
+from docsplit_hf.data.tasks import TASKS
+from transformers.hf_argparser import HfArg
+
+from docsplit_hf import KNNClassifierTrainingArguments
+
+
+@dataclass
+class ModelArguments:
+    """What to train."""
+
+    model_name_or_path: str | None = HfArg(
+        default=None, help="An encoder on the Hub or a folder, a DocSplit checkpoint first of all. Must be given."
+    )
+    pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the encoder's own, or cls.")
+    retrieval_pooling: str | None = HfArg(default=None, help="The same for looking up neighbors. Default: --pooling.")
+    decouple: bool = HfArg(default=True, help="Look for neighbors with a representation of their own.")
+    retrieval_dimension: int | None = HfArg(default=None, help="Dimensions of it. Default: the encoder's.")
+    normalize: bool = HfArg(default=False, help="Scale it to norm 1. The paper does not.")
+    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder; they are merged at the end.")
+    lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
+
+
+@dataclass
+class DataArguments:
+    """What to train on."""
+
+    dataset_name: str | None = HfArg(
+        default=None,
+        help="A data set on the Hub; a .jsonl, .json, .csv or .parquet file; or a folder with train, and maybe "
+        "validation and test, in such files.",
+    )
+    task_name: str | None = HfArg(default=None, help=f"Instead: a task of the paper, one of {', '.join(TASKS)}.")
+    dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
+    text_column: str = HfArg(default="text", help="The column with the texts.")
+    text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
+    label_column: str = HfArg(default="label", help="The column with the labels: names or numbers, or lists of them.")
+    id_column: str | None = HfArg(default=None, help="The column with names for the examples.")
+    train_split: str = HfArg(default="train", help="Split of a data set on the Hub to train on.")
+    validation_split: str | None = HfArg(default=None, help="Split of it to calibrate on. Default: held out.")
+    test_split: str | None = HfArg(default=None, help="Split of it to report on.")
+    validation_size: float = HfArg(
+        default=0.1, help="Where there is no validation split: the share, or the number, of examples to hold out."
+    )
+    max_train_examples: int | None = HfArg(default=None, help="Train on a random sample of so many.")
+    max_test_examples: int | None = HfArg(default=None, help="Report on a random sample of so many.")
+
+    def __post_init__(self) -> None:
+        if (self.dataset_name is None) == (self.task_name is None):
+            raise ValueError("Say what to train on: --dataset_name, or one of the paper's tasks with --task_name.")
+
+
+@dataclass
+class DatastoreArguments:
+    """How the training set is kept."""
+
+    store_texts: bool = HfArg(default=True, help="Keep the texts, to show them as neighbors.")
+    keys_dtype: str = HfArg(default="float32", help="float32, or float16 for half the size.")
+    index: str = HfArg(default="Flat", help="A FAISS index_factory string. Flat is exact, and right to 200,000 rows.")
+    nprobe: int | None = HfArg(default=None, help="Lists of an IVF index to search.")
+    rerank: int | None = HfArg(default=None, help="Look up so many times k, and choose exactly among them.")
+
+
+@dataclass
+class RunArguments(KNNClassifierTrainingArguments):
+    """How to train: the paper's recipe, evaluated and saved after each epoch."""
+
+    output_dir: str = HfArg(default="output/classification", help="Where checkpoints and the classifier are saved.")
+    overwrite_output_dir: bool = HfArg(default=False, help="Write to output_dir even if it is not empty.")
+    per_device_eval_batch_size: int = HfArg(default=64, help="Texts per process in evaluation.")
+    logging_steps: float = HfArg(default=10, help="Log every so many steps.")
+    eval_strategy: str = HfArg(default="epoch", help="When to evaluate: no, steps or epoch.")
+    save_strategy: str = HfArg(default="epoch", help="When to save a checkpoint: no, steps, epoch or best.")
+    save_total_limit: int | None = HfArg(default=1, help="Checkpoints to keep beside the best.")
+    load_best_model_at_end: bool = HfArg(default=True, help="End with the checkpoint that is best on held-out data.")
+    resume_from_checkpoint: str | None = HfArg(
+        default=None, help="'last', or a folder checkpoint-<step>, to go on from."
+    )

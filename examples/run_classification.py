@@ -1,0 +1,119 @@
+"""Fine-tune a classifier that keeps its training set as a datastore, and mix it with its nearest neighbors.
+
+Your labelled examples (.jsonl, .csv, .parquet: a column of texts, a column of labels), and any encoder, best one that
+run_pretrain.py has trained on your unlabelled documents:
+
+    python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labelled.jsonl \
+        --output_dir output/classification
+
+A task of the paper, on several GPUs:
+
+    accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
+        --model_name_or_path FacebookAI/roberta-large --task_name mrpc --output_dir output/mrpc
+
+It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, the calibration, the card.
+"""
+
+import json
+import logging
+from pathlib import Path
+
+from classification_arguments import DataArguments, DatastoreArguments, ModelArguments, RunArguments
+from docsplit_hf.data.tasks import load_task
+from transformers import AutoTokenizer, HfArgumentParser, set_seed
+from transformers.trainer_utils import IntervalStrategy
+
+import docsplit_hf
+from docsplit_hf.evaluation.classification import describe_parts
+from docsplit_hf.knn.building import has_several_labels, label_names_of
+from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume
+from docsplit_hf.training.lora import lora_around
+
+
+def load_splits(data: DataArguments, seed: int):
+    """Training, validation and test examples."""
+    if data.task_name is not None:
+        splits = load_task(data.task_name, seed=seed)
+    else:
+        splits = docsplit_hf.load_labelled_examples(
+            data.dataset_name,
+            data.dataset_config_name,
+            text_column=data.text_column,
+            text_pair_column=data.text_pair_column,
+            label_column=data.label_column,
+            id_column=data.id_column,
+            train_split=data.train_split,
+            validation_split=data.validation_split,
+            test_split=data.test_split,
+            validation_size=data.validation_size,
+            seed=seed,
+        )
+    for name, most in (("train", data.max_train_examples), ("test", data.max_test_examples)):
+        if most is not None and name in splits and len(splits[name]) > most:
+            splits[name] = splits[name].shuffle(seed=seed).select(range(most))
+    return splits
+
+
+def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
+    """A classifier for these examples, and its tokenizer."""
+    options = {
+        name: getattr(arguments, name)
+        for name in ("pooling", "retrieval_pooling", "retrieval_dimension", "max_length")
+        if getattr(arguments, name) is not None
+    }
+    model = docsplit_hf.KNNClassifier.from_encoder(
+        arguments.model_name_or_path,
+        id2label=dict(enumerate(label_names_of(examples))),
+        problem_type="multi_label_classification" if has_several_labels(examples) else "single_label_classification",
+        decouple=arguments.decouple,
+        normalize=arguments.normalize,
+        **options,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(arguments.model_name_or_path)
+    return (lora_around(model, arguments.lora_r) if use_peft else model), tokenizer
+
+
+def main() -> None:
+    parser = HfArgumentParser(
+        (ModelArguments, DataArguments, DatastoreArguments, RunArguments), description=__doc__.split("\n")[0]
+    )
+    model_arguments, data, datastore, arguments = parser.parse_args_into_dataclasses()
+    if model_arguments.model_name_or_path is None:
+        parser.error("--model_name_or_path must be given: an encoder on the Hub or a folder")
+    logger = logging.getLogger("docsplit_hf")
+    logger.addHandler(logging.StreamHandler())
+    logger.setLevel(logging.INFO if arguments.process_index == 0 else logging.WARNING)
+    resume = checkpoint_to_resume(arguments.resume_from_checkpoint, arguments.output_dir)
+    check_output_dir(arguments.output_dir, resume, arguments.overwrite_output_dir)
+    set_seed(arguments.seed)
+
+    with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
+        splits = load_splits(data, arguments.seed)
+    if "validation" not in splits:
+        arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
+    arguments.data_description = arguments.data_description or data.task_name or data.dataset_name
+    model, tokenizer = new_classifier(model_arguments, splits["train"], model_arguments.use_peft)
+    trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
+    trainer.train(resume)
+    trainer.build_datastore(
+        store_texts=datastore.store_texts,
+        dtype=datastore.keys_dtype,
+        index=datastore.index,
+        nprobe=datastore.nprobe,
+        rerank=datastore.rerank,
+    )
+    trainer.calibrate()
+    metrics = {}
+    for name in ("validation", "test"):
+        if name in splits:
+            metrics[name] = trainer.evaluate_with_neighbors(splits[name], name)
+    trainer.save_model()  # with --push_to_hub to the Hub too
+    if trainer.is_world_process_zero():
+        Path(arguments.output_dir, "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
+        for name, values in metrics.items():
+            print(describe_parts(values, name, len(splits[name])))
+        print(f'The classifier is in {arguments.output_dir}. pipeline("docsplit-knn", model="{arguments.output_dir}")')
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import threading
+
+import evaluate
+import huggingface_hub
+import numpy as np
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, Features, Value
+from transformers import AutoModel, BertModel, pipeline
+from transformers.pipelines.pt_utils import KeyDataset
+
+import docsplit_hf
+from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
+
+NAMES = ["river", "engine"]
+
+
+@pytest.fixture(scope="module")
+def classifier(tiny_config):
+    torch.manual_seed(0)
+    config = KNNClassifierConfig(
+        encoder_config=tiny_config, id2label=dict(enumerate(NAMES)), pooling="mean", k=5, knn_weight=0.4
+    )
+    return KNNClassifier(config)
+
+
+@pytest.fixture(scope="module")
+def examples(texts):
+    data = Dataset.from_dict({"text": texts, "label": [int("river" in text) for text in texts]})
+    return data.cast_column("label", ClassLabel(names=NAMES))
+
+
+@pytest.fixture
+def pipe(classifier, tokenizer, examples):
+    datastore = KNNDatastore.build(classifier, tokenizer, examples, show_progress=False)
+    return KNNClassifierPipeline(model=classifier, tokenizer=tokenizer, datastore=datastore, device="cpu")
+
+
+@pytest.fixture
+def untrained(tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return pipeline("docsplit-knn", model=BertModel(tiny_config), tokenizer=tokenizer, device="cpu")
+
+
+@pytest.fixture
+def stock(classifier, tokenizer):
+    short = {"truncation": True, "max_length": 64}  # which ours does by itself
+    return pipeline("text-classification", model=classifier, tokenizer=tokenizer, device="cpu", **short)
+
+
+def as_pairs(texts):
+    return [{"text": text, "text_pair": text[:20]} for text in texts]
+
+
+FORMS = {
+    "one text": lambda texts: texts[0],
+    "one pair": lambda texts: as_pairs(texts)[0],
+    "a list": lambda texts: list(texts[:9]),
+    "a list of one": lambda texts: [texts[0]],
+    "a list of pairs": lambda texts: as_pairs(texts[:9]),
+    "a generator": lambda texts: (text for text in texts[:9]),
+    "a column of a data set": lambda texts: KeyDataset(Dataset.from_dict({"text": texts[:9]}), "text"),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"top_k": None}, {"top_k": 2, "batch_size": 4}], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+def test_form_and_order_are_those_of_text_classification(form, options, pipe, stock, texts):
+    """With weight 0 it is the classifier, so that the whole answer must be the same."""
+    answers = [p(FORMS[form](texts), **options, **more) for p, more in ((pipe, {"knn_weight": 0.0}), (stock, {}))]
+    ours, theirs = (list(answer) if not isinstance(answer, dict) else [answer] for answer in answers)
+    assert type(answers[0]) is type(answers[1]) or form in ("a generator", "a column of a data set")
+    flat = [[x for item in answer for x in (item if isinstance(item, list) else [item])] for answer in (ours, theirs)]
+    assert len(flat[0]) == len(flat[1])
+    for our, their in zip(*flat, strict=True):
+        assert our.keys() == their.keys() == {"label", "score"}
+        assert our["label"] == their["label"] and our["score"] == pytest.approx(their["score"], abs=1e-5)
+
+
+def test_options_given_to_the_pipeline_hold_for_each_call(classifier, tokenizer, pipe, texts):
+    other = pipeline(
+        "docsplit-knn", model=classifier, tokenizer=tokenizer, datastore=pipe.datastore, k=1, knn_weight=1.0, top_k=None
+    )
+    assert isinstance(other, KNNClassifierPipeline)
+    assert other(texts[:3]) == pipe(texts[:3], k=1, knn_weight=1.0, top_k=None)
+    assert other(texts[:3], k=5) == pipe(texts[:3], k=5, knn_weight=1.0, top_k=None)
+
+
+def test_weight_one_and_one_neighbor_is_the_label_of_the_nearest(pipe, texts, examples):
+    for answer, label in zip(pipe(list(texts), k=1, knn_weight=1.0), examples["label"], strict=True):
+        assert answer == {"label": NAMES[label], "score": 1.0}
+
+
+def test_neighbors_are_named(pipe, texts):
+    answer = pipe({"text": texts[3]}, return_neighbors=3)
+    assert [set(neighbor) for neighbor in answer["neighbors"]] == [{"label", "text", "id", "distance", "weight"}] * 3
+    nearest = answer["neighbors"][0]
+    assert (nearest["text"], nearest["id"], nearest["distance"]) == (texts[3], "3", pytest.approx(0, abs=1e-9))
+    distances = [neighbor["distance"] for neighbor in answer["neighbors"]]
+    assert distances == sorted(distances)
+    every = pipe({"text": texts[3]}, return_neighbors=99)["neighbors"]
+    assert len(every) == 5 and sum(neighbor["weight"] for neighbor in every) == pytest.approx(1)
+    by_label = pipe({"text": texts[3]}, return_neighbors=5, top_k=None)
+    assert all(neighbor["label"] == entry["label"] for entry in by_label for neighbor in entry["neighbors"])
+    assert sum(len(entry["neighbors"]) for entry in by_label) == 5
+
+
+def test_the_score_is_the_mixture_of_what_neighbors_and_classifier_say(pipe, stock, texts):
+    voted = sum(n["weight"] for n in pipe({"text": texts[0]}, return_neighbors=5)["neighbors"] if n["label"] == "river")
+    said = {entry["label"]: entry["score"] for entry in stock({"text": texts[0]}, top_k=None)}["river"]
+    mixed = {entry["label"]: entry["score"] for entry in pipe({"text": texts[0]}, top_k=None)}["river"]
+    assert mixed == pytest.approx(0.4 * voted + 0.6 * said, abs=1e-6)
+
+
+def test_a_window_boundary_changes_nothing(pipe, texts, monkeypatch):
+    whole = pipe(list(texts))
+    monkeypatch.setattr("docsplit_hf.knn.pipeline.WINDOW", 7)
+    for parts, expected in zip(pipe(list(texts)), whole, strict=True):
+        assert parts["label"] == expected["label"] and parts["score"] == pytest.approx(expected["score"], abs=1e-6)
+
+
+def test_a_generator_is_read_as_answers_are_asked_for(pipe, texts, monkeypatch):
+    monkeypatch.setattr("docsplit_hf.knn.pipeline.WINDOW", 2)
+    read = []
+    stream = pipe(read.append(i) or texts[i % 40] for i in range(10**9))
+    assert "label" in next(stream) and len(read) < 10
+
+
+def test_empty_input_gives_nothing(pipe):
+    assert pipe([]) == [] and list(pipe(text for text in ())) == []
+
+
+def test_evaluator_takes_it(pipe, examples, monkeypatch):
+    # evaluate 0.4.6 asks transformers 5 for a class that went with transformers 4, whatever the pipeline.
+    monkeypatch.setattr("transformers.TFPreTrainedModel", type("TFPreTrainedModel", (), {}), raising=False)
+
+    class Accuracy(evaluate.Metric):
+        def _info(self):
+            features = Features({"predictions": Value("int64"), "references": Value("int64")})
+            return evaluate.MetricInfo(description="", citation="", features=features)
+
+        def _compute(self, predictions, references):
+            return {"accuracy": float(np.mean(np.array(predictions) == np.array(references)))}
+
+    evaluator = evaluate.evaluator("text-classification")
+    results = evaluator.compute(
+        pipe, examples, metric=Accuracy(), label_mapping={name: i for i, name in enumerate(NAMES)}, input_column="text"
+    )
+    expected = [answer["label"] for answer in pipe(examples["text"][:])]
+    assert results["accuracy"] == np.mean(
+        [NAMES.index(e) == g for e, g in zip(expected, examples["label"], strict=True)]
+    )
+
+
+def test_examples_on_an_encoder_without_a_head_are_a_classifier(untrained, texts):
+    names = ["river" if "river" in text else "other" for text in texts]
+    ids = untrained.add_examples(texts[:40], names[:40])
+    assert ids == [str(i) for i in range(40)]
+    assert untrained.model.config.knn_calibration["examples"] == 40
+    answers = untrained(texts[:40], k=1)
+    assert [answer["label"] for answer in answers] == names[:40]
+    untrained.remove_examples(ids[:20])
+    left = untrained({"text": texts[0]}, return_neighbors=64, k=64)["neighbors"]
+    assert len(left) == 20 and not {neighbor["id"] for neighbor in left} & set(ids[:20])
+    untrained.add_examples([texts[0]], ["brand new"], ids=["mine"], allow_new_labels=True)
+    assert untrained({"text": texts[0]}, k=1)["label"] == "brand new"
+
+
+def test_several_labels(untrained, texts):
+    untrained.add_examples(texts[:10], [["a", "b"], ["b"]] * 5)
+    (answer,) = untrained([texts[1]], k=1, top_k=None, return_neighbors=1)
+    scores = {entry["label"]: entry["score"] for entry in answer}
+    assert scores == {"b": pytest.approx(1), "a": pytest.approx(0)}
+    assert answer[0]["neighbors"][0]["labels"] == ["b"]
+
+
+def test_new_labels_after_training_get_what_the_neighbors_give(pipe, texts):
+    pipe.add_examples(["a glacier in winter"], ["ice"], allow_new_labels=True)
+    answer = pipe({"text": "a glacier in winter"}, k=1, top_k=None)
+    assert {entry["label"]: entry["score"] for entry in answer}["ice"] == pytest.approx(0.4)
+    assert sum(entry["score"] for entry in answer) == pytest.approx(1)
+
+
+def test_calibration_on_held_out_texts_is_kept(pipe, texts, tmp_path):
+    held_out = [text + " again" for text in texts[:30]]
+    labels = ["engine" if "river" in text else "river" for text in texts[:30]]
+    calibration = pipe.calibrate(held_out, labels)
+    pipe.save_pretrained(tmp_path)
+    config = AutoModel.from_pretrained(tmp_path).config
+    assert (config.k, config.knn_temperature, config.knn_weight) == (
+        calibration.k, calibration.temperature, calibration.weight,
+    )  # fmt: skip
+    assert config.knn_calibration["source"] == "held-out examples"
+
+
+CHILD = """
+import json, sys
+import docsplit_hf
+from transformers import pipeline
+pipe = pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
+print(json.dumps(pipe(json.load(open(sys.argv[2])), return_neighbors=4)))
+"""
+
+
+def same_in_a_fresh_interpreter(folder, texts, expected, tmp_path):
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(folder, moved)
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    command = [sys.executable, "-c", CHILD, str(moved), str(tmp_path / "texts.json")]
+    finished = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=tmp_path)
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    answers = json.loads(finished.stdout.strip().splitlines()[-1])
+    for answer, expectation in zip(answers, expected, strict=True):
+        assert answer["label"] == expectation["label"]
+        assert answer["score"] == pytest.approx(expectation["score"], abs=1e-6)
+        for neighbor, other in zip(answer["neighbors"], expectation["neighbors"], strict=True):
+            assert (neighbor["id"], neighbor["text"]) == (other["id"], other["text"])
+
+
+def test_saved_is_loaded_in_a_fresh_interpreter(pipe, texts, tmp_path):
+    expected = pipe(list(texts[:12]), return_neighbors=4)
+    pipe.save_pretrained(tmp_path / "saved")
+    assert "custom_pipelines" not in (tmp_path / "saved" / "config.json").read_text()
+    same_in_a_fresh_interpreter(tmp_path / "saved", list(texts[:12]), expected, tmp_path)
+
+
+def test_pushed_is_loaded_in_a_fresh_interpreter(untrained, texts, tmp_path, monkeypatch):
+    """A local folder stands for the repository; what is uploaded, and what is deleted there, is ours to decide."""
+    repository = tmp_path / "repository"
+    (repository / "datastore").mkdir(parents=True)
+    (repository / "datastore" / "keys-of-before.safetensors").touch()
+
+    def upload_folder(self, *, repo_id, folder_path, commit_message, delete_patterns):
+        for path in repository.rglob("*"):
+            if pathlib.PurePath(path.relative_to(repository)).match(delete_patterns):
+                path.unlink()
+        shutil.copytree(folder_path, repository, dirs_exist_ok=True)
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", upload_folder)
+    monkeypatch.setattr(
+        huggingface_hub.HfApi, "create_repo", lambda self, repo_id, **kwargs: huggingface_hub.RepoUrl(f"me/{repo_id}")
+    )
+    untrained.add_examples(list(texts[:20]), ["a", "b"] * 10)
+    expected = untrained(list(texts[:12]), return_neighbors=4)
+    untrained.push_to_hub("classifier")
+    assert not (repository / "datastore" / "keys-of-before.safetensors").exists()
+    same_in_a_fresh_interpreter(repository, list(texts[:12]), expected, tmp_path)
+
+
+def test_no_trust_remote_code_is_asked_for(pipe, texts, tmp_path, monkeypatch):
+    pipe.save_pretrained(tmp_path)
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked whether to run the repository's code"))
+    for task in ("docsplit-knn", "text-classification"):
+        assert pipeline(task, model=str(tmp_path))(texts[0])[0]["label"] in NAMES
+    assert type(AutoModel.from_pretrained(tmp_path)) is docsplit_hf.KNNClassifier
+
+
+def test_two_threads_classify_while_a_third_adds_and_removes(pipe, texts):
+    stop, errors = threading.Event(), []
+
+    def classify():
+        while not stop.is_set():
+            answer = pipe({"text": texts[0]}, return_neighbors=5)
+            for neighbor in answer["neighbors"]:
+                if neighbor["label"] == "river" and "garden gate" in neighbor["text"]:
+                    errors.append(neighbor)
+
+    threads = [threading.Thread(target=classify) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(15):
+        pipe.remove_examples(pipe.add_examples([f"garden gate {i} {texts[0]}"], ["engine"]))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors

@@ -1,0 +1,198 @@
+"""Bad input to classification, case by case: what is done, and what the user is told."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, List
+from transformers import BertModel, pipeline
+
+from docsplit_hf import (
+    KNNClassifier,
+    KNNClassifierConfig,
+    KNNClassifierPipeline,
+    KNNClassifierTrainer,
+    KNNClassifierTrainingArguments,
+    KNNDatastore,
+)
+from docsplit_hf.knn.building import encoder_probe
+
+NAMES = ["river", "engine"]
+
+
+class Case:
+    """What the cases act on: a classifier with a datastore, an encoder without, their tokenizer, a folder."""
+
+    def __init__(self, config, tokenizer, texts, folder):
+        torch.manual_seed(0)
+        self.config, self.tokenizer, self.texts, self.folder = config, tokenizer, texts, folder
+        options = {"encoder_config": config, "id2label": dict(enumerate(NAMES)), "k": 4}
+        self.model = KNNClassifier(KNNClassifierConfig(**options))
+        self.examples = self.labelled([i % 2 for i in range(len(texts))])
+
+    def labelled(self, labels, names=NAMES, **columns):
+        data = Dataset.from_dict({"text": self.texts[: len(labels)], "label": labels, **columns})
+        return data.cast_column("label", ClassLabel(names=names))
+
+    def store(self, model=None):
+        return KNNDatastore.build(model or self.model, self.tokenizer, self.examples, show_progress=False)
+
+    def pipe(self, datastore=None, model=None):
+        datastore = self.store() if datastore is None else datastore
+        return KNNClassifierPipeline(
+            model=model or self.model, tokenizer=self.tokenizer, datastore=datastore, device="cpu"
+        )
+
+    def untrained(self):
+        return KNNClassifierPipeline(model=BertModel(self.config), tokenizer=self.tokenizer, device="cpu")
+
+    def other(self):
+        torch.manual_seed(9)
+        return KNNClassifier(copy.deepcopy(self.model.config))
+
+    def train(self, data=None, model=None, tokenizer=True, **arguments):
+        args = KNNClassifierTrainingArguments(str(self.folder), use_cpu=True, disable_tqdm=True, **arguments)
+        tokenizer = self.tokenizer if tokenizer else None
+        return KNNClassifierTrainer(
+            model or self.model, args, self.examples if data is None else data, processing_class=tokenizer
+        )
+
+    def saved(self, without=None):
+        self.pipe().save_pretrained(self.folder)
+        for path in self.folder.glob(without or "nothing"):
+            path.unlink()
+        return str(self.folder)
+
+
+def call(**options):
+    return lambda c: c.pipe()("a river", **options)
+
+
+ERRORS = {
+    # texts
+    "a text that is no string": (lambda c: c.pipe()(["a river", None]), TypeError, "Text 1 is None, not a string"),
+    "a number": (lambda c: c.pipe()(5), TypeError, "Text 0 is 5"),
+    "a pair without its first text": (lambda c: c.pipe()({"text_pair": "b"}), TypeError, "'text' and 'text_pair'"),
+    "a pair that is no string": (lambda c: c.pipe()({"text": "a", "text_pair": 3}), TypeError, "Text pair 0 is 3"),
+    "texts and pairs mixed": (lambda c: c.pipe()(["a", {"text": "b"}]), TypeError, "Text 0 is 'a'"),
+    "an empty text as an example": (lambda c: c.pipe().add_examples(["a", " "], NAMES), ValueError, "Text 1 is empty"),
+    "an example that is no string": (lambda c: c.pipe().add_examples([None], ["river"]), TypeError, "Text 0 is None"),
+    "one string as examples": (lambda c: c.pipe().add_examples("a river", ["river"]), TypeError, r"pass \[text\]"),
+    # labels
+    "more texts than labels": (
+        lambda c: c.pipe().add_examples(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels",
+    ),
+    "an unknown label": (
+        lambda c: c.pipe().add_examples(["a"], ["rivr"]), ValueError, "Did you mean 'river'.*allow_new_labels",
+    ),
+    "a label number outside the map": (lambda c: c.pipe().add_examples(["a"], [2]), ValueError, "2"),
+    "an id that is taken": (lambda c: c.pipe().add_examples(["a"], ["river"], ids=["0"]), ValueError, "'0'"),
+    "an id that is not there": (lambda c: c.pipe().remove_examples(["none"]), ValueError, "'none'"),
+    # arguments of a call
+    "k = 0": (call(k=0), ValueError, "k must be a whole number from 1, got 0"),
+    "k negative": (call(k=-3), ValueError, "got -3"),
+    "k no whole number": (call(k=2.5), ValueError, "got 2.5"),
+    "temperature 0": (call(knn_temperature=0), ValueError, "knn_temperature must be above 0, got 0"),
+    "temperature negative": (call(knn_temperature=-1.0), ValueError, "got -1.0"),
+    "temperature not a number": (call(knn_temperature=float("nan")), ValueError, "got nan"),
+    "weight above 1": (call(knn_weight=1.1), ValueError, r"knn_weight must be from 0 .* got 1.1"),
+    "weight below 0": (call(knn_weight=-0.1), ValueError, "got -0.1"),
+    "return_neighbors negative": (call(return_neighbors=-1), ValueError, "from 0, got -1"),
+    "top_k = 0": (call(top_k=0), ValueError, "top_k must be a whole number from 1"),
+    "an unknown argument": (call(temperature=1), TypeError, "no argument 'temperature'"),
+    "no truncation": (call(truncation=False), ValueError, "always cut"),
+    "a classifier's weight where there is no classifier": (
+        lambda c: (pipe := c.untrained(), pipe.add_examples(c.texts[:4], NAMES * 2), pipe("a", knn_weight=0.5)),
+        ValueError, "no classification head",
+    ),
+    # datastores
+    "no datastore yet": (lambda c: c.untrained()("a river"), ValueError, "add_examples"),
+    "an empty datastore": (
+        lambda c: (pipe := c.pipe(), pipe.remove_examples(pipe.datastore.ids), pipe("a")), ValueError, "empty",
+    ),
+    "a model folder without a datastore": (
+        lambda c: (c.model.save_pretrained(c.folder), c.tokenizer.save_pretrained(c.folder),
+                   pipeline("docsplit-knn", model=str(c.folder))("a")),
+        ValueError, "no examples to be near to in .*add_examples.*text-classification",
+    ),
+    "a query of another dimension": (
+        lambda c: c.store().search(np.zeros((1, 31), np.float32), 1), ValueError, "31",
+    ),
+    "a datastore of another dimension": (
+        lambda c: c.pipe(KNNDatastore.empty(31, NAMES, probe=np.ones((3, 31)))), ValueError, "31",
+    ),
+    "a datastore of another encoder": (
+        lambda c: c.pipe(c.store(c.other())), ValueError, "another encoder",
+    ),
+    "a datastore of other labels": (
+        lambda c: c.pipe(
+            KNNDatastore(c.store().keys, ["x"] * 48, ["x"], probe=encoder_probe(c.model, c.tokenizer))
+        ),
+        ValueError, "classifier's labels are .*begin with",
+    ),
+    "a datastore whose keys are gone": (
+        lambda c: pipeline("docsplit-knn", model=c.saved(without="datastore/keys*")), ValueError, "keys",
+    ),
+    "no tokenizer": (
+        lambda c: KNNClassifierPipeline(model=c.model, datastore=c.store()), ValueError, "needs a tokenizer",
+    ),
+    # training
+    "an encoder instead of a classifier": (
+        lambda c: c.train(model=BertModel(c.config)), ValueError, "KNNClassifier.from_encoder",
+    ),
+    "training without a tokenizer": (lambda c: c.train(tokenizer=False), ValueError, "processing_class"),
+    "training without labels in the model": (
+        lambda c: c.train(model=KNNClassifier.around(BertModel(c.config), 0)), ValueError, "no classification head",
+    ),
+    "labels in another order": (
+        lambda c: c.train(c.labelled([0, 1], NAMES[::-1])), ValueError, r"\['engine', 'river'\].*id2label",
+    ),
+    "labels that are bare numbers": (
+        lambda c: c.train(Dataset.from_dict({"text": ["a"], "label": [0]})), ValueError, "ClassLabel",
+    ),
+    "a column of another name": (
+        lambda c: c.train(c.examples.rename_column("text", "body")), ValueError, "no column 'text'",
+    ),
+    "no examples": (lambda c: c.train(c.examples.select([])), ValueError, "no training examples"),
+    "several labels for a model of one": (
+        lambda c: c.train(Dataset.from_dict({"text": ["a"], "label": [[0]]}).cast_column(
+            "label", List(ClassLabel(names=NAMES)))),
+        ValueError, "multi_label_classification",
+    ),
+    "an untrained retrieval head": (lambda c: c.train(triplet_weight=0.0), ValueError, "decouple=False"),
+    "no classifier loss": (lambda c: c.train(triplet_weight=1.0), ValueError, "triplet_weight must be .* got 1.0"),
+    "a negative margin": (lambda c: c.train(triplet_margin=-1.0), ValueError, "got -1.0"),
+    "an unknown choice of triplets": (lambda c: c.train(triplet_choice="nearest"), ValueError, "'nearest'"),
+    "an empty text in a datastore": (
+        lambda c: KNNDatastore.build(c.model, c.tokenizer, Dataset.from_dict({"text": [""], "label": [0]}).cast_column(
+            "label", ClassLabel(names=NAMES))),
+        ValueError, "Text 0 is empty",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("action, error, message", ERRORS.values(), ids=ERRORS)
+def test_errors_name_the_value_and_the_next_step(action, error, message, tiny_config, tokenizer, texts, tmp_path):
+    with pytest.raises(error, match=message):
+        action(Case(copy.deepcopy(tiny_config), tokenizer, list(texts), tmp_path))
+
+
+@pytest.fixture
+def case(tiny_config, tokenizer, texts, tmp_path):
+    return Case(copy.deepcopy(tiny_config), tokenizer, list(texts), tmp_path)
+
+
+def test_more_neighbors_than_examples_are_all_of_them(case):
+    answer = case.pipe()({"text": "a river"}, k=10_000, return_neighbors=10_000)
+    assert len(answer["neighbors"]) == len(case.texts)
+
+
+def test_an_empty_text_to_classify_is_classified_and_logged(case, caplog):
+    assert len(case.pipe()(["", "a river"])) == 2
+    assert "1 of 2 texts are empty" in caplog.text
+
+
+def test_a_text_of_a_megabyte_is_cut_and_logged(case, caplog):
+    assert case.pipe()("river " * 170_000)[0]["label"] in NAMES
+    assert "1 of 1 texts are longer than 64 tokens" in caplog.text

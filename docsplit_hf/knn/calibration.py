@@ -101,7 +101,8 @@ def calibrate(
         num_labels, neighbor_labels, labels = labels.shape[1], neighbor_labels.astype(bool), labels.astype(bool)
     else:
         known = 0 if classifier is None else np.shape(classifier)[-1]
-        num_labels = num_labels or int(max(neighbor_labels.max() + 1, labels.max() + 1, known))
+        if num_labels is None:
+            num_labels = int(max(neighbor_labels.max() + 1, labels.max() + 1, known))
         check_labels(neighbor_labels, num_labels)
         check_labels(labels, num_labels)
     if classifier is None:
@@ -281,10 +282,10 @@ def _check_shapes(distances: np.ndarray, neighbor_labels: np.ndarray, labels: np
     if len(labels) == 0:
         raise ValueError("There are no held-out examples to calibrate on: hold some out, or use without_self.")
     expected = (*distances.shape, *labels.shape[1:])
-    if distances.ndim != 2 or len(distances) != len(labels) or neighbor_labels.shape != expected:
+    if distances.ndim != 2 or not distances.size or len(distances) != len(labels) or neighbor_labels.shape != expected:
         raise ValueError(
-            f"distances must be of shape (M, K), neighbor_labels (M, K) and labels (M,), or (M, K, C) and (M, C) for "
-            f"several labels a text, got {distances.shape}, {neighbor_labels.shape} and {labels.shape}."
+            "distances must be of shape (M, K) with K from 1, neighbor_labels (M, K) and labels (M,), or (M, K, C) and "
+            f"(M, C) for several labels a text, got {distances.shape}, {neighbor_labels.shape} and {labels.shape}."
         )
     if (distances[:, 1:] < distances[:, :-1]).any():
         raise ValueError("distances must be ascending in each row: sort them, and the neighbors' labels with them.")

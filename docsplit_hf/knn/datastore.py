@@ -103,8 +103,9 @@ class KNNDatastore(SharedDatastore):
         if index != EXACT:
             fewest_rows(index, dimension)  # FAISS's own refusal comes now, not when there are enough rows
         if probe is not None:
-            probe = as_matrix(probe, "probe", dimension).astype(np.float32)
+            probe = as_matrix(probe, "probe", dimension)
             check_finite(probe, "probe")
+            probe = probe.astype(np.float32)
         if multi_label is None:
             multi_label = has_several_labels(labels)
         no_labels = np.zeros((0, len(names)), dtype=bool) if multi_label else np.zeros(0, dtype=np.int64)
@@ -271,9 +272,9 @@ class KNNDatastore(SharedDatastore):
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
         if len(state.keys) == 0:
             raise ValueError("The datastore is empty, so there are no neighbors: add examples first.")
-        queries = as_matrix(queries, "queries", state.keys.shape[1]).astype(np.float32, order="C", copy=False)
+        queries = as_matrix(queries, "queries", state.keys.shape[1])
         check_finite(queries, "queries")
-        return state.search(queries, int(k))
+        return state.search(queries.astype(np.float32, order="C", copy=False), int(k))
 
     def add(
         self,
@@ -355,7 +356,7 @@ class KNNDatastore(SharedDatastore):
         return rows["id"].to_pylist()
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
-        """Search with another index from now on, or build the same anew.
+        """Search with another index from now on. The same is built anew only if rows were added or removed since.
 
         Args:
             index, nprobe, rerank: As for the class.

@@ -95,13 +95,16 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
 
     count = min(k + SPARE_CANDIDATES, len(keys))
     step = len(keys) if keys.dtype == np.float32 else max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
-    nearest = faiss.ResultHeap(len(queries), count)
+    distances = np.empty((len(queries), 0), dtype=np.float32)
+    rows = np.empty((len(queries), 0), dtype=np.int64)
     for start in range(0, len(keys), step):
         block = keys[start : start + step].astype(np.float32, copy=False)
-        distances, rows = faiss.knn(queries, block, min(count, len(block)))
-        nearest.add_result(distances, rows + start)
-    nearest.finalize()
-    return nearest_candidates(queries, keys, nearest.I, k)
+        found, found_rows = faiss.knn(queries, block, min(count, len(block)))
+        distances, rows = np.hstack([distances, found]), np.hstack([rows, found_rows + start])
+        if rows.shape[1] > count:
+            nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
+            distances, rows = np.take_along_axis(distances, nearest, 1), np.take_along_axis(rows, nearest, 1)
+    return nearest_candidates(queries, keys, rows, k)
 
 
 def nearest_candidates(

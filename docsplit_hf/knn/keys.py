@@ -125,7 +125,8 @@ class GrowableArray:
         if end > len(self._buffer) or rows.shape[1:] != self._buffer.shape[1:]:
             # Doubled, but not at first: a datastore that stays as it was built takes no more than it needs.
             larger = np.zeros((max(end, 2 * length), *rows.shape[1:]), self._buffer.dtype)
-            larger[(slice(length), *map(slice, self._buffer.shape[1:]))] = self._buffer[:length]
+            old = (slice(length), *map(slice, map(min, rows.shape[1:], self._buffer.shape[1:])))
+            larger[old] = self._buffer[old]
             self._buffer = larger
         with np.errstate(over="ignore"):  # what is too large for float16 becomes infinite, which check_finite refuses
             self._buffer[length:end] = rows

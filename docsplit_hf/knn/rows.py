@@ -27,7 +27,8 @@ def has_several_labels(labels: Sequence[Any]) -> bool:
         >>> has_several_labels([["a", "b"], []]), has_several_labels(["a", "b"])
         (True, False)
     """
-    return len(labels) > 0 and (isinstance(labels[0], (list, tuple, set, frozenset)) or np.ndim(labels[0]) > 0)
+    first = next(iter(labels), None)
+    return isinstance(first, (list, tuple, set, frozenset)) or np.ndim(first) > 0
 
 
 def encode_labels(

@@ -44,7 +44,7 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         default=0.5, metadata={"help": "Weight of the triplet loss against cross entropy; 0 is without. Paper: 0.5."}
     )
     triplet_margin: float = field(
-        default=1.0, metadata={"help": "Margin of the triplet loss, in squared L2 distance. The paper does not say."}
+        default=0.1, metadata={"help": "Margin of the triplet loss, in squared L2 distance. The paper does not say."}
     )
     triplet_choice: str = field(
         default="random",

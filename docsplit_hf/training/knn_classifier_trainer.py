@@ -78,7 +78,8 @@ class KNNClassifierTrainer(ShareableCheckpoints):
         >>> data = Dataset.from_dict({"text": texts, "label": [0, 1] * 8})
         >>> data = data.cast_column("label", ClassLabel(names=["fruit", "mineral"]))
         >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=60)
-        >>> config = KNNClassifierConfig(encoder_config=small_bert_config(tokenizer), num_labels=2)
+        >>> names = {0: "fruit", 1: "mineral"}
+        >>> config = KNNClassifierConfig(encoder_config=small_bert_config(tokenizer), id2label=names)
         >>> arguments = KNNClassifierTrainingArguments(tempfile.mkdtemp(), use_cpu=True, disable_tqdm=True)
         >>> trainer = KNNClassifierTrainer(KNNClassifier(config), arguments, data, processing_class=tokenizer)
         >>> trainer.train().global_step  # doctest: +ELLIPSIS

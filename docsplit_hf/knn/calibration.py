@@ -111,7 +111,7 @@ def calibrate(
         classifier, weights = np.zeros((len(labels), num_labels)), [1.0]
     else:
         classifier = _checked_classifier(classifier, len(labels), num_labels)
-        weights = np.linspace(0, 1, 21) if weights is None else weights
+        weights = np.arange(21) / 20 if weights is None else weights
     farthest = distances.shape[1]
     ks = _powers_of_two(farthest) if ks is None else ks
     ks = _checked("ks", ks, lambda k: (k >= 1) & (k <= farthest), f"from 1 to {farthest}, the neighbors given")
@@ -121,6 +121,8 @@ def calibrate(
 
     likelihoods = _log_likelihoods(distances, neighbor_labels, labels, classifier, ks, temperatures, weights)
     best = [_most_likely(likelihoods[:, :, i]) for i in range(len(weights))]  # for each weight, its k and T
+    if weights[0] == 0 and len(weights) > 1:
+        best[0] = best[1]  # k and T change nothing in what weight 0 says, but much in the neighbors that are shown
     knn = {
         (i, j): knn_probabilities(distances[:, : ks[i]], neighbor_labels[:, : ks[i]], num_labels, temperatures[j])
         for i, j in set(best)

@@ -18,21 +18,13 @@ from .sharing import SharedDatastore
 from .snapshot import Neighbors, Snapshot
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-    from transformers import PreTrainedTokenizerBase
-
-    from ..models.modeling_knn_classifier import KNNClassifier
-    from datasets import Dataset
-    from transformers import PreTrainedTokenizerBase
-
-    from ..models.modeling_knn_classifier import KNNClassifier
-    from datasets import Dataset
-    from transformers import PreTrainedTokenizerBase
-
-    from ..models.modeling_knn_classifier import KNNClassifier
     from typing import Self
 
     import pyarrow as pa
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+    from ..models.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)
 

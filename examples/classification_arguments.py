@@ -1,11 +1,14 @@
 """The arguments of run_classification.py, beside those of TrainingArguments."""
 
+import dataclasses
 from dataclasses import dataclass
 
-from docsplit_hf.data.tasks import TASKS
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierTrainingArguments
+from docsplit_hf.data.tasks import TASKS
+
+TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples")
 
 
 @dataclass
@@ -52,6 +55,9 @@ class DataArguments:
     def __post_init__(self) -> None:
         if (self.dataset_name is None) == (self.task_name is None):
             raise ValueError("Say what to train on: --dataset_name, or one of the paper's tasks with --task_name.")
+        for field in dataclasses.fields(self) if self.task_name else ():
+            if field.name not in TASK_OPTIONS and getattr(self, field.name) != field.default:
+                raise ValueError(f"--{field.name} is for --dataset_name: --task_name says itself what it reads.")
 
 
 @dataclass

@@ -9,7 +9,7 @@ run_pretrain.py has trained on your unlabelled documents:
 A task of the paper, on several GPUs:
 
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
-        --model_name_or_path FacebookAI/roberta-large --task_name mrpc --output_dir output/mrpc
+        --model_name_or_path FacebookAI/roberta-large --task_name MRPC --output_dir output/mrpc
 
 It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, the calibration, the card.
 """
@@ -19,12 +19,13 @@ import logging
 from pathlib import Path
 
 from classification_arguments import DataArguments, DatastoreArguments, ModelArguments, RunArguments
-from docsplit_hf.data.tasks import load_task
 from transformers import AutoTokenizer, HfArgumentParser, set_seed
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.data.tasks import load_task
 from docsplit_hf.evaluation.classification import describe_parts
+from docsplit_hf.hub import public_name
 from docsplit_hf.knn.building import has_several_labels, label_names_of
 from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume
 from docsplit_hf.training.lora import lora_around
@@ -33,7 +34,7 @@ from docsplit_hf.training.lora import lora_around
 def load_splits(data: DataArguments, seed: int):
     """Training, validation and test examples."""
     if data.task_name is not None:
-        splits = load_task(data.task_name, seed=seed)
+        splits = load_task(data.task_name, seed=seed, validation_size=data.validation_size)
     else:
         splits = docsplit_hf.load_labelled_examples(
             data.dataset_name,
@@ -91,7 +92,7 @@ def main() -> None:
         splits = load_splits(data, arguments.seed)
     if "validation" not in splits:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
-    arguments.data_description = arguments.data_description or data.task_name or data.dataset_name
+    arguments.data_description = arguments.data_description or public_name(data.task_name or data.dataset_name)
     model, tokenizer = new_classifier(model_arguments, splits["train"], model_arguments.use_peft)
     trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
     trainer.train(resume)

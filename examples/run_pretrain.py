@@ -26,6 +26,7 @@ from transformers.trainer_utils import IntervalStrategy
 import docsplit_hf
 from docsplit_hf.data.documents import check_text_column
 from docsplit_hf.evaluation.half_retrieval import describe_progress
+from docsplit_hf.hub import public_name
 from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume
@@ -102,7 +103,7 @@ def main() -> None:
     set_seed(arguments.seed)
     if data.test_size == 0:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
-    source = data.dataset_name or "documentation of installed Python packages"
+    source = public_name(data.dataset_name or "documentation of installed Python packages")
     arguments.data_description = arguments.data_description or source
     # How good the model is before training stands in the logs, in the model card and on the last screen.
     arguments.eval_on_start = arguments.eval_strategy != IntervalStrategy.NO and not resume

@@ -75,7 +75,6 @@ ERRORS = {
     "a number": (lambda c: c.pipe()(5), TypeError, "Text 0 is 5"),
     "a pair without its first text": (lambda c: c.pipe()({"text_pair": "b"}), TypeError, "'text' and 'text_pair'"),
     "a pair that is no string": (lambda c: c.pipe()({"text": "a", "text_pair": 3}), TypeError, "Text pair 0 is 3"),
-    "texts and pairs mixed": (lambda c: c.pipe()(["a", {"text": "b"}]), TypeError, "Text 0 is 'a'"),
     "an empty text as an example": (lambda c: c.pipe().add_examples(["a", " "], NAMES), ValueError, "Text 1 is empty"),
     "an example that is no string": (lambda c: c.pipe().add_examples([None], ["river"]), TypeError, "Text 0 is None"),
     "one string as examples": (lambda c: c.pipe().add_examples("a river", ["river"]), TypeError, r"pass \[text\]"),
@@ -83,10 +82,17 @@ ERRORS = {
     "more texts than labels": (
         lambda c: c.pipe().add_examples(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels",
     ),
+    "an unknown label in an array": (
+        lambda c: c.pipe().add_examples(["a"], np.array(["rivr"])), ValueError, "Did you mean 'river'",
+    ),
+    "a label that is kept secret": (
+        lambda c: KNNDatastore.build(c.model, c.tokenizer, c.labelled([0, 1, -1])), ValueError, "row 2 is -1",
+    ),
+    "a length beyond the positions": (call(max_length=65), ValueError, "65 is more than the 64 positions"),
     "an unknown label": (
         lambda c: c.pipe().add_examples(["a"], ["rivr"]), ValueError, "Did you mean 'river'.*allow_new_labels",
     ),
-    "a label number outside the map": (lambda c: c.pipe().add_examples(["a"], [2]), ValueError, "2"),
+    "a label that is no name": (lambda c: c.pipe().add_examples(["a"], [1]), TypeError, "1, not a name.*int2str"),
     "an id that is taken": (lambda c: c.pipe().add_examples(["a"], ["river"], ids=["0"]), ValueError, "'0'"),
     "an id that is not there": (lambda c: c.pipe().remove_examples(["none"]), ValueError, "'none'"),
     # arguments of a call
@@ -137,7 +143,14 @@ ERRORS = {
     "no tokenizer": (
         lambda c: KNNClassifierPipeline(model=c.model, datastore=c.store()), ValueError, "needs a tokenizer",
     ),
+    "a datastore of several labels for a classifier of one": (
+        lambda c: c.pipe(
+            KNNDatastore(c.store().keys, [["river"]] * 48, NAMES, probe=encoder_probe(c.model, c.tokenizer))
+        ),
+        ValueError, "several labels each",
+    ),
     # training
+    "a dictionary of data sets": (lambda c: c.train({"a": c.examples}), ValueError, "are a dict"),
     "an encoder instead of a classifier": (
         lambda c: c.train(model=BertModel(c.config)), ValueError, "KNNClassifier.from_encoder",
     ),

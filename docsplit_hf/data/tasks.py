@@ -174,8 +174,9 @@ def load_task(name_or_folder: str | Path, seed: int = 0, validation_size: float 
         >>> load_task(folder)["train"].column_names
         ['text', 'text_pair', 'label']
     """
-    if str(name_or_folder) in TASKS:
-        return _load_from_hub(TASKS[str(name_or_folder)], seed, validation_size)
+    by_name = {name.lower(): task for name, task in TASKS.items()}
+    if str(name_or_folder).lower() in by_name:
+        return _load_from_hub(by_name[str(name_or_folder).lower()], seed, validation_size)
     if not Path(name_or_folder).is_dir():
         refuse_mistyped_path(str(name_or_folder))
         near = {name.lower(): name for name in TASKS}

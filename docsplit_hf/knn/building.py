@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..models.batched_inference import MAX_TOKENS_PER_BATCH, predict
+from ..models.modeling_knn_classifier import MULTI_LABEL
 from .datastore import KNNDatastore
 
 if TYPE_CHECKING:
@@ -119,14 +120,17 @@ def label_array(dataset: Dataset, label_names: tuple[str, ...] | list[str], mult
         ValueError: If a label has no number there.
     """
     number = {name: i for i, name in enumerate(label_names)}
-    names = label_names_of(dataset)
-    unknown = [name for name in names if name not in number]
+    names, labels = label_names_of(dataset), dataset.with_format(None)["label"][:]
     order = np.array([number.get(name, -1) for name in names])
-    labels = dataset["label"][:]
-    used = {i for row in labels for i in (row if multi_label else [row])}
-    for i in sorted(used):
-        if names[i] in unknown:
-            raise ValueError(f"The label {names[i]!r} is none of those known here: {', '.join(label_names)}.")
+    for row, given in enumerate(labels):
+        for label in given if multi_label else [given]:
+            if label is None or not 0 <= label < len(names):
+                raise ValueError(
+                    f"The label of row {row} is {label}, which is none of 0 to {len(names) - 1} (-1 stands for a "
+                    "label that is kept secret): load_labelled_examples drops such rows."
+                )
+            if names[label] not in number:
+                raise ValueError(f"The label {names[label]!r} is none of those known here: {', '.join(label_names)}.")
     if not multi_label:
         return order[np.array(labels, dtype=np.int64)]
     result = np.zeros((len(labels), len(label_names)), dtype=bool)
@@ -165,8 +169,12 @@ def build_datastore(
     for i, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
             raise ValueError(f"Text {i} is empty: nothing can be near it. load_labelled_examples drops such examples.")
-    multi_label = has_several_labels(dataset)
-    names = label_names_of(dataset)
+    names, multi_label = label_names_of(dataset), has_several_labels(dataset)
+    if model.config.num_labels and multi_label != (model.config.problem_type == MULTI_LABEL):
+        raise ValueError(
+            f"The examples have {'several labels' if multi_label else 'one label'} each, and the classifier's "
+            f"problem_type is {model.config.problem_type!r}: several labels need {MULTI_LABEL!r}."
+        )
     if model.config.num_labels:
         trained = [model.config.id2label[i] for i in range(model.config.num_labels)]
         names = trained + [name for name in names if name not in trained]

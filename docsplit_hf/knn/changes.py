@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .index import EXACT, build_index, fewest_rows, set_nprobe
-from .keys import GrowableArray, check_finite
-from .rows import append_rows, ids_among
+from .index import EXACT, IndexOptions, build_index, fewest_rows, set_nprobe
+from .keys import GrowableArray, as_matrix, check_finite, check_probe
+from .rows import append_rows, ids_among, make_rows, rename_labels, renew_automatic_ids
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -30,11 +30,61 @@ class Buffers:
 
     Args:
         snapshot: The latest one.
+
+    Example:
+
+        >>> empty = empty_snapshot(8, ["fruit"], False, "float16", IndexOptions())
+        >>> Buffers(empty).keys.appended(0, np.ones((2, 8))).dtype
+        dtype('float16')
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.keys = GrowableArray(snapshot.keys)
         self.labels = GrowableArray(snapshot.labels)
+
+
+def empty_snapshot(
+    dimension: int,
+    label_names: Sequence[str],
+    multi_label: bool,
+    dtype: str,
+    options: IndexOptions,
+    probe: Any = None,
+) -> Snapshot:
+    """The first snapshot of a datastore, without rows.
+
+    Args:
+        dimension: D of the keys.
+        label_names: Different strings.
+        multi_label: Whether rows may have several labels.
+        dtype: ``"float32"`` or ``"float16"``.
+        options: What it is to be searched with.
+        probe: The fingerprint of the encoder, ``(P, D)``, or None.
+
+    Returns:
+        The snapshot.
+
+    Raises:
+        ValueError: If one of these is not what it should be, or FAISS makes no such index for this dimension.
+
+    Example:
+
+        >>> empty_snapshot(8, ["fruit"], True, "float16", IndexOptions()).labels.shape
+        (0, 1)
+    """
+    if dtype not in ("float32", "float16"):
+        raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
+    names = tuple(label_names)
+    if isinstance(label_names, str) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise ValueError(f"label_names must be different strings, got {label_names!r}.")
+    if options.factory != EXACT:
+        fewest_rows(options.factory, dimension)  # FAISS's own refusal comes now, not when there are enough rows
+    if probe is not None:
+        probe = as_matrix(probe, "probe", dimension)
+        check_finite(probe, "probe")
+        probe = probe.astype(np.float32)
+    labels = np.zeros((0, len(names)), dtype=bool) if multi_label else np.zeros(0, dtype=np.int64)
+    return Snapshot(np.zeros((0, dimension), dtype=dtype), labels, make_rows(0, []), names, 0, options, probe)
 
 
 def with_rows(
@@ -63,7 +113,6 @@ def with_rows(
 
     Example:
 
-        >>> from docsplit_hf.knn.index import IndexOptions
         >>> from docsplit_hf.knn.rows import make_rows
         >>> keys = np.zeros((1, 4), dtype=np.float32)
         >>> one = Snapshot(keys, np.array([0]), make_rows(1, ["a"]), ("fruit",), 0, IndexOptions())
@@ -84,6 +133,40 @@ def with_rows(
     )
 
 
+def with_rows_of(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Snapshot:
+    """A snapshot with the rows of another datastore at the end. Ids that the other's counter gave are renewed.
+
+    Args:
+        snapshot: The latest one.
+        buffers: What it lies in.
+        other: A snapshot of the other datastore.
+
+    Returns:
+        The snapshot. One without rows or probe takes the other's probe.
+
+    Raises:
+        ValueError: If dimensions or encoders differ, only one has several labels a row, or an id is in both.
+
+    Example:
+
+        >>> first, second = (empty_snapshot(4, list(names), False, "float32", IndexOptions()) for names in ("ab", "bc"))
+        >>> with_rows_of(first, Buffers(first), second).label_names
+        ('a', 'b', 'c')
+    """
+    if other.multi_label != snapshot.multi_label:
+        raise ValueError("One of the two has several labels a row, the other one: build both with multi_label.")
+    keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
+    if snapshot.probe is None and len(snapshot.keys) == 0:
+        snapshot = replace(snapshot, probe=other.probe)
+    elif snapshot.probe is None or other.probe is None:
+        logger.warning("One of the datastores has no probe, so whether the encoders are the same cannot be checked.")
+    else:
+        check_probe(other.probe, snapshot.probe)
+    labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
+    rows, next_id = renew_automatic_ids(other.rows, other.next_id, snapshot.rows, snapshot.next_id)
+    return with_rows(replace(snapshot, next_id=next_id), buffers, keys, labels, names, rows)
+
+
 def without_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
     """A snapshot without some rows. The others move up, and keep their order.
 
@@ -99,7 +182,6 @@ def without_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
 
     Example:
 
-        >>> from docsplit_hf.knn.index import IndexOptions
         >>> from docsplit_hf.knn.rows import make_rows
         >>> keys, rows = np.zeros((2, 4), dtype=np.float32), make_rows(2, ["a", "b"])
         >>> both = Snapshot(keys, np.array([0, 0]), rows, ("fruit",), 0, IndexOptions())
@@ -143,7 +225,6 @@ def with_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
 
     Example:
 
-        >>> from docsplit_hf.knn.index import IndexOptions
         >>> from docsplit_hf.knn.rows import make_rows
         >>> keys = np.random.default_rng(0).standard_normal((1000, 4), dtype=np.float32)
         >>> rows = make_rows(1000, map(str, range(1000)))

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .changes import Buffers, holding_index, with_index, with_rows, without_rows
-from .index import EXACT, IndexOptions, fewest_rows
+from .changes import Buffers, empty_snapshot, holding_index, with_index, with_rows, with_rows_of, without_rows
+from .index import EXACT, IndexOptions
 from .keys import as_matrix, check_finite, check_probe
-from .rows import automatic_ids, encode_labels, has_several_labels, make_rows, rename_labels, renew_automatic_ids
+from .rows import automatic_ids, encode_labels, has_several_labels, make_rows
 from .sharing import SharedDatastore
 from .snapshot import Neighbors, Snapshot
 
 if TYPE_CHECKING:
     from typing import Self
 
-    import pyarrow as pa
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
@@ -84,25 +83,11 @@ class KNNDatastore(SharedDatastore):
         rerank: int | None = None,
         probe: Any = None,
     ) -> None:
-        if dtype not in ("float32", "float16"):
-            raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
-        names = tuple(label_names)
-        if isinstance(label_names, str) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
-            raise ValueError(f"label_names must be different strings, got {label_names!r}.")
         keys = as_matrix(keys, "keys")
-        dimension = keys.shape[1]
         options = IndexOptions(index, nprobe, rerank)
-        if index != EXACT:
-            fewest_rows(index, dimension)  # FAISS's own refusal comes now, not when there are enough rows
-        if probe is not None:
-            probe = as_matrix(probe, "probe", dimension)
-            check_finite(probe, "probe")
-            probe = probe.astype(np.float32)
         if multi_label is None:
             multi_label = has_several_labels(labels)
-        no_labels = np.zeros((0, len(names)), dtype=bool) if multi_label else np.zeros(0, dtype=np.int64)
-        no_keys = np.zeros((0, dimension), dtype=dtype)
-        self._start(Snapshot(no_keys, no_labels, make_rows(0, []), names, 0, options, probe))
+        self._start(empty_snapshot(keys.shape[1], label_names, multi_label, dtype, options, probe))
         self.add(keys, labels, texts, text_pairs, ids)
         if self._state.index is None:
             self._state = with_index(self._state, rebuild=True)  # which says so if there are too few rows
@@ -297,7 +282,8 @@ class KNNDatastore(SharedDatastore):
             if ids is None:
                 ids, next_id = automatic_ids(len(matrix), next_id, state.rows)
             rows = make_rows(len(matrix), ids, texts, text_pairs)
-            self._append(replace(state, next_id=next_id), matrix, encoded, names, rows)
+            state = replace(state, next_id=next_id)
+            self._state = with_index(with_rows(state, self._buffers, matrix, encoded, names, rows))
         return rows["id"].to_pylist()
 
     def remove(self, ids: Iterable[str]) -> None:
@@ -330,22 +316,10 @@ class KNNDatastore(SharedDatastore):
             ValueError: If the dimensions or the encoders differ, only one has several labels a row, or an id is in
                 both.
         """
-        theirs = other._state
         with self._writing:
-            state = self._state
-            if theirs.multi_label != state.multi_label:
-                raise ValueError("One of the two has several labels a row, the other one: build both with multi_label.")
-            keys = as_matrix(theirs.keys, "keys of the other datastore", state.keys.shape[1])
-            if state.probe is None and len(state.keys) == 0:
-                state = replace(state, probe=theirs.probe)
-            elif theirs.probe is None:
-                logger.warning("The other datastore has no probe, so whether its encoder is the same is not checked.")
-            else:
-                self.check_encoder(theirs.probe)
-            labels, names = rename_labels(theirs.labels, theirs.label_names, state.label_names)
-            rows, next_id = renew_automatic_ids(theirs.rows, theirs.next_id, state.rows, state.next_id)
-            self._append(replace(state, next_id=next_id), keys, labels, names, rows)
-        return rows["id"].to_pylist()
+            count = len(self)
+            self._state = with_index(with_rows_of(self._state, self._buffers, other._state))
+            return self._state.rows["id"].slice(count).to_pylist()
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Search with another index from now on. The same is built anew only if rows were added or removed since.
@@ -372,8 +346,3 @@ class KNNDatastore(SharedDatastore):
     def _start(self, snapshot: Snapshot) -> None:
         self._writing = threading.Lock()
         self._state, self._buffers = snapshot, Buffers(snapshot)
-
-    def _append(
-        self, state: Snapshot, keys: np.ndarray, labels: np.ndarray, names: tuple[str, ...], rows: pa.Table
-    ) -> None:
-        self._state = with_index(with_rows(state, self._buffers, keys, labels, names, rows))

@@ -8,11 +8,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..models.batched_inference import predict
 from ..models.modeling_knn_classifier import MULTI_LABEL
 from .inputs import texts_and_pairs
+from .rows import has_several_labels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -46,7 +45,7 @@ class KeepsExamples:
         """Add labelled examples, which the next call sees.
 
         On an encoder without a classification head, k and temperature are chosen anew, by leaving each example out in
-        turn, whenever the examples have grown by a tenth.
+        turn, whenever the examples have grown by a tenth; not after they were chosen on held-out texts.
 
         Args:
             texts: Texts, or pairs of texts as dictionaries with ``text`` and ``text_pair``.
@@ -59,22 +58,22 @@ class KeepsExamples:
             The ids.
 
         Raises:
-            TypeError: If a text is not a string.
+            TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new.
         """
-        inputs = list(texts) if not isinstance(texts, str) else texts
-        texts, pairs = texts_and_pairs(inputs)
+        texts, pairs = texts_and_pairs(texts if isinstance(texts, str) else list(texts))
+        labels = _names(labels)
         for i, text in enumerate(texts):
             if not text.strip():
                 raise ValueError(f"Text {i} is empty: nothing can be near it. Leave it out.")
         if len(labels) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(labels)} labels: give one label for each text.")
-        if self.datastore is None:
-            self.datastore = self._new_datastore(labels)
+        datastore = self._new_datastore(labels) if self.datastore is None else self.datastore
         if not allow_new_labels:
-            self._refuse_new_labels(labels)
+            self._refuse_new_labels(labels, datastore)
         keys = predict(self.model, self.tokenizer, texts, pairs).retrieval_embeddings
-        added = self.datastore.add(keys, labels, texts=texts, text_pairs=pairs, ids=ids)
+        added = datastore.add(keys, labels, texts=texts, text_pairs=pairs, ids=ids)
+        self.datastore = datastore
         self._recalibrate_if_grown()
         return added
 
@@ -103,6 +102,7 @@ class KeepsExamples:
             The calibration.
 
         Raises:
+            TypeError: If a label is not a name.
             ValueError: If there are too few examples.
         """
         from .mixture import calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
@@ -114,12 +114,16 @@ class KeepsExamples:
                 calibration = calibration._replace(weight=self.model.config.knn_weight)
         else:
             predictions = predict(self.model, self.tokenizer, *texts_and_pairs(list(texts)))
-            numbers = datastore.label_array(labels)
+            numbers = datastore.label_array(_names(labels))
             calibration, source = calibrate_on_held_out(predictions, numbers, datastore), "held-out examples"
         store_calibration(self.model.config, calibration, source, len(datastore))
         return calibration
 
-    def _find_datastore(self, given: KNNDatastore | str | Path | None, is_classifier: bool) -> KNNDatastore | None:
+    def _find_datastore(
+        self, given: KNNDatastore | str | Path | None, is_classifier: bool, token: str | bool | None
+    ) -> KNNDatastore | None:
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
         from .building import encoder_probe
         from .datastore import KNNDatastore
 
@@ -127,11 +131,13 @@ class KeepsExamples:
         if isinstance(given, KNNDatastore):
             datastore = given
         elif given is not None:
-            datastore = KNNDatastore.from_pretrained(given)
+            datastore = KNNDatastore.from_pretrained(given, token=token)
         elif own:
             revision = getattr(self.model.config, "_commit_hash", None)
             try:
-                datastore = KNNDatastore.from_pretrained(own, revision=revision)
+                datastore = KNNDatastore.from_pretrained(own, revision=revision, token=token)
+            except LocalEntryNotFoundError:
+                raise  # the Hub could not be asked
             except FileNotFoundError:
                 logger.warning("There is no datastore in %s: add examples, or give one as datastore.", own)
                 return None
@@ -139,6 +145,11 @@ class KeepsExamples:
             return None
         datastore.check_encoder(encoder_probe(self.model, self.tokenizer))
         trained = tuple(self.model.config.id2label[i] for i in range(self.model.config.num_labels))
+        if trained and datastore.multi_label != (self.model.config.problem_type == MULTI_LABEL):
+            raise ValueError(
+                f"The datastore's examples have {'several labels' if datastore.multi_label else 'one label'} each, and "
+                f"the classifier's problem_type is {self.model.config.problem_type!r}."
+            )
         if datastore.label_names[: len(trained)] != trained:
             raise ValueError(
                 f"The classifier's labels are {trained}, and the datastore's begin with "
@@ -162,21 +173,20 @@ class KeepsExamples:
 
         config = self.model.config
         trained = [config.id2label[i] for i in range(config.num_labels)]
-        several = len(labels) > 0 and not isinstance(labels[0], (str, int, np.integer))
         return KNNDatastore.empty(
             config.retrieval_size,
             trained,
-            multi_label=config.problem_type == MULTI_LABEL if trained else several,
+            multi_label=config.problem_type == MULTI_LABEL if trained else has_several_labels(labels),
             probe=encoder_probe(self.model, self.tokenizer),
         )
 
-    def _refuse_new_labels(self, labels: Sequence[Any]) -> None:
-        known = self.datastore.label_names
-        if len(self.datastore) == 0 and not self.model.config.num_labels:
+    def _refuse_new_labels(self, labels: list[Any], datastore: KNNDatastore) -> None:
+        known = datastore.label_names
+        if len(datastore) == 0 and not self.model.config.num_labels:
             return
         for given in labels:
-            for label in given if isinstance(given, (list, tuple, set)) else [given]:
-                if isinstance(label, str) and label not in known:
+            for label in [given] if isinstance(given, str) else given:
+                if label not in known:
                     near = get_close_matches(label, known, n=1)
                     raise ValueError(
                         f"The label {label!r} is none of {', '.join(known)}."
@@ -191,3 +201,16 @@ class KeepsExamples:
             return
         if len(self.datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
             self.calibrate()
+
+
+def _names(labels: Sequence[Any]) -> list[Any]:
+    """Names of labels, or lists of them. Numbers are refused: whose numbering is it?"""
+    labels = [list(given) if has_several_labels([given]) else given for given in labels]
+    for row, given in enumerate(labels):
+        for label in given if isinstance(given, list) else [given]:
+            if not isinstance(label, str):
+                raise TypeError(
+                    f"The label of text {row} is {label!r}, not a name. Of a ClassLabel column: "
+                    "[dataset.features['label'].int2str(label) for label in dataset['label']]."
+                )
+    return labels

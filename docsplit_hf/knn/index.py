@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     import faiss
-
-logger = logging.getLogger(__name__)
 
 EXACT = "Flat"
 BLOCK_BYTES = 64 * 2**20  # of float32, for what is converted or gathered at a time
@@ -22,13 +19,12 @@ ROWS_PER_CENTROID = 39  # FAISS's own lower bound for k-means; below it, it prin
 TRAINING_ROWS_PER_CENTROID = 256  # FAISS's k-means uses no more
 TRAINING_ROWS = 65_536  # for what has no centroids, as scalar quantizers
 
-# The families that are tested here. FAISS takes more, but ends the process for some of them: HNSW0, RR0, PQ8x0.
-_NUMBER = r"[1-9]\d{0,5}"
+# The families that are tested here. FAISS takes more, but ends the process for some (HNSW0, RR0, PQ8x0), and takes
+# minutes to train others (OPQ), which exact re-ranking makes needless.
+_NUMBER = "[1-9][0-9]{0,5}"
 _CODES = rf"Flat|SQ4|SQ6|SQ8|SQfp16|SQbf16|PQ{_NUMBER}(x([4-9]|1[0-2]))?(fs)?"
-_GRAPH = r"HNSW([4-9]|1?[1-9]\d)"
-_FACTORY = re.compile(
-    rf"((OPQ{_NUMBER}(_{_NUMBER})?|PCAR?{_NUMBER}),)?(IVF{_NUMBER}(_{_GRAPH})?,({_CODES})|{_GRAPH}(,({_CODES}))?|{_CODES})"
-)
+_GRAPH = "HNSW([4-9]|[1-9][0-9]|1[0-9]{2})"
+_FACTORY = re.compile(rf"(PCAR?{_NUMBER},)?(IVF{_NUMBER}(_{_GRAPH})?,({_CODES})|{_GRAPH}(,({_CODES}))?|{_CODES})")
 
 
 @dataclass(frozen=True)
@@ -38,10 +34,11 @@ class IndexOptions:
     Args:
         factory: ``"Flat"``, exact search in the keys themselves; or a string of ``faiss.index_factory`` of the
             families ``IVF<lists>,<codes>``, ``HNSW<links>`` and ``<codes>`` alone, where codes are ``Flat``,
-            ``PQ<bytes>``, ``SQ8``, ``SQfp16`` and their like, maybe after ``OPQ<bytes>,`` or ``PCA<dimensions>,``.
-        nprobe: How many lists an IVF index looks into for a query. None: a 32nd of them, at least 8.
-        rerank: Of an index, fetch ``rerank * k`` candidates and keep those k that are nearest by the stored keys.
-            None: fetch k. Distances are exact in any case.
+            ``PQ<bytes>``, ``SQ8``, ``SQfp16`` and their like, maybe after ``PCA<dimensions>,``.
+            FAISS trains PQ fastest by far with 8 dimensions a byte: ``PQ48`` for 384 of them.
+        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 8.
+        rerank: Fetch ``rerank * k`` candidates from the index and keep those k that are nearest by the stored keys.
+            None: 4 with PQ codes, whose order is rough, else 1. Distances are exact in any case.
 
     Raises:
         ValueError: If the factory string is none of these, a number is below 1, or ``nprobe`` comes without an IVF.
@@ -71,6 +68,22 @@ class IndexOptions:
             raise ValueError(
                 f"nprobe={self.nprobe} is for IVF indexes, and {self.factory!r} has no lists: leave it out."
             )
+
+    def candidates(self, k: int) -> int:
+        """How many candidates are fetched from an index for k neighbors.
+
+        Args:
+            k: The number of neighbors.
+
+        Returns:
+            The number of candidates.
+
+        Example:
+
+            >>> IndexOptions("IVF64,PQ16").candidates(10), IndexOptions("IVF64,Flat").candidates(10)
+            (40, 10)
+        """
+        return k * (self.rerank or (4 if "PQ" in self.factory else 1))
 
 
 def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -180,6 +193,9 @@ def build_index(keys: np.ndarray, factory: str) -> faiss.Index:
         700
     """
     index = _new_index(factory, keys.shape[1])
+    for part in _parts(index):
+        if hasattr(part, "do_polysemous_training"):
+            part.do_polysemous_training = False  # minutes of sorting codes, for a kind of search that is not used here
     size = min(TRAINING_ROWS_PER_CENTROID * _centroids(index) or TRAINING_ROWS, len(keys))
     sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
     try:
@@ -214,7 +230,7 @@ def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
 
     lists = faiss.try_extract_index_ivf(index)
     if lists is not None:
-        lists.nprobe = min(nprobe or max(lists.nlist // 32, 8), lists.nlist)
+        lists.nprobe = min(nprobe or max(lists.nlist // 8, 8), lists.nlist)
 
 
 def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:
@@ -257,24 +273,30 @@ def _new_index(factory: str, dimension: int) -> faiss.Index:
     except RuntimeError as error:
         raise ValueError(
             f"FAISS makes no index {factory!r} for keys of dimension {dimension}: {_reason(error)}. "
-            "The number after PQ and OPQ must divide the dimension."
+            "The number after PQ must divide the dimension."
         ) from error
+
+
+def _parts(index: faiss.Index) -> list[Any]:
+    """An index and what it is made of, each as the class that it is."""
+    import faiss
+
+    parts = [faiss.downcast_index(index)]
+    for part in parts:  # what is appended is looked at in its turn
+        if isinstance(part, faiss.IndexPreTransform):
+            parts.append(faiss.downcast_index(part.index))
+        elif isinstance(part, faiss.IndexHNSW):
+            parts.append(faiss.downcast_index(part.storage))
+    return parts
 
 
 def _centroids(index: faiss.Index) -> int:
     """The most centroids that a k-means of the index has to find; 0 where there is none."""
     import faiss
 
-    parts = [faiss.downcast_index(index)]
-    for part in parts:  # what an index is made of is appended, and looked at in its turn
-        if isinstance(part, faiss.IndexPreTransform):
-            transforms = [faiss.downcast_VectorTransform(part.chain.at(i)) for i in range(part.chain.size())]
-            parts += [faiss.downcast_index(part.index), *transforms]
-        elif isinstance(part, faiss.IndexHNSW):
-            parts.append(faiss.downcast_index(part.storage))
+    parts = _parts(index)
     found = [part.nlist for part in parts if isinstance(part, faiss.IndexIVF)]
-    found += [part.pq.ksub for part in parts if hasattr(part, "pq") and not isinstance(part, faiss.OPQMatrix)]
-    found += [256 for part in parts if isinstance(part, faiss.OPQMatrix)]  # it trains a PQ of bytes of its own
+    found += [part.pq.ksub for part in parts if hasattr(part, "pq")]
     return max(found, default=0)
 
 

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..models.batched_inference import check_texts
 
 
-def texts_and_pairs(inputs: list[Any]) -> tuple[list[str], list[str] | None]:
+def texts_and_pairs(inputs: Sequence[Any], first: int = 0) -> tuple[list[str], list[str | None]]:
     """Tell texts and pairs of texts apart.
 
     Args:
-        inputs: Texts; or dictionaries with ``text`` and maybe ``text_pair``.
+        inputs: Texts, and dictionaries with ``text`` and maybe ``text_pair``.
+        first: The number of the first, for errors.
 
     Returns:
-        The texts, and the pairs or None.
+        The texts, and the second text of each, None where there is none.
 
     Raises:
-        TypeError: If one is neither, or both kinds are mixed.
+        TypeError: If one is neither.
 
     Example:
 
-        >>> texts_and_pairs([{"text": "a question", "text_pair": "an answer"}])
-        (['a question'], ['an answer'])
+        >>> texts_and_pairs(["a text", {"text": "a question", "text_pair": "an answer"}])
+        (['a text', 'a question'], [None, 'an answer'])
     """
     if isinstance(inputs, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
-    if not any(isinstance(given, dict) for given in inputs):
-        check_texts(inputs)
-        return inputs, None
-    for i, given in enumerate(inputs):
-        if not isinstance(given, dict) or not {"text"} <= set(given) <= {"text", "text_pair"}:
-            raise TypeError(
-                f"Text {i} is {given!r}: a pair is a dictionary with 'text' and 'text_pair', and where there are "
-                "dictionaries all must be."
-            )
-    pairs = [given.get("text_pair") for given in inputs]
-    if all(pair is None for pair in pairs):
-        pairs = None
-    else:
-        check_texts(pairs, "Text pair")
-    check_texts([given["text"] for given in inputs])
-    return [given["text"] for given in inputs], pairs
+    for i, given in enumerate(inputs, first):
+        if isinstance(given, dict) and not {"text"} <= set(given) <= {"text", "text_pair"}:
+            raise TypeError(f"Text {i} is {given!r}: a pair is a dictionary with 'text' and 'text_pair'.")
+    texts = [given["text"] if isinstance(given, dict) else given for given in inputs]
+    pairs = [given.get("text_pair") if isinstance(given, dict) else None for given in inputs]
+    check_texts(texts, first=first)
+    check_texts(["" if pair is None else pair for pair in pairs], "Text pair", first)
+    return texts, pairs

@@ -28,7 +28,7 @@ class Mixture(NamedTuple):
         mixture: ``(N, L)``, equation 3.
         knn: ``(N, L)``, equation 2.
         classifier: ``(N, L)``, equation 1, with zeros for labels that only the datastore has; None without a head.
-        weights: ``(N, k)``, what each neighbor counts in ``knn``.
+        weights: ``(N, k)`` or wider, what each neighbor counts in ``knn``.
         neighbors: The neighbors.
         label_names: The names of the L labels.
     """
@@ -64,7 +64,7 @@ def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarra
 
 
 def mix_with_neighbors(
-    predictions: Predictions, datastore: KNNDatastore, k: int, temperature: float, weight: float
+    predictions: Predictions, datastore: KNNDatastore, k: int, temperature: float, weight: float, shown: int = 0
 ) -> Mixture:
     """Look up the neighbors of embedded texts and mix what their labels say with what the classifier says.
 
@@ -75,14 +75,17 @@ def mix_with_neighbors(
         k: How many to look up.
         temperature: T of equation 2.
         weight: Lambda of equation 3.
+        shown: How many to look up at least, to show them. Those beyond k have no weight.
 
     Returns:
         The mixture.
     """
-    neighbors = datastore.search(predictions.retrieval_embeddings, k)
+    neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown))
     names = neighbors.label_names
-    knn = knn_probabilities(neighbors.distances, neighbors.labels, len(names), temperature)
-    weights = neighbor_weights(neighbors.distances, temperature)
+    voting, labels = neighbors.distances[:, :k], neighbors.labels[:, :k]
+    knn = knn_probabilities(voting, labels, len(names), temperature)
+    weights = np.zeros(neighbors.distances.shape)
+    weights[:, :k] = neighbor_weights(voting, temperature)
     classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
     if classifier is None:
         return Mixture(knn, knn, None, weights, neighbors, names)

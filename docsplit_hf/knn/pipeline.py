@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 1024  # texts that are sorted by length and looked up together
+FIRST_WINDOW, WINDOW = 8, 1024  # inputs that are sorted by length and looked up together: at first, and at most
 
 
 class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
@@ -43,6 +44,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         tokenizer: Its tokenizer.
         datastore: The labelled examples, or the folder or repository that they are in. None: those of the model's own
             folder or repository, if it has any.
+        datastore_token: For a datastore in a private repository: ``pipeline`` keeps its ``token`` to itself.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:
@@ -68,6 +70,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         model: PreTrainedModel,
         tokenizer: Any = None,
         datastore: KNNDatastore | str | Path | None = None,
+        datastore_token: str | bool | None = None,
         **kwargs: Any,
     ) -> None:
         if tokenizer is None:
@@ -75,7 +78,9 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         is_classifier = isinstance(model, KNNClassifier)
         kwargs["task"] = "text-classification"  # which it is, and what evaluate's evaluator asks for
         super().__init__(model=model if is_classifier else _around_encoder(model), tokenizer=tokenizer, **kwargs)
-        self.datastore = self._find_datastore(datastore, is_classifier)
+        self.datastore = self._find_datastore(datastore, is_classifier, datastore_token)
+        if self.datastore is not None:
+            self._recalibrate_if_grown()
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify.
@@ -93,8 +98,9 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
             without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. With
             ``return_neighbors=n`` the answer has ``neighbors``, the n nearest examples, nearest first, each with its
             ``label`` (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``,
-            ``distance`` (squared L2) and ``weight`` (its share in the neighbors' vote; the weights of all k neighbors
-            add up to 1). With ``top_k``, each label has those of them that speak for it.
+            ``distance`` (squared L2) and ``weight`` (its share in the neighbors' vote; the weights of the k neighbors
+            add up to 1, and what is shown beyond them has weight 0). With ``top_k``, each label has those of them that
+            speak for it.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -107,7 +113,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         return super().__call__(inputs, **kwargs)
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
-        """Save model, tokenizer, datastore and calibration together.
+        """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
 
         Args:
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
@@ -125,11 +131,13 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         self.model.save_pretrained(folder, **kwargs)
         self.tokenizer.save_pretrained(folder)
         datastore.save_pretrained(folder)
-        if not (folder / "README.md").exists():
+        if (folder / "README.md").exists():
+            logger.info("The model card in %s is left as it is.", folder)
+        else:
             save_classifier_card(folder, ClassifierFacts(str(folder), self.model.config, datastore))
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a docsplit-knn pipeline", **kwargs: Any) -> Any:
-        """Push model, tokenizer, datastore and calibration, in one commit.
+        """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
 
         Args:
             repo_id: The repository.
@@ -142,10 +150,16 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         """
         from huggingface_hub import HfApi
 
+        from ..classifier_card import ClassifierFacts, save_classifier_card
+
         api = HfApi(token=kwargs.pop("token", None))
         repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
+            if api.file_exists(repo_id, "README.md"):
+                Path(folder, "README.md").unlink()
+            else:
+                save_classifier_card(folder, ClassifierFacts(repo_id, self.model.config, self._datastore()))
             return api.upload_folder(
                 repo_id=repo_id,
                 folder_path=folder,
@@ -163,7 +177,10 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Iterator[Any]:
-        """Classify a stream of inputs, some 1,000 at a time. Called by ``Pipeline``.
+        """Classify a stream of inputs. Called by ``Pipeline``.
+
+        A list or a data set is read 1,024 inputs at a time. Of a generator as many are read at first as a batch has, or
+        8, so that the first answers come soon, and then twice as many each time, up to 1,024.
 
         Args:
             inputs: Anything that can be iterated over, or that has numbered items.
@@ -178,8 +195,10 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         """
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
-        batching = {"batch_size": None if batch_size == 1 else batch_size}
-        return self._classify_stream(stream, {**preprocess_params, **batching}, forward_params, postprocess_params)
+        batch_size = None if batch_size == 1 else batch_size
+        first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
+        parameters = ({**preprocess_params, "batch_size": batch_size}, forward_params, postprocess_params)
+        return self._classify_stream(stream, first, *parameters)
 
     def run_single(
         self,
@@ -199,18 +218,19 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         Returns:
             The answer.
         """
-        return next(self._classify_stream(iter([inputs]), preprocess_params, forward_params, postprocess_params))
+        return next(self._classify_stream(iter([inputs]), 1, preprocess_params, forward_params, postprocess_params))
 
-    def preprocess(self, inputs: list[Any]) -> tuple[list[str], list[str] | None]:
+    def preprocess(self, inputs: list[Any], first: int = 0) -> tuple[list[str], list[str | None]]:
         """Tell texts and pairs apart.
 
         Args:
             inputs: Texts, or dictionaries.
+            first: The number of the first of them in the stream.
 
         Returns:
-            The texts, and the pairs or None.
+            The texts, and the second text of each or None.
         """
-        return texts_and_pairs(inputs)
+        return texts_and_pairs(inputs, first)
 
     def postprocess(
         self,
@@ -248,18 +268,19 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         knn_weight: float | None = None,
         max_length: int | None = None,
         max_tokens_per_batch: int | None = None,
-        truncation: bool = True,
+        truncation: bool | str = True,
+        padding: bool | str = True,
         **unknown: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         if unknown:
             raise TypeError(f"pipeline('docsplit-knn') has no argument {next(iter(unknown))!r}.")
-        if truncation is not True:
+        if truncation not in (True, "longest_first"):
             raise ValueError(f"truncation={truncation!r}: texts that are too long are always cut, and counted.")
         preprocess = {"max_length": max_length, "max_tokens_per_batch": max_tokens_per_batch}
         counts = {**preprocess, "k": k, "top_k": None if top_k == "" else top_k, "return_neighbors": return_neighbors}
         for name, value in counts.items():
             least = 0 if name == "return_neighbors" else 1
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
         if knn_temperature is not None and not knn_temperature > 0:
             raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
@@ -269,27 +290,32 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         labels = {} if top_k == "" else {"top_k": top_k, "_legacy": False}
         return _given(preprocess), _given(forward), _given({"return_neighbors": return_neighbors}) | labels
 
-    def _forward(self, predictions: Predictions, **overrides: Any) -> Mixture:
+    def _forward(self, predictions: Predictions, shown: int = 0, **overrides: Any) -> Mixture:
         from .mixture import mix_with_neighbors
 
         config = self.model.config
         if config.num_labels == 0 and overrides.get("weight", 1) != 1:
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
         chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
-        return mix_with_neighbors(predictions, self._datastore(), **chosen)
+        return mix_with_neighbors(predictions, self._datastore(), **chosen, shown=shown)
 
     def _classify_stream(
         self,
-        stream: Iterable[Any],
+        stream: Iterator[Any],
+        size: int,
         preprocess_params: dict[str, Any],
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Iterator[Any]:
         self._datastore()
-        while window := list(itertools.islice(stream, WINDOW)):
+        shown = postprocess_params.get("return_neighbors", 0)
+        done = 0
+        while window := list(itertools.islice(stream, size)):
+            texts, pairs = self.preprocess(window, done)
             with self.device_placement():
-                predictions = predict(self.model, self.tokenizer, *self.preprocess(window), **preprocess_params)
-            yield from self.postprocess(self._forward(predictions, **forward_params), **postprocess_params)
+                predictions = predict(self.model, self.tokenizer, texts, pairs, **preprocess_params)
+            yield from self.postprocess(self._forward(predictions, shown, **forward_params), **postprocess_params)
+            done, size = done + len(window), min(2 * size, WINDOW)
 
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -298,6 +324,11 @@ def _given(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _around_encoder(model: PreTrainedModel) -> KNNClassifier:
     """A classifier by neighbors alone. Unit norm: embeddings that no triplet loss trained are compared by cosine."""
+    if getattr(model, "peft_config", None):
+        raise ValueError(
+            "The pipeline got an encoder with an adapter on it: give it "
+            "KNNClassifier.from_encoder(adapter, 0, decouple=False, normalize=True, knn_weight=1.0), which merges them."
+        )
     if model.base_model is not model:
         logger.warning("The head of %s is not used: neighbors alone will decide.", type(model).__name__)
     encoder = model.base_model

@@ -143,7 +143,7 @@ class Snapshot:
         return Neighbors(distances, self.labels[rows], rows, self.label_names, self.rows)
 
     def _search_index(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        wanted = k * (self.options.rerank or 1)
+        wanted = self.options.candidates(k)
         removed = len(self.index_rows) - self.indexed
         found = approximate_search(self.index, queries, min(wanted + min(removed, wanted), len(self.index_rows)))
         candidates = np.where(found < 0, -1, self.index_rows[found])

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
 from ..data.documents import replace_lone_surrogates
-from .positions import max_positions
+from .positions import check_max_length, max_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_TOKENS_PER_BATCH = 4096  # padding included
+NO_LIMIT = 1_000_000  # tokens; some tokenizers state a number that does not even fit into theirs
 TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
 
 
@@ -39,12 +40,13 @@ class Predictions(NamedTuple):
     texts_cut: int
 
 
-def check_texts(texts: Sequence[str], name: str = "Text") -> None:
+def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> None:
     """Make sure that there is nothing but strings.
 
     Args:
         texts: The texts.
         name: What they are called in the error.
+        first: The number of the first.
 
     Raises:
         TypeError: If one of them is not a string, or if they are one string.
@@ -57,7 +59,7 @@ def check_texts(texts: Sequence[str], name: str = "Text") -> None:
     """
     if isinstance(texts, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
-    for i, text in enumerate(texts):
+    for i, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise TypeError(f"{name} {i} is {text!r}, not a string.")
 
@@ -98,14 +100,15 @@ def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> in
     Returns:
         The length, special tokens included.
     """
-    return model.config.max_length or max_positions(model.encoder) or tokenizer.model_max_length
+    own = model.config.max_length or max_positions(model.encoder) or tokenizer.model_max_length
+    return min(own, NO_LIMIT)
 
 
 def predict(
     model: KNNClassifier,
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
-    text_pairs: Sequence[str] | None = None,
+    text_pairs: Sequence[str | None] | None = None,
     max_length: int | None = None,
     max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH,
     batch_size: int | None = None,
@@ -118,7 +121,7 @@ def predict(
         model: The classifier. It is put into evaluation mode.
         tokenizer: Its tokenizer.
         texts: N texts.
-        text_pairs: N further texts, one for each.
+        text_pairs: N further texts, one for each; None for a text that stands alone.
         max_length: The longest input in tokens. None: the model's own.
         max_tokens_per_batch: The most tokens in one forward, padding included.
         batch_size: The most texts in one forward. None: as many as the tokens allow.
@@ -130,14 +133,14 @@ def predict(
 
     Raises:
         TypeError: If a text is not a string.
-        ValueError: If there are not as many pairs as texts.
+        ValueError: If there are not as many pairs as texts, or the encoder has fewer positions than ``max_length``.
     """
     check_texts(texts)
-    if text_pairs is not None:
-        check_texts(text_pairs, "Text pair")
-        if len(text_pairs) != len(texts):
-            raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text pairs: give one pair for each text.")
-    max_length = max_length or input_length(model, tokenizer)
+    text_pairs = [None] * len(texts) if text_pairs is None else text_pairs
+    check_texts([pair for pair in text_pairs if pair is not None], "Text pair")
+    if len(text_pairs) != len(texts):
+        raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text pairs: give one pair for each text.")
+    max_length = check_max_length(max_length or input_length(model, tokenizer), model.encoder)
     rows, texts_cut = _tokenize(tokenizer, texts, text_pairs, max_length)
     if empty := sum(not text.strip() for text in texts):
         logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, len(texts))
@@ -160,33 +163,36 @@ def predict(
 
 
 def _tokenize(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], text_pairs: Sequence[str] | None, max_length: int
-) -> tuple[list[dict[str, list[int]]], int]:
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], text_pairs: Sequence[str | None], max_length: int
+) -> tuple[list[dict[str, np.ndarray]], int]:
     """For each text what the model reads of it, and how many texts were cut."""
-    rows, cut = [], 0
-    for start in range(0, len(texts), TOKENIZER_BATCH):
-        part = slice(start, start + TOKENIZER_BATCH)
-        valid = [replace_lone_surrogates(text) for text in texts[part]]
-        pairs = None if text_pairs is None else [replace_lone_surrogates(text) for text in text_pairs[part]]
-        encoding = tokenizer(valid, pairs, truncation=True, max_length=max_length, return_attention_mask=False)
-        # A tokenizer that is not fast does not say what it cut off: then a full row counts as cut.
-        cut += (
-            sum(bool(row.overflowing) for row in encoding.encodings)
-            if encoding.encodings
-            else sum(len(ids) == max_length for ids in encoding["input_ids"])
-        )
-        names = [name for name in encoding if name in ("input_ids", "token_type_ids")]
-        columns = [encoding[name] for name in names]
-        rows += [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    rows, cut = [{}] * len(texts), 0
+    alone = [i for i, pair in enumerate(text_pairs) if pair is None]
+    paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
+    for chosen in (alone, paired):
+        for start in range(0, len(chosen), TOKENIZER_BATCH):
+            part = chosen[start : start + TOKENIZER_BATCH]
+            first = [replace_lone_surrogates(texts[i]) for i in part]
+            second = None if chosen is alone else [replace_lone_surrogates(text_pairs[i]) for i in part]
+            encoding = tokenizer(first, second, truncation=True, max_length=max_length, return_attention_mask=False)
+            # A tokenizer that is not fast does not say what it cut off: then a full row counts as cut.
+            cut += (
+                sum(bool(row.overflowing) for row in encoding.encodings)
+                if encoding.encodings
+                else sum(len(ids) == max_length for ids in encoding["input_ids"])
+            )
+            names = [name for name in encoding if name in ("input_ids", "token_type_ids")]
+            for i, values in zip(part, zip(*(encoding[name] for name in names), strict=True), strict=True):
+                rows[i] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
     return rows, cut
 
 
 def _pad(
-    rows: list[dict[str, list[int]]], tokenizer: PreTrainedTokenizerBase, device: torch.device
+    rows: list[dict[str, np.ndarray]], tokenizer: PreTrainedTokenizerBase, device: torch.device
 ) -> dict[str, torch.Tensor]:
     """Padded on the right, where the pooling expects it, whatever the tokenizer's own side."""
     padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
-    columns = {name: [torch.tensor(row[name]) for row in rows] for name in rows[0]}
+    columns = {name: [torch.from_numpy(row[name]).long() for row in rows] for name in rows[0]}
     batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
     batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
     return {name: tensor.to(device) for name, tensor in batch.items()}

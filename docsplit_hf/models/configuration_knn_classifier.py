@@ -23,7 +23,8 @@ class KNNClassifierConfig(PreTrainedConfig):
         decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.
         retrieval_dimension: The number of dimensions of r. None: the encoder's.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
-        classifier_dropout: Dropout before the classification head in training. None: the encoder's own.
+        classifier_dropout: Dropout before the classification head in training. None: as the encoder's own classes have
+            it.
         k: The number of neighbors to look for. 64 is the paper's choice.
         knn_temperature: T of equation 2. The paper's 10 suits no other scale of embeddings than its own: calibrate.
         knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
@@ -38,6 +39,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     """
 
     model_type = "knn_classifier"
+    keys_to_ignore_at_inference = ["retrieval_embeddings"]  # the Trainer would gather them in each evaluation
     sub_configs_defaults = {"encoder_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}
 
     encoder_config: dict | PreTrainedConfig | None = None

@@ -59,7 +59,7 @@ class KNNClassifier(PreTrainedModel):
         config: The configuration.
 
     Raises:
-        ValueError: If the problem type is regression, or there is no such pooling.
+        ValueError: If the problem type is regression, there is no such pooling, or the encoder has a decoder.
 
     Example:
 
@@ -85,11 +85,13 @@ class KNNClassifier(PreTrainedModel):
             raise ValueError(f"problem_type must be one of {PROBLEM_TYPES}, got {config.problem_type!r}.")
         check_pooling(config.pooling)
         check_pooling(config.retrieval_pooling or config.pooling)
-        self.encoder = AutoModel.from_config(config.encoder_config)
+        if config.encoder_config.is_encoder_decoder:
+            raise ValueError(f"{config.encoder_config.model_type} has a decoder: take an encoder.")
+        # In the dtype of the heads, whatever the encoder's configuration says of the weights it came with.
+        self.encoder = AutoModel.from_config(config.encoder_config, dtype=torch.get_default_dtype())
         if "add_pooling_layer" in inspect.signature(type(self.encoder).__init__).parameters:
             self.encoder.pooler = None  # what is not used is neither trained nor saved
-        encoders_own = getattr(config.encoder_config, "hidden_dropout_prob", 0.0)
-        self.dropout = nn.Dropout(encoders_own if config.classifier_dropout is None else config.classifier_dropout)
+        self.dropout = nn.Dropout(_classifier_dropout(config))
         self.classifier = nn.Linear(config.hidden_size, config.num_labels) if config.num_labels else None
         self.retrieval_head = None
         if config.decouple:
@@ -134,7 +136,14 @@ class KNNClassifier(PreTrainedModel):
             from docsplit_hf.models.encoder import DocumentEncoder
         except ImportError as error:
             raise ImportError("from_encoder needs docsplit_hf: pip install docsplit_hf.") from error
-        loaded = DocumentEncoder.from_pretrained(name, config_arguments.get("pooling"), device="cpu", dtype=dtype)
+        loaded = DocumentEncoder.from_pretrained(
+            name,
+            pooling=config_arguments.get("pooling"),
+            max_length=config_arguments.get("max_length"),
+            device="cpu",
+            dtype=dtype,
+            revision=revision,
+        )
         settings = {"pooling": loaded.pooling, "max_length": loaded.max_length}
         return cls.around(loaded.model, num_labels, id2label, **(settings | config_arguments))
 
@@ -178,10 +187,11 @@ class KNNClassifier(PreTrainedModel):
             # Where it lay on this machine is nobody's business.
             encoder_config.name_or_path = Path(encoder_config.name_or_path).name
         model = cls(KNNClassifierConfig(encoder_config=encoder_config, **labels, **config_arguments))
-        model.encoder.load_state_dict(
-            {key: value for key, value in encoder.state_dict().items() if not key.startswith("pooler.")}
-        )
-        return model.to(encoder.device, encoder.dtype)
+        own = model.encoder.state_dict()
+        model.encoder.load_state_dict({key: value for key, value in encoder.state_dict().items() if key in own})
+        for parameter in model.parameters():  # not the buffers: rotary frequencies stay in float32
+            parameter.data = parameter.data.to(encoder.dtype)
+        return model.to(encoder.device)
 
     def forward(
         self,
@@ -254,9 +264,23 @@ def classification_loss(
     """
     if logits.shape[1] == 0:
         raise ValueError("This model has no classification head (num_labels=0): give it labels with from_encoder.")
+    if (labels.ndim == 2) != (problem_type == MULTI_LABEL):
+        raise ValueError(
+            f"Labels of shape {tuple(labels.shape)} do not fit problem_type={problem_type!r}: {MULTI_LABEL!r} takes "
+            "(B, C) of 0 and 1, the others take (B,) numbers."
+        )
     if problem_type == MULTI_LABEL:
         return nn.functional.binary_cross_entropy_with_logits(logits.float(), labels.float())
     return nn.functional.cross_entropy(logits.float(), labels, label_smoothing=label_smoothing)
+
+
+def _classifier_dropout(config: KNNClassifierConfig) -> float:
+    """Encoders name it differently; of those that are there, the one that its own classifier would take."""
+    own = [
+        getattr(config.encoder_config, name, None)
+        for name in ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob", "dropout")
+    ]
+    return next((value for value in (config.classifier_dropout, *own) if isinstance(value, (int, float))), 0.0)
 
 
 KNNClassifier.register_for_auto_class("AutoModelForSequenceClassification")

@@ -60,4 +60,6 @@ def pool(hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str
     mask = attention_mask[:, :, None].bool()
     if pooling == "max":
         return hidden_states.masked_fill(~mask, -torch.inf).amax(1)
-    return hidden_states.masked_fill(~mask, 0).sum(1) / mask.sum(1)
+    # Summed in float32: in float16 the states of a long document overflow.
+    total = hidden_states.masked_fill(~mask, 0).sum(1, dtype=torch.promote_types(hidden_states.dtype, torch.float32))
+    return (total / mask.sum(1)).to(hidden_states.dtype)

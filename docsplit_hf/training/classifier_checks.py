@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..knn.building import has_several_labels, label_names_of, texts_of
+from ..knn.building import has_several_labels, label_array, label_names_of, texts_of
 from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..models.positions import check_max_length
 from .distributed import process_count
@@ -64,6 +64,8 @@ def check_classifier_fit(
         raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
     if tokenizer is None:
         raise ValueError("Give the tokenizer as processing_class: the texts are tokenized batch by batch.")
+    if tokenizer.pad_token is None:
+        raise ValueError("The tokenizer has no padding token: set one, as tokenizer.pad_token = tokenizer.eos_token.")
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise ValueError(
@@ -99,6 +101,8 @@ def check_classifier_fit(
 
 
 def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
+    if not hasattr(dataset, "select"):
+        raise ValueError(f"The {name} examples are a {type(dataset).__name__}: give one datasets.Dataset.")
     texts_of(dataset.select([0]) if len(dataset) else dataset)
     if len(dataset) == 0:
         raise ValueError(f"There are no {name} examples.")
@@ -114,3 +118,4 @@ def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
             f"The {name} examples have {'several labels' if has_several_labels(dataset) else 'one label'} each, and "
             f"the model's problem_type is {model.config.problem_type!r}: several labels need {MULTI_LABEL!r}."
         )
+    label_array(dataset, own, has_several_labels(dataset))

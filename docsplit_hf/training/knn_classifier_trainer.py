@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +10,6 @@ import torch
 from transformers import EvalPrediction
 from transformers.trainer_utils import TrainOutput
 
-from ..classifier_card import ClassifierFacts, save_classifier_card
 from ..data.labelled_collator import DataCollatorForLabelledExamples
 from ..evaluation.classification import classification_metrics
 from ..knn.building import label_array, texts_of
@@ -29,10 +26,10 @@ from ..knn.mixture import (
 from ..models.batched_inference import input_length, predict
 from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, KNNClassifierOutput, classification_loss
 from .checkpoints import checkpoint_to_resume
+from .classifier_checkpoints import ClassifierCheckpoints
 from .classifier_checks import check_classifier_fit, freeze_what_no_loss_reads
-from .distributed import gather, gather_with_gradient, process_count, process_index
+from .distributed import gather, gather_with_gradient, process_index
 from .knn_classifier_arguments import KNNClassifierTrainingArguments
-from .shareable_checkpoints import ShareableCheckpoints
 from .statistics import RunningMeans
 from .triplets import choose_triplets, same_labels, squared_distances, triplet_loss
 
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class KNNClassifierTrainer(ShareableCheckpoints):
+class KNNClassifierTrainer(ClassifierCheckpoints):
     """Fine-tunes a ``KNNClassifier``, then keeps its training set as a datastore and calibrates the two together.
 
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is equation 4 of Liang
@@ -124,15 +121,15 @@ class KNNClassifierTrainer(ShareableCheckpoints):
         )
         self.label_names = ["labels"]
         self.model_accepts_loss_kwargs = False
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise ValueError(
+                "A classifier that is sharded over processes (FSDP, DeepSpeed) cannot embed its datastore: train with "
+                "DDP (examples/accelerate_configs/ddp.yaml), and large encoders with LoRA."
+            )
         self.datastore: KNNDatastore | None = None
+        self._datastore_examples: Dataset | None = None
         self._means = RunningMeans()
         self._draws = (None, 0)
-
-    @property
-    def classifier(self) -> KNNClassifier:
-        """The classifier, without what trains it on several devices; LoRA adapters merged into a copy."""
-        model = self.accelerator.unwrap_model(self.model)
-        return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run.
@@ -149,8 +146,28 @@ class KNNClassifierTrainer(ShareableCheckpoints):
             ValueError: If there is no complete checkpoint to resume from.
         """
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
-        self.datastore = None  # of other weights
-        return super().train(resume_from_checkpoint=checkpoint, **kwargs)
+        # Both were made of other weights.
+        self.datastore, self.accelerator.unwrap_model(self.model).config.knn_calibration = None, None
+        try:
+            return super().train(resume_from_checkpoint=checkpoint, **kwargs)
+        finally:
+            self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Evaluate the classifier alone, and the two losses.
+
+        Args:
+            *args: As ``Trainer.evaluate``.
+            **kwargs: As ``Trainer.evaluate``.
+
+        Returns:
+            ``eval_accuracy``, ``eval_macro_f1``, ``eval_log_loss``, ``eval_loss`` and the speed.
+        """
+        training, self._means = self._means, RunningMeans()
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self._means = training
 
     def compute_loss(
         self,
@@ -208,10 +225,8 @@ class KNNClassifierTrainer(ShareableCheckpoints):
         Returns:
             The datastore, also kept as ``trainer.datastore``.
         """
-        classifier = self.classifier
-        self.datastore = KNNDatastore.build(
-            classifier, self.processing_class, self.train_dataset if dataset is None else dataset, **options
-        )
+        self._datastore_examples = self.train_dataset if dataset is None else dataset
+        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, self._datastore_examples, **options)
         return self.datastore
 
     def calibrate(self, dataset: Dataset | None = None) -> Calibration:
@@ -219,7 +234,7 @@ class KNNClassifierTrainer(ShareableCheckpoints):
 
         Args:
             dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, the
-                training set with each example left out in turn, which makes a trained classifier look too good.
+                examples of the datastore, each left out in turn, which makes a trained classifier look too good.
 
         Returns:
             The calibration.
@@ -235,9 +250,9 @@ class KNNClassifierTrainer(ShareableCheckpoints):
             calibration, source = calibrate_on_held_out(predictions, labels, datastore), "held-out examples"
         else:
             rows = leave_one_out_rows(len(datastore))
-            predictions = predict(classifier, self.processing_class, *texts_of(self.train_dataset.select(rows)))
+            predictions = predict(classifier, self.processing_class, *texts_of(self._datastore_examples.select(rows)))
             calibration = calibrate_leaving_one_out(datastore, rows, predictions)
-            source = "training examples, each left out in turn"
+            source = "the examples of the datastore, each left out in turn"
             logger.warning(
                 "Calibrated on the training set, of which the classifier knows the labels: the neighbors' weight of "
                 "%.2f is likely too small. Give held-out examples as eval_dataset.",
@@ -273,51 +288,6 @@ class KNNClassifierTrainer(ShareableCheckpoints):
         self.log(dict(metrics))
         return metrics
 
-    def save_beside_weights(self, folder: Path) -> None:
-        """Write the datastore, if it belongs to the weights, and the model card.
-
-        Args:
-            folder: The folder of a checkpoint, or the output folder.
-        """
-        if self.datastore is not None and not self.is_in_train:
-            self.datastore.save_pretrained(folder)
-        self._save_card(folder)
-
-    def create_model_card(self, **kwargs: Any) -> None:
-        """Write the model card of the run. Called by ``push_to_hub``.
-
-        Args:
-            **kwargs: What ``Trainer`` passes; it is part of the card already.
-        """
-        if self.is_world_process_zero():
-            self._save_card(Path(self.args.output_dir))
-
-    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        model = self.accelerator.unwrap_model(self.model)
-        if self.is_in_train or not hasattr(model, "merge_and_unload"):
-            super()._save(output_dir, state_dict)
-            return
-        adapted, self.model = self.model, self.classifier
-        try:
-            super()._save(output_dir)
-        finally:
-            self.model = adapted
-
-    def _save_card(self, folder: Path) -> None:
-        facts = ClassifierFacts(
-            location=self.args.hub_model_id or str(folder),
-            arguments=self.args,
-            config=self.accelerator.unwrap_model(self.model).config,
-            processes=process_count(),
-            examples=None if self.train_dataset is None else len(self.train_dataset),
-            max_length=self.data_collator.max_length,
-            steps=self.state.global_step,
-            best_step=self.state.best_global_step if self._holds_best_model() else None,
-            log_history=self.state.log_history,
-            datastore=self.datastore,
-        )
-        save_classifier_card(folder, facts)
-
     def _triplets(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         gathers = self.args.gather_candidates
         candidates = gather_with_gradient(embeddings) if gathers else embeddings
@@ -337,11 +307,11 @@ class KNNClassifierTrainer(ShareableCheckpoints):
         last, draws = self._draws
         self._draws = (step, draws + 1 if step == last else 0)
         seed = np.random.SeedSequence([*step, self._draws[1]]).generate_state(1, np.uint32)[0]
-        return torch.Generator(device=self.args.device).manual_seed(int(seed))
+        return torch.Generator().manual_seed(int(seed))  # on the CPU: the same on every device
 
     def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        logits = prediction.predictions[0]
-        return classification_metrics(classifier_probabilities(logits, self._multi_label), prediction.label_ids)
+        probabilities = classifier_probabilities(prediction.predictions, self._multi_label)
+        return classification_metrics(probabilities, prediction.label_ids)
 
     def _datastore(self) -> KNNDatastore:
         if self.datastore is None:

@@ -153,7 +153,7 @@ def test_the_columns_of_a_folder_are_found(tmp_path, columns, ending):
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("cola", ValueError, "no task 'cola'. Did you mean 'CoLA'"),
+        ("colo", ValueError, "no task 'colo'. Did you mean 'CoLA'"),
         ("SST2", ValueError, "Did you mean 'SST-2'"),
         ("sentiment", ValueError, r"no task 'sentiment'. Give a folder, or one of \['AFQMC', 'CSL'"),
         ("./nowhere", FileNotFoundError, "no file or folder './nowhere'"),

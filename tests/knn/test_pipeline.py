@@ -104,7 +104,8 @@ def test_neighbors_are_named(pipe, texts):
     distances = [neighbor["distance"] for neighbor in answer["neighbors"]]
     assert distances == sorted(distances)
     every = pipe({"text": texts[3]}, return_neighbors=99)["neighbors"]
-    assert len(every) == 5 and sum(neighbor["weight"] for neighbor in every) == pytest.approx(1)
+    assert len(every) == 48 and sum(neighbor["weight"] for neighbor in every) == pytest.approx(1)
+    assert all(neighbor["weight"] == 0 for neighbor in every[5:])  # shown, but k is 5
     by_label = pipe({"text": texts[3]}, return_neighbors=5, top_k=None)
     assert all(neighbor["label"] == entry["label"] for entry in by_label for neighbor in entry["neighbors"])
     assert sum(len(entry["neighbors"]) for entry in by_label) == 5
@@ -129,6 +130,26 @@ def test_a_generator_is_read_as_answers_are_asked_for(pipe, texts, monkeypatch):
     read = []
     stream = pipe(read.append(i) or texts[i % 40] for i in range(10**9))
     assert "label" in next(stream) and len(read) < 10
+
+
+def test_a_generator_gives_its_first_answers_soon(pipe, texts):
+    read = []
+    stream = pipe((read.append(i) or texts[i % 40] for i in range(100)), batch_size=4)
+    assert next(stream) and len(read) == 4
+    assert len(list(stream)) == 99
+
+
+def test_texts_and_pairs_may_be_mixed(pipe, texts):
+    pair = {"text": texts[1], "text_pair": texts[2]}
+    mixed = pipe([texts[0], pair, texts[3]])
+    assert [answer["label"] for answer in mixed] == [pipe([one])[0]["label"] for one in (texts[0], pair, texts[3])]
+    assert mixed[1]["score"] == pytest.approx(pipe([pair])[0]["score"], abs=1e-6)
+
+
+def test_the_number_of_a_bad_input_is_that_in_the_whole_stream(pipe, monkeypatch):
+    monkeypatch.setattr("docsplit_hf.knn.pipeline.WINDOW", 3)
+    with pytest.raises(TypeError, match="Text 7 is None"):
+        pipe(["a river"] * 7 + [None])
 
 
 def test_empty_input_gives_nothing(pipe):
@@ -169,6 +190,22 @@ def test_examples_on_an_encoder_without_a_head_are_a_classifier(untrained, texts
     assert len(left) == 20 and not {neighbor["id"] for neighbor in left} & set(ids[:20])
     untrained.add_examples([texts[0]], ["brand new"], ids=["mine"], allow_new_labels=True)
     assert untrained({"text": texts[0]}, k=1)["label"] == "brand new"
+
+
+def test_a_datastore_given_to_a_plain_encoder_is_calibrated(untrained, tiny_config, tokenizer, texts):
+    names = ["river" if "river" in text else "other" for text in texts]
+    untrained.add_examples(texts, names)
+    torch.manual_seed(0)
+    again = KNNClassifierPipeline(
+        model=BertModel(tiny_config), tokenizer=tokenizer, datastore=untrained.datastore, device="cpu"
+    )
+    assert again(list(texts)) == untrained(list(texts))
+
+
+def test_a_failed_addition_leaves_nothing_behind(untrained, texts):
+    with pytest.raises(TypeError, match="not a name"):
+        untrained.add_examples([texts[0]], [None])
+    assert untrained.datastore is None and untrained.add_examples([texts[0]], ["river"]) == ["0"]
 
 
 def test_several_labels(untrained, texts):
@@ -245,10 +282,12 @@ def test_pushed_is_loaded_in_a_fresh_interpreter(untrained, texts, tmp_path, mon
     monkeypatch.setattr(
         huggingface_hub.HfApi, "create_repo", lambda self, repo_id, **kwargs: huggingface_hub.RepoUrl(f"me/{repo_id}")
     )
+    monkeypatch.setattr(huggingface_hub.HfApi, "file_exists", lambda self, repo_id, filename: False)
     untrained.add_examples(list(texts[:20]), ["a", "b"] * 10)
     expected = untrained(list(texts[:12]), return_neighbors=4)
     untrained.push_to_hub("classifier")
     assert not (repository / "datastore" / "keys-of-before.safetensors").exists()
+    assert 'model="me/classifier"' in (repository / "README.md").read_text()
     same_in_a_fresh_interpreter(repository, list(texts[:12]), expected, tmp_path)
 
 

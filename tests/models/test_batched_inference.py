@@ -72,7 +72,7 @@ def test_no_texts_and_any_characters(classifier, tokenizer):
     [
         ("one string", None, TypeError, r"pass \[text\]"),
         (["a", 3], None, TypeError, "Text 1 is 3"),
-        (["a"], [None], TypeError, "Text pair 0 is None"),
+        (["a"], [3], TypeError, "Text pair 0 is 3"),
         (["a", "b"], ["c"], ValueError, "2 texts and 1 text pairs"),
     ],
 )

@@ -140,6 +140,29 @@ def test_calibrating_without_held_out_examples_leaves_one_out_and_warns(make_tra
     assert "likely too small" in caplog.text
 
 
+def test_what_evaluation_measures_is_kept_apart(make_trainer):
+    values = []
+    for logging_steps in (1, 100):
+        trainer = make_trainer(max_steps=4, eval_strategy="steps", eval_steps=4, logging_steps=logging_steps)
+        trainer.train()
+        values += [logs["eval_triplet_loss"] for logs in trainer.state.log_history if "eval_triplet_loss" in logs]
+    assert len(values) == 2 and values[0] == pytest.approx(values[1], abs=1e-6)
+
+
+def test_an_interrupted_run_can_still_be_saved_whole(make_trainer):
+    class Interrupt(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            raise KeyboardInterrupt
+
+    trainer = make_trainer()
+    trainer.add_callback(Interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    trainer.build_datastore(show_progress=False)
+    trainer.save_model()
+    assert len(KNNDatastore.from_pretrained(trainer.args.output_dir)) == 36
+
+
 def test_lora_trains_resumes_and_is_merged_at_the_end(make_trainer, examples):
     trainer = make_trainer(lora=True, max_steps=4, save_steps=2, save_strategy="steps")
     trainer.train()

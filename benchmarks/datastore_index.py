@@ -1,0 +1,250 @@
+"""Measure what the indexes of a datastore cost and what they miss.
+
+    python benchmarks/datastore_index.py
+    python benchmarks/datastore_index.py --growth --output growth.png
+
+The keys are made on the spot, in clusters as real embeddings lie: 2,000 centres in 32 dimensions, spread around them,
+projected into the full dimension with a little noise, scaled to norm 1. Queries are others of the same kind. Nothing is
+downloaded. All indexes are of one datastore, which keeps the keys beside them, so that distances are exact. Measured
+are, for k = 64:
+
+- building: training and filling, in seconds;
+- memory: what the process takes more than with the keys alone, and the size of the index were it written to a file;
+- single queries, one after the other: median and 99th percentile; batches of 64: queries a second;
+- recall: the share of the 64 nearest, as exact search gives them, that is found.
+
+With --growth, the same for numbers of rows from 10,000 up, as a plot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import math
+import os
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from docsplit_hf.knn.datastore import KNNDatastore
+
+K, BATCH = 64, 64
+CENTRES, LATENT_DIMENSION, BLOCK = 2_000, 32, 50_000
+GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+HEADER = (
+    "index", "nprobe", "rerank", "build s", "memory MB", "file MB", "p50 ms", "p99 ms", "queries/s", "recall@64",
+)  # fmt: skip
+
+
+Kind = tuple[str, int | None, int | None]  # factory, nprobe and rerank
+
+
+class Measurement(NamedTuple):
+    """What was measured of an index."""
+
+    index: str
+    nprobe: int | None
+    rerank: int | None
+    build: float
+    memory: float
+    size: float
+    p50: float
+    p99: float
+    throughput: float
+    recall: float
+
+    def cells(self) -> list[str]:
+        return [
+            self.index,
+            str(self.nprobe or ""),
+            str(self.rerank or ""),
+            f"{self.build:.1f}",
+            f"{self.memory:,.0f}",
+            f"{self.size:,.0f}",
+            f"{self.p50:.2f}",
+            f"{self.p99:.2f}",
+            f"{self.throughput:,.0f}",
+            f"{self.recall:.3f}",
+        ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the datastore (default: %(default)s)")
+    parser.add_argument("--dimension", type=int, default=384, help="of the keys (default: %(default)s)")
+    parser.add_argument("--queries", type=int, default=200, help="at least 64 (default: %(default)s)")
+    parser.add_argument("--codes", help="codes of IVF (default: PQ with 8 dimensions a byte, which trains fastest)")
+    parser.add_argument("--hnsw", action="store_true", help="also HNSW32, which takes long to build")
+    parser.add_argument("--growth", action="store_true", help="measure growing numbers of rows up to --rows, and plot")
+    parser.add_argument("--output", type=Path, help="where to write the table, or the plot (default: growth.png)")
+    arguments = parser.parse_args()
+    if arguments.rows < GROWTH[0] or arguments.queries < BATCH:
+        raise SystemExit(f"Measure at least {GROWTH[0]:,} rows and {BATCH} queries.")
+
+    codes = arguments.codes or f"PQ{arguments.dimension // 8}"
+    keys, queries = make_embeddings(arguments.rows, arguments.queries, arguments.dimension)
+    print(f"{arguments.rows:,} keys of dimension {arguments.dimension}, float32: {megabytes(keys.nbytes):,.0f} MB.")
+    print(f"{arguments.queries} queries, k = {K}. Run on: {machine()}.\n", flush=True)
+    if arguments.growth:
+        sizes = [size for size in GROWTH if size <= arguments.rows]
+        by_size = {size: measure_all(keys[:size], queries, kinds(size, codes, False), quiet=True) for size in sizes}
+        for size, measurements in by_size.items():
+            print(f"{size:,} rows\n\n{table(measurements)}\n")
+        plot(by_size, arguments.output or Path("growth.png"))
+        return
+    chosen = kinds(arguments.rows, codes, True) + ([("HNSW32", None, None)] if arguments.hnsw else [])
+    measurements = measure_all(keys, queries, chosen)
+    print(table(measurements))
+    if arguments.output:
+        arguments.output.write_text(table(measurements) + "\n")
+
+
+def kinds(rows: int, codes: str, all_of_them: bool) -> list[Kind]:
+    """What to measure. IVF has as many lists as the square root of the rows, as a power of two."""
+    lists = 2 ** round(math.log2(math.sqrt(rows)))
+    if not all_of_them:
+        return [("Flat", None, None), (f"IVF{lists},Flat", None, None), (f"IVF{lists},{codes}", None, None)]
+    chosen: list[Kind] = [("Flat", None, None), ("SQfp16", None, None)]
+    chosen += [(f"IVF{lists},Flat", nprobe, None) for nprobe in (8, 32, None)]
+    chosen += [(f"IVF{lists},{codes}", nprobe, rerank) for nprobe in (8, 32, None) for rerank in (1, 4, 16)]
+    return chosen
+
+
+def make_embeddings(rows: int, queries: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and queries, block by block: no more memory than they take."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((CENTRES, LATENT_DIMENSION), dtype=np.float32)
+    projection = rng.standard_normal((LATENT_DIMENSION, dimension), dtype=np.float32)
+    embeddings = np.empty((rows + queries, dimension), dtype=np.float32)
+    for start in range(0, len(embeddings), BLOCK):
+        block = embeddings[start : start + BLOCK]
+        latent = centres[rng.integers(0, CENTRES, len(block))]
+        latent += 0.5 * rng.standard_normal(latent.shape, dtype=np.float32)
+        np.matmul(latent, projection, out=block)
+        block += 0.5 * rng.standard_normal(block.shape, dtype=np.float32)
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+    return embeddings[:rows], embeddings[rows:]
+
+
+def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind], quiet: bool = False) -> list[Measurement]:
+    """Measure each, and show how far it is. An index that is searched in several ways is built once."""
+    datastore = KNNDatastore.empty(keys.shape[1], ["label"])
+    for start in range(0, len(keys), BLOCK):
+        block = keys[start : start + BLOCK]
+        datastore.add(block, np.zeros(len(block), dtype=np.int64))
+    exact = np.concatenate(
+        [datastore.search(queries[start : start + BATCH], K).rows for start in range(0, len(queries), BATCH)]
+    )
+    measurements: list[Measurement] = []
+    for factory, nprobe, rerank in chosen:
+        last = measurements[-1] if measurements else None
+        if last is not None and last.index == factory:
+            datastore.reindex(factory, nprobe, rerank)
+            build, memory, size = last.build, last.memory, last.size
+        else:
+            datastore.reindex()
+            before, start = resident_bytes(), time.perf_counter()
+            datastore.reindex(factory, nprobe, rerank)
+            build = time.perf_counter() - start
+            memory, size = megabytes(resident_bytes() - before), megabytes(index_bytes(datastore))
+        state = datastore._state
+        if nprobe is None and hasattr(state.index, "nprobe"):
+            nprobe = state.index.nprobe
+        found = measure_search(datastore, queries, exact)
+        measurements.append(Measurement(factory, nprobe, rerank, build, memory, size, *found))
+        if not quiet:
+            print("| " + " | ".join(measurements[-1].cells()) + " |", flush=True)
+    print(flush=True)
+    return measurements
+
+
+def measure_search(datastore: KNNDatastore, queries: np.ndarray, exact: np.ndarray) -> tuple[float, ...]:
+    """Median and 99th percentile of single queries in milliseconds, queries a second in batches, recall."""
+    datastore.search(queries[:1], K)
+    seconds, hits = [], 0
+    for query, expected in zip(queries, exact, strict=True):
+        start = time.perf_counter()
+        neighbors = datastore.search(query[None], K)
+        seconds.append(time.perf_counter() - start)
+        hits += len(np.intersect1d(neighbors.rows[0], expected))
+    batches = [queries[start : start + BATCH] for start in range(0, len(queries) - BATCH + 1, BATCH)]
+    start = time.perf_counter()
+    for batch in batches:
+        datastore.search(batch, K)
+    throughput = BATCH * len(batches) / (time.perf_counter() - start)
+    p50, p99 = 1000 * np.percentile(seconds, [50, 99])
+    return p50, p99, throughput, hits / exact.size
+
+
+def index_bytes(datastore: KNNDatastore) -> int:
+    """The size of the index were it written to a file, without writing it."""
+    import faiss
+
+    if datastore._state.index is None:
+        return 0
+    written = 0
+
+    def count(data: bytes) -> None:
+        nonlocal written
+        written += len(data)
+
+    faiss.write_index(datastore._state.index, faiss.PyCallbackIOWriter(count))
+    return written
+
+
+def resident_bytes() -> int:
+    """What the process has in memory, once all that is free has been given back."""
+    gc.collect()
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def table(measurements: list[Measurement]) -> str:
+    rows = [list(HEADER), ["---"] * 3 + ["---:"] * (len(HEADER) - 3), *(one.cells() for one in measurements)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def plot(by_size: dict[int, list[Measurement]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    sizes = list(by_size)
+    for kind, label in enumerate(("exact (Flat)", "IVF,Flat", "IVF,PQ reranked")):
+        measurements = [by_size[size][kind] for size in sizes]
+        axes[0].plot(sizes, [one.p50 for one in measurements], marker="o", label=label)
+        axes[1].plot(sizes, [one.recall for one in measurements], marker="o", label=label)
+    axes[0].set(xscale="log", yscale="log", xlabel="rows", ylabel="median of a query, ms")
+    axes[1].set(xscale="log", ylim=(0, 1.03), xlabel="rows", ylabel="recall@64")
+    for axis in axes:
+        axis.grid(alpha=0.3)
+    axes[0].legend()
+    figure.savefig(path, dpi=150)
+    print(f"Plot: {path}")
+
+
+def megabytes(size: int) -> float:
+    return size / 2**20
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = ", ".join(f"{package} {version(package)}" for package in ("faiss-cpu", "numpy"))
+    return f"{model}, {cores} cores, Python {platform.python_version()}, {versions}"
+
+
+if __name__ == "__main__":
+    main()

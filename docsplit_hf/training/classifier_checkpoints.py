@@ -1,0 +1,77 @@
+"""What KNNClassifierTrainer leaves: checkpoints to resume from, and a whole classifier with datastore and card."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..classifier_card import ClassifierFacts, save_classifier_card
+from ..models.batched_inference import input_length
+from .distributed import process_count
+from .shareable_checkpoints import ShareableCheckpoints
+
+if TYPE_CHECKING:
+    from ..knn.datastore import KNNDatastore
+    from ..models.modeling_knn_classifier import KNNClassifier
+
+
+class ClassifierCheckpoints(ShareableCheckpoints):
+    """The saving of ``KNNClassifierTrainer``, apart from its training.
+
+    A subclass sets ``datastore``, which is None before it is built.
+    """
+
+    datastore: KNNDatastore | None
+
+    @property
+    def classifier(self) -> KNNClassifier:
+        """The classifier, without what trains it on several devices; LoRA adapters merged into a copy."""
+        model = self.accelerator.unwrap_model(self.model)
+        return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
+
+    def save_beside_weights(self, folder: Path) -> None:
+        """Write the datastore, if it belongs to the weights, and the model card.
+
+        Args:
+            folder: The folder of a checkpoint, or the output folder.
+        """
+        if self.datastore is not None and not self.is_in_train:
+            self.datastore.save_pretrained(folder)
+        if not (self.is_in_train and hasattr(self.accelerator.unwrap_model(self.model), "merge_and_unload")):
+            self._save_card(folder)  # what a checkpoint with an adapter holds is for resuming only
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run. Called by ``push_to_hub``.
+
+        Args:
+            **kwargs: What ``Trainer`` passes; it is part of the card already.
+        """
+        if self.is_world_process_zero():
+            self._save_card(Path(self.args.output_dir))
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        model = self.accelerator.unwrap_model(self.model)
+        if self.is_in_train or not hasattr(model, "merge_and_unload"):
+            super()._save(output_dir, state_dict)
+            return
+        adapted, self.model = self.model, self.classifier
+        try:
+            super()._save(output_dir)
+        finally:
+            self.model = adapted
+
+    def _save_card(self, folder: Path) -> None:
+        facts = ClassifierFacts(
+            location=self.hub_model_id if self.args.push_to_hub else str(folder),
+            arguments=self.args,
+            config=self.accelerator.unwrap_model(self.model).config,
+            processes=process_count(),
+            examples=None if self.train_dataset is None else len(self.train_dataset),
+            max_length=input_length(self.accelerator.unwrap_model(self.model), self.processing_class),
+            steps=self.state.global_step,
+            best_step=self.state.best_global_step if self._holds_best_model() else None,
+            log_history=self.state.log_history,
+            datastore=self.datastore,
+        )
+        save_classifier_card(folder, facts)

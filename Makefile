@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain test quality style benchmark wheel clean
+.PHONY: help pretrain classify test quality style benchmark wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,6 +16,10 @@ help: ## Show this list
 
 pretrain: .venv/installed ## Pretrain a small encoder on the documentation of installed packages (no network needed)
 	$(BIN)/python examples/run_pretrain.py --output_dir output/pretrain --overwrite_output_dir
+
+classify: .venv/installed ## Then: classify that documentation by package, with neighbors (after make pretrain)
+	$(BIN)/python examples/run_classification.py --model_name_or_path output/pretrain --learning_rate 1e-3 \
+		--max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
 
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest

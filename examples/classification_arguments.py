@@ -35,7 +35,7 @@ class DataArguments:
     dataset_name: str | None = HfArg(
         default=None,
         help="A data set on the Hub; a .jsonl, .json, .csv or .parquet file; or a folder with train, and maybe "
-        "validation and test, in such files.",
+        "validation and test, in such files. Default: documentation of installed packages, by package.",
     )
     task_name: str | None = HfArg(default=None, help=f"Instead: a task of the paper, one of {', '.join(TASKS)}.")
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
@@ -53,8 +53,8 @@ class DataArguments:
     max_test_examples: int | None = HfArg(default=None, help="Report on a random sample of so many.")
 
     def __post_init__(self) -> None:
-        if (self.dataset_name is None) == (self.task_name is None):
-            raise ValueError("Say what to train on: --dataset_name, or one of the paper's tasks with --task_name.")
+        if self.dataset_name is not None and self.task_name is not None:
+            raise ValueError("Say what to train on by one of --dataset_name and --task_name.")
         for field in dataclasses.fields(self) if self.task_name else ():
             if field.name not in TASK_OPTIONS and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name} is for --dataset_name: --task_name says itself what it reads.")

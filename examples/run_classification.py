@@ -1,5 +1,9 @@
 """Fine-tune a classifier that keeps its training set as a datastore, and mix it with its nearest neighbors.
 
+Without a data set: the documentation of installed packages, by package; needs no network.
+
+    python examples/run_classification.py --model_name_or_path output/pretrain
+
 Your labelled examples (.jsonl, .csv, .parquet: a column of texts, a column of labels), and any encoder, best one that
 run_pretrain.py has trained on your unlabelled documents:
 
@@ -37,7 +41,7 @@ def load_splits(data: DataArguments, seed: int):
         splits = load_task(data.task_name, seed=seed, validation_size=data.validation_size)
     else:
         splits = docsplit_hf.load_labelled_examples(
-            data.dataset_name,
+            data.dataset_name or docsplit_hf.load_package_documentation(),
             data.dataset_config_name,
             text_column=data.text_column,
             text_pair_column=data.text_pair_column,
@@ -92,7 +96,8 @@ def main() -> None:
         splits = load_splits(data, arguments.seed)
     if "validation" not in splits:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
-    arguments.data_description = arguments.data_description or public_name(data.task_name or data.dataset_name)
+    source = data.task_name or data.dataset_name or "documentation of installed Python packages, by package"
+    arguments.data_description = arguments.data_description or public_name(source)
     model, tokenizer = new_classifier(model_arguments, splits["train"], model_arguments.use_peft)
     trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
     trainer.train(resume)

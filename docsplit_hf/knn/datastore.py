@@ -117,7 +117,8 @@ class KNNDatastore(SharedDatastore):
     ) -> KNNDatastore:
         """Embed labelled examples and keep them with their labels.
 
-        Texts of similar length share a forward. Under accelerate each process embeds its share, and all get the whole.
+        Texts of similar length share a forward. Under accelerate each process embeds its share, and all get the whole:
+        every process must call it.
 
         Args:
             model: The classifier whose retrieval embeddings become the keys.

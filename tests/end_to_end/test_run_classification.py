@@ -87,11 +87,11 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--output_dir=unused"], "--dataset_name"),
+        (["--output_dir=unused", "--task_name=MRPC", "--dataset_name=x"], "one of --dataset_name and --task_name"),
         (["--output_dir=unused", "--dataset_name=./missing.jsonl"], "model_name_or_path must be given"),
         (["--model_name_or_path=./missing", "--task_name=MRPK", "--output_dir=unused", "--use_cpu"], "MRPC"),
     ],
-    ids=["no data", "no model", "a mistyped task"],
+    ids=["two sources", "no model", "a mistyped task"],
 )
 def test_what_is_missing_is_named(run_python, options, message, tmp_path):
     assert message in run_python(SCRIPT, *options, code=2 if "given" in message else 1)

@@ -26,6 +26,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore, load_package_documentation
 
+MODEL = str(get_model_path())
 LABELS = {i: f"label {i}" for i in range(20)}
 PACKAGES = ("docsplit_hf", "torch", "transformers", "sentence-transformers", "faiss-cpu", "scikit-learn")
 
@@ -85,17 +86,17 @@ def examples(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(options: argparse.Namespace):
     model = KNNClassifier.from_encoder(
-        get_model_path(), id2label=LABELS, decouple=False, normalize=True, max_length=options.max_length
+        MODEL, id2label=LABELS, decouple=False, normalize=True, max_length=options.max_length
     )
     datastore = KNNDatastore(*examples(options), list(LABELS.values()))
-    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
     return KNNClassifierPipeline(model=model, tokenizer=tokenizer, datastore=datastore, device="cpu")
 
 
 def stock(options: argparse.Namespace):
-    config = AutoConfig.from_pretrained(get_model_path(), num_labels=len(LABELS))
-    model = AutoModelForSequenceClassification.from_pretrained(get_model_path(), config=config)
-    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
+    config = AutoConfig.from_pretrained(MODEL, num_labels=len(LABELS))
+    model = AutoModelForSequenceClassification.from_pretrained(MODEL, config=config)
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
     return pipeline(
         "text-classification", model=model, tokenizer=tokenizer, device="cpu", batch_size=32, truncation=True,
         max_length=options.max_length,
@@ -103,7 +104,7 @@ def stock(options: argparse.Namespace):
 
 
 def by_hand(options: argparse.Namespace):
-    encoder = SentenceTransformer(get_model_path(), device="cpu")
+    encoder = SentenceTransformer(MODEL, device="cpu")
     encoder.max_seq_length = options.max_length
     keys, labels = examples(options)
     index = faiss.IndexFlatL2(keys.shape[1])

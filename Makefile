@@ -22,7 +22,7 @@ classify: .venv/installed ## Then: classify that documentation by package, with 
 		--max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
 
 test: .venv/installed ## Run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 quality: .venv/installed ## Check style
 	$(BIN)/ruff check .

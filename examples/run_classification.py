@@ -119,6 +119,7 @@ def main() -> None:
         for name, values in metrics.items():
             print(describe_parts(values, name, len(splits[name])))
         print(f'The classifier is in {arguments.output_dir}. pipeline("docsplit-knn", model="{arguments.output_dir}")')
+    trainer.accelerator.end_training()  # a process group that is left standing may abort its process at the end
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ def main() -> None:
         print(describe_progress(trainer.state.log_history, arguments.output_dir))
         if model_arguments.merge_peft:
             print(f"With the adapter merged into it, for every library: {arguments.output_dir}/merged")
+    trainer.accelerator.end_training()  # a process group that is left standing may abort its process at the end
 
 
 if __name__ == "__main__":

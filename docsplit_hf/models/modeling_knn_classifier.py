@@ -19,8 +19,8 @@ from transformers import AutoModel, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from .configuration_knn_classifier import KNNClassifierConfig
+from .packing import run_encoder
 from .pooling import check_pooling, pool
-from .sparse_attention import sparse_attention_arguments
 
 MULTI_LABEL = "multi_label_classification"
 PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)
@@ -208,7 +208,7 @@ class KNNClassifier(PreTrainedModel):
             attention_mask: ``(B, L)``, 1 for tokens. None: all are tokens.
             token_type_ids: ``(B, L)``, which of two texts each token belongs to; left out where the encoder has none.
             labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1 for several labels a text. None: no loss.
-            **encoder_arguments: Further arguments of the encoder.
+            **encoder_arguments: Further arguments of the encoder, ``(B, L)`` each.
 
         Returns:
             Logits, retrieval embeddings and, with labels, the loss.
@@ -220,8 +220,7 @@ class KNNClassifier(PreTrainedModel):
             attention_mask = torch.ones_like(input_ids)
         if token_type_ids is not None and "token_type_ids" in inspect.signature(self.encoder.forward).parameters:
             encoder_arguments["token_type_ids"] = token_type_ids
-        encoder_arguments |= sparse_attention_arguments(self.encoder, attention_mask)
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **encoder_arguments).last_hidden_state
+        states = run_encoder(self.encoder, input_ids, attention_mask, **encoder_arguments).last_hidden_state
         hidden = pool(states, attention_mask, self.config.pooling)
         logits = hidden.new_zeros(len(hidden), 0) if self.classifier is None else self.classifier(self.dropout(hidden))
         return KNNClassifierOutput(

@@ -26,11 +26,31 @@ def max_positions(model: PreTrainedModel) -> int | None:
         >>> max_positions(RobertaModel(config))
         512
     """
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+    table = _position_embeddings(model)
+    if table is not None:
+        return table.num_embeddings - _first_position(table)
     stated = getattr(model.config, "max_position_embeddings", None)
     return stated if stated and stated > 0 else None
+
+
+def position_offset(model: nn.Module) -> int:
+    """The number that a model gives to its first position.
+
+    Args:
+        model: Any encoder of transformers.
+
+    Returns:
+        0, but for RoBERTa and its kin, which count from behind their padding index.
+
+    Example:
+
+        >>> from transformers import RobertaConfig, RobertaModel
+        >>> config = RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> position_offset(RobertaModel(config))
+        2
+    """
+    table = _position_embeddings(model)
+    return 0 if table is None else _first_position(table)
 
 
 def check_max_length(max_length: int, model: PreTrainedModel) -> int:
@@ -60,3 +80,14 @@ def check_max_length(max_length: int, model: PreTrainedModel) -> int:
             f"{positions}, or a model for longer documents (Longformer, BigBird, ModernBERT)."
         )
     return max_length
+
+
+def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return module
+    return None
+
+
+def _first_position(table: nn.Embedding) -> int:
+    return 0 if table.padding_idx is None else table.padding_idx + 1

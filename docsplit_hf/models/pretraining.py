@@ -17,9 +17,9 @@ from transformers.utils import ModelOutput
 
 from ..data.masking import IGNORED_LABEL
 from .configuration import load_config
+from .packing import run_encoder
 from .pooling import check_pooling, pool
 from .settings import checkpoint_settings
-from .sparse_attention import sparse_attention_arguments
 
 
 @dataclass
@@ -62,8 +62,7 @@ class DocSplitForward:
         mask = attention_mask
         if mlm_labels is not None and mlm_input_ids is not None:
             input_ids, mask = torch.cat([input_ids, mlm_input_ids]), attention_mask.repeat(2, 1)
-        encoder = self.base_model
-        output = encoder(input_ids=input_ids, attention_mask=mask, **sparse_attention_arguments(encoder, mask))
+        output = run_encoder(self.base_model, input_ids, mask)
         hidden_states = output.last_hidden_state
         embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"]).float()
         if mlm_labels is None:
@@ -102,9 +101,7 @@ class DocSplitEncoderForward:
         Returns:
             The embeddings.
         """
-        stock_forward = super().forward
-        arguments = sparse_attention_arguments(self, attention_mask, stock_forward)
-        output = stock_forward(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+        output = run_encoder(self, input_ids, attention_mask, forward=super().forward)
         embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
         return DocSplitOutput(embeddings=embeddings.float())
 

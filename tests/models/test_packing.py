@@ -1,0 +1,207 @@
+"""Packed equals padded: states, losses and gradients, on every architecture that can be packed; the others stay as they were."""
+
+import copy
+import logging
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
+
+from docsplit_hf.models.packing import is_packed, run_encoder, use_packing
+from docsplit_hf.models.pretraining import AutoModelForDocSplit
+
+LENGTHS = [40, 1, 7, 23, 1, 2, 23, 40]
+SMALL = {
+    "vocab_size": 120,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": 96,
+}
+SPECIAL_TOKENS = {f"{name}_token_id": i for i, name in enumerate(["pad", "bos", "eos", "cls", "sep", "mask"])}
+PACKABLE = {
+    "albert": SMALL | {"embedding_size": 16},
+    "bert": SMALL,
+    "camembert": SMALL,
+    "data2vec-text": SMALL,
+    "distilbert": {
+        "vocab_size": 120,
+        "dim": 32,
+        "n_layers": 2,
+        "n_heads": 4,
+        "hidden_dim": 64,
+        "max_position_embeddings": 96,
+    },
+    "electra": SMALL | {"embedding_size": 16},
+    "ernie": SMALL,
+    "eurobert": SMALL | SPECIAL_TOKENS | {"num_key_value_heads": 2},  # grouped heads
+    "modernbert": SMALL
+    | SPECIAL_TOKENS
+    | {"local_attention": 8, "global_attn_every_n_layers": 2},  # a window of 4 + 1 + 4
+    "nomic_bert": SMALL,
+    "roberta": SMALL,  # positions count from 2
+    "xlm-roberta": SMALL,
+}
+PADDED = {
+    "longformer": SMALL | {"attention_window": 8, "max_position_embeddings": 98},
+    "big_bird": SMALL | {"attention_type": "original_full"},
+    "mpnet": SMALL,
+    "deberta-v2": SMALL | {"relative_attention": True, "pos_att_type": "p2c|c2p"},
+}
+
+
+def _model(architecture: str, sizes: dict, pooling: str = "mean") -> torch.nn.Module:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(architecture, **sizes)
+    model = AutoModelForDocSplit.from_config(config, pooling=pooling).eval()
+    for parameter in model.parameters():  # fresh weights of 0.02 would make attention too even to tell a mistake
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+def _batch(lengths: list[int] = LENGTHS) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    attention_mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    input_ids = torch.randint(6, 120, attention_mask.shape, generator=generator)
+    labels = torch.where(torch.rand(input_ids.shape, generator=generator) < 0.3, input_ids, -100)
+    pad = attention_mask == 0
+    mlm_input_ids = torch.where(labels != -100, 5, input_ids)
+    return {
+        "input_ids": input_ids.masked_fill(pad, 1),
+        "attention_mask": attention_mask,
+        "mlm_input_ids": mlm_input_ids.masked_fill(pad, 1),
+        "mlm_labels": labels.masked_fill(pad, -100),
+    }
+
+
+def _run(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Embeddings, MLM loss and all gradients of a loss that depends on both."""
+    model.zero_grad()
+    output = model(**batch)
+    weights = torch.linspace(-1, 1, output.embeddings.numel()).view_as(output.embeddings)
+    ((output.embeddings * weights).mean() + output.mlm_loss).backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return {"embeddings": output.embeddings, "mlm_loss": output.mlm_loss} | gradients
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("architecture", PACKABLE)
+def test_packed_equals_padded(architecture, pooling):
+    model, batch = _model(architecture, PACKABLE[architecture], pooling), _batch()
+    padded = _run(model, batch)
+    assert use_packing(model, "on")
+    assert is_packed(model.base_model)
+    packed = _run(model, batch)
+    assert padded.keys() == packed.keys()
+    assert len(padded) > 10
+    for name in padded:
+        torch.testing.assert_close(packed[name], padded[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("architecture", PADDED)
+def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
+    model, batch = _model(architecture, PADDED[architecture]), _batch()
+    implementation, before = model.config._attn_implementation, _run(model, batch)
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        assert not use_packing(model)
+        assert not use_packing(model)
+    assert sum("runs with padding" in record.message for record in caplog.records) == 1
+    assert model.config._attn_implementation == implementation
+    after = _run(model, batch)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    with pytest.raises(ValueError, match="cannot run without padding"):
+        use_packing(model, "on")
+
+
+def test_a_chosen_attention_implementation_is_kept():
+    config = AutoConfig.for_model("bert", **SMALL)
+    model = AutoModel.from_config(config, attn_implementation="eager")
+    assert not use_packing(model)
+    assert model.config._attn_implementation == "eager"
+
+
+def test_packing_can_be_switched_off_again():
+    model, batch = _model("bert", SMALL), _batch()
+    before = _run(model, batch)
+    assert use_packing(model)
+    assert not use_packing(model, "off")
+    assert model.config._attn_implementation == "sdpa"
+    assert all(torch.equal(value, before[name]) for name, value in _run(model, batch).items())
+
+
+def test_unknown_choice():
+    with pytest.raises(ValueError, match="'maybe'"):
+        use_packing(_model("bert", SMALL), "maybe")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])
+def test_other_callers_meet_the_stock_model(architecture):
+    """Padded rows of a packed model, called as transformers calls it, with and without a mask."""
+    model, batch = _model(architecture, PACKABLE[architecture]), _batch()
+    stock = AutoModelForMaskedLM.from_config(model.config)
+    stock.load_state_dict(model.state_dict())
+    stock.eval()
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    expected = stock(**inputs).logits, stock(input_ids=inputs["input_ids"]).logits
+    assert use_packing(stock)
+    found = stock(**inputs).logits, stock(input_ids=inputs["input_ids"]).logits
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_nothing_of_it_is_saved(tmp_path):
+    model = _model("bert", SMALL)
+    use_packing(model)
+    model.save_pretrained(tmp_path)
+    assert "docsplit_packed" not in (tmp_path / "config.json").read_text()
+    assert AutoModel.from_pretrained(tmp_path).config._attn_implementation == "sdpa"
+
+
+def test_gradient_checkpointing_replays_packed_rows():
+    model, batch = _model("modernbert", PACKABLE["modernbert"]), _batch()
+    use_packing(model)
+    expected = _run(model, batch)
+    model.activation_checkpointing_enable()
+    model.train()
+    found = _run(model, batch)  # these sizes' configuration has no dropout
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name])
+
+
+def test_a_deep_copy_is_packed_by_itself():
+    model, batch = _model("bert", SMALL), _batch()
+    use_packing(model)
+    twin = copy.deepcopy(model)
+    assert is_packed(twin.base_model)
+    torch.testing.assert_close(twin(**batch).embeddings, model(**batch).embeddings)
+
+
+def test_further_arguments_are_packed_too():
+    model = BertModel(BertConfig(**SMALL)).eval()
+    mask = _batch()["attention_mask"]
+    types = torch.randint(0, 2, mask.shape, generator=torch.Generator().manual_seed(1))
+    padded = run_encoder(model, mask, mask, token_type_ids=types).last_hidden_state
+    use_packing(model)
+    packed = run_encoder(model, mask, mask, token_type_ids=types).last_hidden_state
+    torch.testing.assert_close(packed[mask.bool()], padded[mask.bool()], rtol=1e-5, atol=1e-5)
+    assert packed[mask == 0].eq(0).all()
+
+
+def test_no_row_sees_another():
+    model, batch = _model("modernbert", PACKABLE["modernbert"]), _batch()
+    use_packing(model)
+    together = model(batch["input_ids"], batch["attention_mask"]).embeddings
+    for i, length in enumerate(LENGTHS):
+        alone = model(batch["input_ids"][i : i + 1, :length], batch["attention_mask"][i : i + 1, :length]).embeddings
+        torch.testing.assert_close(together[i], alone[0], rtol=1e-5, atol=1e-5)
+
+
+def test_in_bfloat16_packed_is_as_close_to_float32_as_padded():
+    model, batch = _model("bert", SMALL), _batch()
+    exact = model(**batch).embeddings
+    with torch.autocast("cpu", torch.bfloat16):
+        padded = model(**batch).embeddings
+        use_packing(model)
+        packed = model(**batch).embeddings
+    assert (packed - exact).abs().mean() < 1.5 * (padded - exact).abs().mean()

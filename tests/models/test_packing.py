@@ -1,4 +1,4 @@
-"""Packed equals padded: states, losses and gradients, on every architecture that can be packed; the others stay as they were."""
+"""Packed equals padded: states, losses and all gradients; what cannot be packed stays as it was."""
 
 import copy
 import logging

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..models.batched_inference import check_texts
+from ..models.batching import check_texts
 
 
 def texts_and_pairs(inputs: Sequence[Any], first: int = 0) -> tuple[list[str], list[str | None]]:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch.nn.utils.rnn import pad_sequence
-from tqdm.auto import tqdm
 
 from ..data.documents import replace_lone_surrogates
+from .batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
+from .packing import is_packed
 from .positions import check_max_length, max_positions
 
 if TYPE_CHECKING:
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_TOKENS_PER_BATCH = 4096  # padding included
 NO_LIMIT = 1_000_000  # tokens; some tokenizers state a number that does not even fit into theirs
-TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
 
 
 class Predictions(NamedTuple):
@@ -38,56 +35,6 @@ class Predictions(NamedTuple):
     logits: np.ndarray
     retrieval_embeddings: np.ndarray
     texts_cut: int
-
-
-def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> None:
-    """Make sure that there is nothing but strings.
-
-    Args:
-        texts: The texts.
-        name: What they are called in the error.
-        first: The number of the first.
-
-    Raises:
-        TypeError: If one of them is not a string, or if they are one string.
-
-    Example:
-
-        >>> check_texts(["a text", None])
-        Traceback (most recent call last):
-        TypeError: Text 1 is None, not a string.
-    """
-    if isinstance(texts, str):
-        raise TypeError("Expected a list of texts, got one string: pass [text].")
-    for i, text in enumerate(texts, first):
-        if not isinstance(text, str):
-            raise TypeError(f"{name} {i} is {text!r}, not a string.")
-
-
-def token_budget_batches(lengths: Sequence[int], max_tokens: int, max_rows: int | None = None) -> list[list[int]]:
-    """Batches of rows of similar length that hold at most so many tokens each, padding included.
-
-    Args:
-        lengths: N lengths in tokens.
-        max_tokens: The most that a batch may hold. A row that is longer has a batch of its own.
-        max_rows: The most rows that a batch may hold. None: as many as the tokens allow.
-
-    Returns:
-        Row numbers, longest first: what does not fit into memory fails at once.
-
-    Example:
-
-        >>> token_budget_batches([2, 9, 3, 3], max_tokens=6)
-        [[1], [2, 3], [0]]
-    """
-    batches: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        last = batches[-1] if batches else []
-        if last and lengths[last[0]] * (len(last) + 1) <= max_tokens and len(last) != max_rows:
-            last.append(row)
-        else:
-            batches.append([row])
-    return batches
 
 
 def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -110,8 +57,9 @@ def predict(
     texts: Sequence[str],
     text_pairs: Sequence[str | None] | None = None,
     max_length: int | None = None,
-    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH,
+    max_tokens_per_batch: int | None = None,
     batch_size: int | None = None,
+    bf16: bool = False,
     show_progress: bool = False,
     log_cut: bool = True,
 ) -> Predictions:
@@ -123,8 +71,11 @@ def predict(
         texts: N texts.
         text_pairs: N further texts, one for each; None for a text that stands alone.
         max_length: The longest input in tokens. None: the model's own.
-        max_tokens_per_batch: The most tokens in one forward, padding included.
+        max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 4,096 on a
+            CPU, 32,768 elsewhere.
         batch_size: The most texts in one forward. None: as many as the tokens allow.
+        bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, the same to about 0.01 %
+            cosine.
         show_progress: Whether to show a progress bar.
         log_cut: Whether to log how many texts were cut.
 
@@ -146,19 +97,15 @@ def predict(
         logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, len(texts))
     if texts_cut and log_cut:
         logger.warning("%d of %d texts are longer than %d tokens and were cut.", texts_cut, len(texts), max_length)
-    lengths = [len(row["input_ids"]) for row in rows]
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
     model.eval()
-    with (
-        torch.inference_mode(),
-        tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress) as progress,
-    ):
-        for batch in token_budget_batches(lengths, max_tokens_per_batch, batch_size):
-            output = model(**_pad([rows[i] for i in batch], tokenizer, model.device))
-            logits[batch] = output.logits.float().cpu().numpy()
-            embeddings[batch] = output.retrieval_embeddings.cpu().numpy()
-            progress.update(len(batch))
+    limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder), show_progress)
+    with inference_mode(model.device, bf16):
+        for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits):
+            output = model(**batch)
+            logits[numbers] = output.logits.float().cpu().numpy()
+            embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
     return Predictions(logits, embeddings, texts_cut)
 
 
@@ -185,14 +132,3 @@ def _tokenize(
             for i, values in zip(part, zip(*(encoding[name] for name in names), strict=True), strict=True):
                 rows[i] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
     return rows, cut
-
-
-def _pad(
-    rows: list[dict[str, np.ndarray]], tokenizer: PreTrainedTokenizerBase, device: torch.device
-) -> dict[str, torch.Tensor]:
-    """Padded on the right, where the pooling expects it, whatever the tokenizer's own side."""
-    padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
-    columns = {name: [torch.from_numpy(row[name]).long() for row in rows] for name in rows[0]}
-    batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
-    batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
-    return {name: tensor.to(device) for name, tensor in batch.items()}

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
@@ -20,15 +19,14 @@ from transformers import (
 from ..data.documents import replace_lone_surrogates
 from ..data.paths import refuse_mistyped_path
 from ..data.special_tokens import special_tokens_around
+from .batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
 from .configuration import load_config
+from .packing import is_packed, run_encoder, use_packing
 from .pooling import check_pooling, pool
 from .positions import check_max_length, max_positions
 from .settings import checkpoint_settings, read_json
-from .sparse_attention import sparse_attention_arguments
 
 logger = logging.getLogger(__name__)
-
-TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
 
 
 class DocumentEncoder:
@@ -39,9 +37,11 @@ class DocumentEncoder:
         tokenizer: Its tokenizer.
         pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``.
         max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
+        packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``, an error where
+            it does not; ``"off"``. See ``docsplit_hf.models.packing.use_packing``.
 
     Raises:
-        ValueError: If there is no such pooling, or the model has fewer positions.
+        ValueError: If there is no such pooling or packing, or the model has fewer positions.
 
     Example:
 
@@ -59,8 +59,10 @@ class DocumentEncoder:
         tokenizer: PreTrainedTokenizerBase,
         pooling: str = "cls",
         max_length: int | None = None,
+        packing: str = "auto",
     ) -> None:
         self.model = model.eval()
+        use_packing(model, packing)
         self.tokenizer = tokenizer
         self.pooling = check_pooling(pooling)
         self.prefix, self.suffix = special_tokens_around(tokenizer)
@@ -79,6 +81,7 @@ class DocumentEncoder:
         device: str | torch.device | None = None,
         dtype: torch.dtype | str = "float32",
         revision: str | None = None,
+        packing: str = "auto",
     ) -> DocumentEncoder:
         """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
 
@@ -92,6 +95,7 @@ class DocumentEncoder:
             device: Where to run. None: a GPU if there is one.
             dtype: Of the weights.
             revision: The branch, tag or commit on the Hub.
+            packing: As for the class.
 
         Returns:
             The encoder.
@@ -113,6 +117,7 @@ class DocumentEncoder:
             AutoTokenizer.from_pretrained(name, revision=revision),
             pooling=pooling or settings.get("pooling", "cls"),
             max_length=max_length or settings.get("max_length"),
+            packing=packing,
         )
 
     @property
@@ -123,21 +128,28 @@ class DocumentEncoder:
     def encode(
         self,
         texts: Sequence[str],
-        batch_size: int = 32,
+        batch_size: int | None = None,
         show_progress: bool = True,
         normalize: bool = True,
         long_documents: Literal["truncate", "average"] = "truncate",
+        max_tokens_per_batch: int | None = None,
+        bf16: bool = False,
     ) -> np.ndarray:
         """Embed texts.
 
         Args:
             texts: N texts.
-            batch_size: Texts a forward. Texts of similar length share one; the result is in the order of the texts.
+            batch_size: The most texts in one forward. Texts of similar length share one; the result is in the order of
+                the texts. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
             long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
                 embedded, and how much was cut is logged. ``"average"``: each is cut into pieces that fit, and the
                 pieces' normalized embeddings are averaged, weighted by their tokens.
+            max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 4,096 on a
+                CPU, 32,768 elsewhere.
+            bf16: Whether to compute in bfloat16 (autocast), more than twice as fast where the hardware has it. The
+                cosine to the float32 embedding stays above 0.9999.
 
         Returns:
             float32 of shape ``(N, D)``.
@@ -146,12 +158,11 @@ class DocumentEncoder:
             TypeError: If ``texts`` is one string, or a text is not a string.
             ValueError: If ``long_documents`` is neither of the two.
         """
-        if isinstance(texts, str):
-            raise TypeError("encode takes a list of texts, got one string: pass [text].")
+        check_texts(texts)
         if long_documents not in ("truncate", "average"):
             raise ValueError(f"long_documents must be 'truncate' or 'average', got {long_documents!r}.")
         pieces, owners = self._pieces(list(texts), long_documents)
-        embeddings = self._embed(pieces, batch_size, show_progress)
+        embeddings = self._embed(pieces, max_tokens_per_batch, batch_size, bf16, show_progress)
         if long_documents == "average" and len(pieces) > len(texts):
             weights = torch.tensor([len(piece) for piece in pieces])[:, None]
             weighted = torch.nn.functional.normalize(embeddings) * weights
@@ -167,9 +178,6 @@ class DocumentEncoder:
         pieces, owners, long, total, cut = [], [], 0, 0, 0
         for start in range(0, len(texts), TOKENIZER_BATCH):
             batch = texts[start : start + TOKENIZER_BATCH]
-            for i, text in enumerate(batch, start):
-                if not isinstance(text, str):
-                    raise TypeError(f"Text {i} is {text!r}, not a string.")
             valid = [replace_lone_surrogates(text) for text in batch]
             encoding = self.tokenizer(valid, add_special_tokens=False, return_attention_mask=False, verbose=False)
             for i, ids in enumerate(encoding["input_ids"], start):
@@ -186,31 +194,18 @@ class DocumentEncoder:
             )
         return pieces, owners
 
-    @torch.inference_mode()
-    def _embed(self, pieces: list[list[int]], batch_size: int, show_progress: bool) -> torch.Tensor:
-        """float32 of shape (pieces, D) on the CPU. Longest first: what does not fit into memory fails at once."""
+    def _embed(
+        self, pieces: list[list[int]], max_tokens: int | None, max_rows: int | None, bf16: bool, show_progress: bool
+    ) -> torch.Tensor:
+        """float32 of shape (pieces, D) on the CPU."""
         embeddings = torch.empty(len(pieces), self.dimension)
-        order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i]))
-        with tqdm(total=len(pieces), desc="Embedding", unit="text", disable=not show_progress) as progress:
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
-                embeddings[rows] = self._forward([pieces[i] for i in rows]).float().cpu()
-                progress.update(len(rows))
+        rows = [{"input_ids": np.array(piece, dtype=np.int32)} for piece in pieces]
+        device, limits = self.model.device, (max_tokens, max_rows, is_packed(self.model), show_progress)
+        with inference_mode(device, bf16):
+            for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits):
+                states = run_encoder(self.model, **batch).last_hidden_state
+                embeddings[numbers] = pool(states, batch["attention_mask"], self.pooling).float().cpu()
         return embeddings
-
-    def _forward(self, rows: list[list[int]]) -> torch.Tensor:
-        device = self.model.device
-        # Padded on the right, where the pooling expects it, whatever the tokenizer's own side.
-        padding = self.tokenizer.pad_token_id or 0
-        input_ids = torch.full((len(rows), max(map(len, rows))), padding)
-        attention_mask = torch.zeros_like(input_ids)
-        for i, row in enumerate(rows):
-            input_ids[i, : len(row)] = torch.tensor(row)
-            attention_mask[i, : len(row)] = 1
-        input_ids, attention_mask = input_ids.to(device), attention_mask.to(device)
-        arguments = sparse_attention_arguments(self.model, attention_mask)
-        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **arguments)
-        return pool(output.last_hidden_state, attention_mask, self.pooling)
 
 
 def _load_stock(

@@ -1,27 +1,15 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.batched_inference import predict, token_budget_batches
+from docsplit_hf.models.batched_inference import predict
 
 
 @pytest.fixture(scope="module")
 def classifier(tiny_config):
     torch.manual_seed(0)
     return KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, num_labels=3, pooling="mean"))
-
-
-@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9))
-def test_batches_hold_each_row_once_and_keep_to_the_limits(lengths, max_tokens, max_rows):
-    batches = token_budget_batches(lengths, max_tokens, max_rows)
-    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
-    for batch in batches:
-        padded = max(lengths[row] for row in batch) * len(batch)
-        assert len(batch) == 1 or padded <= max_tokens
-        assert max_rows is None or len(batch) <= max_rows
 
 
 def test_the_order_and_the_values_do_not_depend_on_the_batches(classifier, tokenizer, texts):

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, BertModel
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
 from docsplit_hf.hub import save_sentence_transformers_files
+from docsplit_hf.models.packing import is_packed
 
 
 @pytest.fixture
@@ -26,6 +27,16 @@ def test_shape_dtype_norm_and_order(encoder, texts):
         assert encoder.encode([texts[i]], show_progress=False)[0] == pytest.approx(embeddings[i], abs=1e-5)
     raw = encoder.encode(texts, normalize=False, show_progress=False)
     assert raw / np.linalg.norm(raw, axis=1, keepdims=True) == pytest.approx(embeddings, abs=1e-5)
+
+
+def test_neither_packing_nor_batches_change_an_embedding(encoder, tokenizer, texts):
+    assert is_packed(encoder.model)
+    embeddings = encoder.encode(texts, show_progress=False)
+    for options in ({"batch_size": 1}, {"batch_size": 7}, {"max_tokens_per_batch": 1}, {"max_tokens_per_batch": 99}):
+        assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(embeddings, abs=1e-5)
+    padded = DocumentEncoder(encoder.model, tokenizer, pooling="mean", packing="off")
+    assert not is_packed(padded.model)
+    assert padded.encode(texts, show_progress=False) == pytest.approx(embeddings, abs=1e-5)
 
 
 def test_it_is_the_stock_model(encoder, tokenizer, texts):
@@ -130,4 +141,6 @@ def test_real_sentence_transformers_checkpoint_gives_the_same_embeddings(texts):
     assert (encoder.pooling, encoder.max_length) == ("mean", 256)
     long = [*texts[:6], " ".join(texts)]
     expected = SentenceTransformer(folder).encode(long)
-    assert encoder.encode(long, show_progress=False) == pytest.approx(expected, abs=1e-5)
+    embeddings = encoder.encode(long, show_progress=False)
+    assert embeddings == pytest.approx(expected, abs=1e-5)
+    assert (encoder.encode(long, show_progress=False, bf16=True) * embeddings).sum(1).min() > 0.9999

@@ -1,0 +1,134 @@
+"""Batches for inference: texts of similar length together, as many as a budget of tokens allows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
+CPU_TOKENS_PER_BATCH = 4096  # more does not stay in the caches
+ACCELERATOR_TOKENS_PER_BATCH = 32_768
+
+
+def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> None:
+    """Make sure that there is nothing but strings.
+
+    Args:
+        texts: The texts.
+        name: What they are called in the error.
+        first: The number of the first.
+
+    Raises:
+        TypeError: If one of them is not a string, or if they are one string.
+
+    Example:
+
+        >>> check_texts(["a text", None])
+        Traceback (most recent call last):
+        TypeError: Text 1 is None, not a string.
+    """
+    if isinstance(texts, str):
+        raise TypeError("Expected a list of texts, got one string: pass [text].")
+    for i, text in enumerate(texts, first):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} {i} is {text!r}, not a string.")
+
+
+def token_budget_batches(
+    lengths: Sequence[int], max_tokens: int, max_rows: int | None = None, packed: bool = False
+) -> list[list[int]]:
+    """Batches of rows of similar length that hold at most so many tokens each.
+
+    Args:
+        lengths: N lengths in tokens.
+        max_tokens: The most that a batch may hold. A row that is longer has a batch of its own.
+        max_rows: The most rows that a batch may hold. None: as many as the tokens allow.
+        packed: Whether the rows are not padded to the longest of their batch.
+
+    Returns:
+        Row numbers, longest first: what does not fit into memory fails at once.
+
+    Raises:
+        ValueError: If a limit is not positive.
+
+    Example:
+
+        >>> token_budget_batches([2, 9, 3, 3], max_tokens=6)
+        [[1], [2, 3], [0]]
+        >>> token_budget_batches([2, 9, 3, 3], max_tokens=8, packed=True)
+        [[1], [2, 3, 0]]
+    """
+    for name, limit in (("max_tokens_per_batch", max_tokens), ("batch_size", max_rows)):
+        if limit is not None and limit < 1:
+            raise ValueError(f"{name} must be at least 1, got {limit}.")
+    batches: list[list[int]] = []
+    tokens = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        last = batches[-1] if batches else []
+        tokens += lengths[row] if packed or not last else lengths[last[0]]
+        if last and tokens <= max_tokens and len(last) != max_rows:
+            last.append(row)
+        else:
+            batches.append([row])
+            tokens = lengths[row]
+    return batches
+
+
+def inference_batches(
+    rows: Sequence[dict[str, np.ndarray]],
+    tokenizer: PreTrainedTokenizerBase,
+    device: torch.device,
+    max_tokens: int | None = None,
+    max_rows: int | None = None,
+    packed: bool = False,
+    show_progress: bool = False,
+) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """The batches of tokenized texts, one after the other, beside a progress bar.
+
+    Args:
+        rows: What the model reads of each text, by name: int32 arrays of shape ``(n,)``; ``input_ids`` at least.
+        tokenizer: It says what padding is.
+        device: Where the batches go.
+        max_tokens: The most tokens in a batch. None: 4,096 on a CPU, 32,768 elsewhere.
+        max_rows: The most rows in a batch. None: as many as the tokens allow.
+        packed: Whether the model reads no padding, so that only the tokens themselves count.
+        show_progress: Whether to show the progress bar.
+
+    Yields:
+        The numbers of a batch's rows, and their tensors, ``(B, L)`` int64 on the device: padded on the right, where the
+        pooling expects it, whatever the tokenizer's own side; ``attention_mask`` among them.
+    """
+    if max_tokens is None:
+        max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
+    padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
+    lengths = [len(row["input_ids"]) for row in rows]
+    with tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress) as progress:
+        for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed):
+            columns = {name: [torch.from_numpy(rows[i][name]).long() for i in numbers] for name in rows[numbers[0]]}
+            batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
+            batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
+            yield numbers, {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+            progress.update(len(numbers))
+
+
+@contextlib.contextmanager
+def inference_mode(device: torch.device, bf16: bool = False) -> Iterator[None]:
+    """No gradients, and bfloat16 for matrix products if asked for.
+
+    Args:
+        device: Where the model is.
+        bf16: Whether to compute in bfloat16 where that costs little accuracy (autocast). The weights stay as they are.
+
+    Raises:
+        ValueError: If the GPU has no bfloat16.
+    """
+    if bf16 and device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        raise ValueError("bf16=True, but this GPU has no bfloat16: load the model with dtype='float16' instead.")
+    with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+        yield

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf.models.batching import inference_batches, inference_mode, token_budget_batches
+
+
+@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
+def test_batches_hold_each_row_once_and_keep_to_the_limits(lengths, max_tokens, max_rows, packed):
+    batches = token_budget_batches(lengths, max_tokens, max_rows, packed)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    for batch in batches:
+        in_batch = [lengths[row] for row in batch]
+        tokens = sum(in_batch) if packed else max(in_batch) * len(batch)
+        assert len(batch) == 1 or tokens <= max_tokens
+        assert max_rows is None or len(batch) <= max_rows
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(50, 200))
+def test_packed_batches_are_as_full_as_can_be(lengths, max_tokens):
+    """Longest first: no batch but the last has room for the longest row of the next."""
+    batches = token_budget_batches(lengths, max_tokens, packed=True)
+    for batch, following in zip(batches[:-1], batches[1:], strict=True):
+        assert sum(lengths[row] for row in batch) + lengths[following[0]] > max_tokens
+
+
+@pytest.mark.parametrize(("max_tokens", "max_rows", "named"), [(0, None, "max_tokens_per_batch"), (9, 0, "batch_size")])
+def test_a_limit_of_nothing(max_tokens, max_rows, named):
+    with pytest.raises(ValueError, match=f"{named} must be at least 1, got 0"):
+        token_budget_batches([3], max_tokens, max_rows)
+
+
+def test_rows_are_padded_on_the_right_whatever_the_tokenizer_does(tokenizer):
+    rows = [{"input_ids": np.array(ids, dtype=np.int32)} for ids in ([7, 8], [7, 8, 9])]
+    tokenizer.padding_side, side = "left", tokenizer.padding_side
+    try:
+        ((numbers, batch),) = inference_batches(rows, tokenizer, torch.device("cpu"))
+    finally:
+        tokenizer.padding_side = side
+    assert numbers == [1, 0]
+    assert batch["input_ids"].tolist() == [[7, 8, 9], [7, 8, tokenizer.pad_token_id]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_bfloat16_is_for_what_stands_inside(bf16):
+    one = torch.ones(2, 2)
+    with inference_mode(torch.device("cpu"), bf16):
+        assert (one @ one).dtype == (torch.bfloat16 if bf16 else torch.float32)
+        assert torch.is_inference_mode_enabled()
+    assert (one @ one).dtype == torch.float32

@@ -66,7 +66,8 @@ def calibrate(
       Breiman et al. 1984). With several labels a text, accuracy is the share of labels that are right at 0.5.
 
     Of equal likelihoods (up to 1e-9) the smaller k is taken, then the weight closer to the classifier, then the lower
-    temperature.
+    temperature. What weight 0 says depends on neither k nor T, so any would do: it takes those of the smallest other
+    weight, because the neighbors that are shown still depend on them.
 
     Args:
         distances: Squared L2 distances of the held-out texts to their nearest neighbors, ``(M, K)``, ascending.

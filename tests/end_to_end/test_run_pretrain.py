@@ -102,7 +102,8 @@ def test_feature_extraction_and_auto_model(pretrained, texts):
 
 def test_two_processes_under_accelerate(pretrain):
     configuration = ROOT / "examples" / "accelerate_configs" / "cpu_2_processes.yaml"
-    launcher = ["-m", "accelerate.commands.launch", f"--config_file={configuration}", "--main_process_port=29671"]
+    # Port 0: accelerate takes a free one, so that two runs of the tests on one machine do not collide.
+    launcher = ["-m", "accelerate.commands.launch", f"--config_file={configuration}", "--main_process_port=0"]
     folder, printed = pretrain("two", launcher=launcher)
     assert printed.count("Given one half of one of 4") == 1
     state = json.loads((folder / "checkpoint-6" / "trainer_state.json").read_text())

@@ -206,12 +206,12 @@ def _embed_by_all_processes(
 
     state = PartialState()
     shares = np.array_split(np.arange(len(texts)), state.num_processes)
-    own = slice(*(shares[state.process_index][[0, -1]] + [0, 1])) if len(shares[state.process_index]) else slice(0, 0)
+    own = shares[state.process_index]
     embeddings = predict(
         model,
         tokenizer,
-        texts[own],
-        None if pairs is None else pairs[own],
+        [texts[i] for i in own],
+        None if pairs is None else [pairs[i] for i in own],
         max_tokens_per_batch=max_tokens_per_batch,
         show_progress=show_progress and state.is_main_process,
     ).retrieval_embeddings

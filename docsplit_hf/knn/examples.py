@@ -105,7 +105,7 @@ class KeepsExamples:
             TypeError: If a label is not a name.
             ValueError: If there are too few examples.
         """
-        from .mixture import calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
+        from .mixture import HELD_OUT, calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
 
         datastore = self._datastore()
         if texts is None:
@@ -115,7 +115,7 @@ class KeepsExamples:
         else:
             predictions = predict(self.model, self.tokenizer, *texts_and_pairs(list(texts)))
             numbers = datastore.label_array(_names(labels))
-            calibration, source = calibrate_on_held_out(predictions, numbers, datastore), "held-out examples"
+            calibration, source = calibrate_on_held_out(predictions, numbers, datastore), HELD_OUT
         store_calibration(self.model.config, calibration, source, len(datastore))
         return calibration
 
@@ -195,9 +195,11 @@ class KeepsExamples:
                     )
 
     def _recalibrate_if_grown(self) -> None:
+        from .mixture import HELD_OUT
+
         config = self.model.config
         last = config.knn_calibration or {}
-        if config.num_labels or last.get("source") == "held-out examples" or len(self.datastore) < 2:
+        if config.num_labels or last.get("source") == HELD_OUT or len(self.datastore) < 2:
             return
         if len(self.datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
             self.calibrate()

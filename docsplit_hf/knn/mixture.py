@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_NEIGHBORS = 128  # looked at in calibration; the paper sees no gain beyond 64
+HELD_OUT = "held-out examples"  # as the source of a calibration: neighbors alone are not calibrated anew after it
 LEAVE_ONE_OUT_SAMPLE = 2000  # rows; enough to tell three numbers by
 
 
@@ -171,7 +172,7 @@ def store_calibration(config: KNNClassifierConfig, calibration: Calibration, sou
     Args:
         config: The configuration.
         calibration: The calibration.
-        source: What it was made on, in a few words.
+        source: What it was made on, in a few words, or ``HELD_OUT``.
         rows: The number of rows of the datastore.
     """
     config.k, config.knn_temperature, config.knn_weight = calibration.k, calibration.temperature, calibration.weight

@@ -16,6 +16,7 @@ from ..knn.building import label_array, texts_of
 from ..knn.calibration import Calibration
 from ..knn.datastore import KNNDatastore
 from ..knn.mixture import (
+    HELD_OUT,
     calibrate_leaving_one_out,
     calibrate_on_held_out,
     classifier_probabilities,
@@ -247,7 +248,7 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
         if dataset is not None:
             predictions = predict(classifier, self.processing_class, *texts_of(dataset))
             labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-            calibration, source = calibrate_on_held_out(predictions, labels, datastore), "held-out examples"
+            calibration, source = calibrate_on_held_out(predictions, labels, datastore), HELD_OUT
         else:
             rows = leave_one_out_rows(len(datastore))
             predictions = predict(classifier, self.processing_class, *texts_of(self._datastore_examples.select(rows)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .arguments import ShareableTrainingArguments
-
-TRIPLET_CHOICES = ("random", "hardest")
+from .triplets import TRIPLET_CHOICES
 
 
 @dataclass

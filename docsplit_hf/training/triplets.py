@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-STRATEGIES = ("random", "hardest")
+TRIPLET_CHOICES = ("random", "hardest")
 
 
 def same_labels(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
@@ -107,8 +107,8 @@ def choose_triplets(
         >>> positives, negatives[:2]
         (tensor([1, 0, 2]), tensor([2, 2]))
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {STRATEGIES}, got {strategy!r}.")
+    if strategy not in TRIPLET_CHOICES:
+        raise ValueError(f"strategy must be one of {TRIPLET_CHOICES}, got {strategy!r}.")
     if not distances.shape == same_label.shape == (len(anchor_positions), distances.shape[-1]):
         raise ValueError(
             "distances and same_label must be of shape (A, C), and anchor_positions (A,), got "

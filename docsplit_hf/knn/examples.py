@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..models.batched_inference import predict
 from ..models.modeling_knn_classifier import MULTI_LABEL
 from .inputs import texts_and_pairs
+from .mixture import HELD_OUT, calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
 from .rows import has_several_labels
 
 if TYPE_CHECKING:
@@ -105,8 +106,6 @@ class KeepsExamples:
             TypeError: If a label is not a name.
             ValueError: If there are too few examples.
         """
-        from .mixture import HELD_OUT, calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
-
         datastore = self._datastore()
         if texts is None:
             calibration, source = calibrate_leaving_one_out(datastore), "the examples, each left out in turn"
@@ -195,8 +194,6 @@ class KeepsExamples:
                     )
 
     def _recalibrate_if_grown(self) -> None:
-        from .mixture import HELD_OUT
-
         config = self.model.config
         last = config.knn_calibration or {}
         if config.num_labels or last.get("source") == HELD_OUT or len(self.datastore) < 2:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .evaluation.half_retrieval import evaluations_by_step
+from .markdown import code_block, public_name, table
 from .models.pooling import SENTENCE_TRANSFORMERS_POOLING
 
 if TYPE_CHECKING:
@@ -164,23 +165,6 @@ def render_card(facts: PretrainingFacts) -> str:
     )
 
 
-def public_name(name: str) -> str:
-    """What a card may say of a name: of a path, which tells others how this machine is laid out, the last part.
-
-    Args:
-        name: A name on the Hub, a path, or words.
-
-    Returns:
-        The name, or the last part of the path.
-
-    Example:
-
-        >>> public_name("google-bert/bert-base-uncased")
-        'google-bert/bert-base-uncased'
-    """
-    return Path(name).resolve().name if Path(name).exists() else name
-
-
 def _chance(evaluations: list[dict[str, Any]]) -> float:
     """What guessing would recall: one over the number of held-out documents. 0 where nothing was evaluated."""
     values = [value for name, value in (evaluations or [{}])[-1].items() if name.endswith("chance_recall@1")]
@@ -194,27 +178,6 @@ def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
     chosen = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
     header = ("", *(f"step {logs['step']:,}" for logs in chosen))
     return table(header, [(name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in chosen)) for name in names])
-
-
-def table(header: tuple[str, ...], rows: Any) -> str:
-    """A table in Markdown.
-
-    Args:
-        header: The names of the columns.
-        rows: Tuples of strings.
-
-    Returns:
-        The table.
-
-    Example:
-
-        >>> print(table(("label", "examples"), [("fruit", "3")]))
-        | label | examples |
-        | --- | --- |
-        | fruit | 3 |
-    """
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _loading(facts: PretrainingFacts) -> str:
@@ -243,23 +206,6 @@ model = AutoModel.from_pretrained("{facts.location}")"""
             "pass `global_attention_mask` yourself."
         )
     return "\n\n".join(map(code_block, (encoder, sentence_transformers, transformers))) + note
-
-
-def code_block(text: str) -> str:
-    """Python code in Markdown.
-
-    Args:
-        text: The code.
-
-    Returns:
-        The block.
-
-    Example:
-
-        >>> code_block("import docsplit_hf").splitlines()[1]
-        'import docsplit_hf'
-    """
-    return f"```python\n{text}\n```"
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -29,8 +29,8 @@ from transformers.trainer_utils import IntervalStrategy
 import docsplit_hf
 from docsplit_hf.data.tasks import load_task
 from docsplit_hf.evaluation.classification import describe_parts
-from docsplit_hf.hub import public_name
 from docsplit_hf.knn.building import has_several_labels, label_names_of
+from docsplit_hf.markdown import public_name
 from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume
 from docsplit_hf.training.lora import lora_around
 

@@ -26,7 +26,7 @@ from transformers.trainer_utils import IntervalStrategy
 import docsplit_hf
 from docsplit_hf.data.documents import check_text_column
 from docsplit_hf.evaluation.half_retrieval import describe_progress
-from docsplit_hf.hub import public_name
+from docsplit_hf.markdown import public_name
 from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume

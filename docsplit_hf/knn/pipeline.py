@@ -16,6 +16,7 @@ from ..models.batched_inference import Predictions, predict
 from ..models.modeling_knn_classifier import KNNClassifier
 from ..models.settings import checkpoint_settings
 from .answers import make_answer
+from .card import ClassifierFacts, save_classifier_card
 from .examples import KeepsExamples
 from .inputs import texts_and_pairs
 
@@ -122,8 +123,6 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         Raises:
             ValueError: If there are no examples to save.
         """
-        from ..classifier_card import ClassifierFacts, save_classifier_card
-
         datastore = self._datastore()
         folder = Path(save_directory)
         # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then asks
@@ -149,8 +148,6 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
             What ``HfApi.upload_folder`` returns.
         """
         from huggingface_hub import HfApi
-
-        from ..classifier_card import ClassifierFacts, save_classifier_card
 
         api = HfApi(token=kwargs.pop("token", None))
         repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id

@@ -6,7 +6,7 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..classifier_card import ClassifierFacts, save_classifier_card
+from ..knn.card import ClassifierFacts, save_classifier_card
 from ..models.batched_inference import input_length
 from .distributed import process_count
 from .shareable_checkpoints import ShareableCheckpoints

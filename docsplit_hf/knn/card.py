@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .hub import code_block, public_name, table
+from ..markdown import code_block, public_name, table
 
 if TYPE_CHECKING:
-    from .knn.datastore import KNNDatastore
-    from .models.configuration_knn_classifier import KNNClassifierConfig
-    from .training.knn_classifier_arguments import KNNClassifierTrainingArguments
+    from ..models.configuration_knn_classifier import KNNClassifierConfig
+    from ..training.knn_classifier_arguments import KNNClassifierTrainingArguments
+    from .datastore import KNNDatastore
 
 PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed"}
 MOST_LABELS_SHOWN = 20
@@ -84,7 +84,7 @@ def render_classifier_card(facts: ClassifierFacts) -> str:
     if config.num_labels:
         heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
     packages = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch", "faiss-cpu")
-    template = string.Template(files(__package__).joinpath("classifier_model_card.md").read_text(encoding="utf-8"))
+    template = string.Template(files(__package__).joinpath("card.md").read_text(encoding="utf-8"))
     return template.substitute(
         metadata=data.to_yaml(),
         title=Path(facts.location).resolve().name,

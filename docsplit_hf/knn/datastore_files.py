@@ -15,7 +15,6 @@ folder cannot replace one that is not empty, so there is a moment with neither.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .checksum import sha256_of
 from .index import IndexOptions
 from .keys import check_finite
 from .manifest import (
@@ -156,7 +156,7 @@ def _write_file(folder: Path, role: str, suffix: str, write: Callable[[Path], No
     try:
         write(temporary)
         _flush(temporary)
-        entry = {"bytes": temporary.stat().st_size, "sha256": _sha256(temporary)}
+        entry = {"bytes": temporary.stat().st_size, "sha256": sha256_of(temporary)}
         name = f"{role}-{entry['sha256'][:16]}{suffix}"
         os.replace(temporary, folder / name)
     finally:
@@ -201,18 +201,13 @@ def _delete_leftovers(folder: Path, kept: set[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _read_data(folder: Path, manifest: dict[str, Any]) -> Snapshot:
     for entry in manifest["files"].values():
         path = folder / entry["name"]
         size = path.stat().st_size
         if size != entry["bytes"]:
             raise DatastoreError(f"{path} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
-        if _sha256(path) != entry["sha256"]:
+        if sha256_of(path) != entry["sha256"]:
             raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
     keys, probe = _read_keys(folder / manifest["files"]["keys"]["name"], manifest)
     rows, labels = _read_rows(folder / manifest["files"]["rows"]["name"], manifest)

@@ -14,6 +14,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .checksum import sha256_of
+
 if TYPE_CHECKING:
     import faiss
 
@@ -66,7 +68,7 @@ def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         faiss.write_index(index, str(temporary))
         # The name carries the checksum of the content, so that the two are never apart.
-        os.replace(temporary, folder / f"{key}-{_sha256(temporary)}.faiss")
+        os.replace(temporary, folder / f"{key}-{sha256_of(temporary)}.faiss")
     except (OSError, RuntimeError) as error:  # FAISS raises the latter
         logger.warning("The index could not be kept in %s, and will be built again next time: %s", folder, error)
         with contextlib.suppress(OSError):
@@ -94,7 +96,7 @@ def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> fai
 
     key = _key(keys_sha256, factory)
     for path in sorted(index_folder().glob(f"{key}-*.faiss")):
-        if path.name == f"{key}-{_sha256(path)}.faiss":
+        if path.name == f"{key}-{sha256_of(path)}.faiss":
             index = faiss.read_index(str(path))
             if (index.ntotal, index.d) == (rows, dimension):
                 return index
@@ -107,8 +109,3 @@ def _key(keys_sha256: str, factory: str) -> str:
     import faiss
 
     return hashlib.sha256(f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

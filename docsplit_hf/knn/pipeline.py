@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import tempfile
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -19,6 +18,7 @@ from .answers import make_answer
 from .card import ClassifierFacts, save_classifier_card
 from .examples import KeepsExamples
 from .inputs import texts_and_pairs
+from .uploading import CARD, upload
 
 if TYPE_CHECKING:
     from .datastore import KNNDatastore
@@ -130,7 +130,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         self.model.save_pretrained(folder, **kwargs)
         self.tokenizer.save_pretrained(folder)
         datastore.save_pretrained(folder)
-        if (folder / "README.md").exists():
+        if (folder / CARD).exists():
             logger.info("The model card in %s is left as it is.", folder)
         else:
             save_classifier_card(folder, ClassifierFacts(str(folder), self.model.config, datastore))
@@ -147,23 +147,12 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         Returns:
             What ``HfApi.upload_folder`` returns.
         """
-        from huggingface_hub import HfApi
 
-        api = HfApi(token=kwargs.pop("token", None))
-        repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
-        with tempfile.TemporaryDirectory() as folder:
+        def save(folder: Path, full_name: str) -> None:
             self.save_pretrained(folder)
-            if api.file_exists(repo_id, "README.md"):
-                Path(folder, "README.md").unlink()
-            else:
-                save_classifier_card(folder, ClassifierFacts(repo_id, self.model.config, self._datastore()))
-            return api.upload_folder(
-                repo_id=repo_id,
-                folder_path=folder,
-                commit_message=commit_message,
-                delete_patterns="datastore/*",  # files of the datastore that was there before
-                **kwargs,
-            )
+            save_classifier_card(folder, ClassifierFacts(full_name, self.model.config, self._datastore()))
+
+        return upload(repo_id, save, commit_message, **kwargs)
 
     def get_iterator(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,10 @@ from .datastore_files import read_datastore, write_datastore
 from .index import EXACT
 from .index_cache import load_index, store_index
 from .snapshot import Snapshot
+from .uploading import FOLDER, upload
 
 if TYPE_CHECKING:
     from typing import Self
-
-FOLDER = "datastore"  # in the folder or repository of a model
 
 
 class SharedDatastore:
@@ -94,17 +92,4 @@ class SharedDatastore:
         Returns:
             What ``HfApi.upload_folder`` returns.
         """
-        from huggingface_hub import HfApi
-
-        api = HfApi(token=kwargs.pop("token", None))
-        repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
-        with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            return api.upload_folder(
-                repo_id=repo_id,
-                folder_path=Path(folder) / FOLDER,
-                path_in_repo=FOLDER,
-                delete_patterns="*",
-                commit_message=commit_message,
-                **kwargs,
-            )
+        return upload(repo_id, lambda folder, _: self.save_pretrained(folder), commit_message, **kwargs)

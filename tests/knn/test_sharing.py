@@ -129,11 +129,12 @@ class Repository:
         self.folder.mkdir(exist_ok=True)
         return SimpleNamespace(repo_id=f"me/{repo_id}")
 
-    def upload(self, repo_id, folder_path, path_in_repo, delete_patterns, **options):
+    def upload(self, repo_id, folder_path, delete_patterns, **options):
         self.calls.append(("upload", repo_id, options))
-        assert delete_patterns == "*"
-        shutil.rmtree(self.folder / path_in_repo, ignore_errors=True)
-        shutil.copytree(folder_path, self.folder / path_in_repo)
+        assert delete_patterns == "datastore/*"
+        assert [path.name for path in Path(folder_path).iterdir()] == ["datastore"]
+        shutil.rmtree(self.folder / "datastore", ignore_errors=True)
+        shutil.copytree(folder_path, self.folder, dirs_exist_ok=True)
         return "the commit"
 
     def download(self, repo_id, **options):

@@ -1,0 +1,53 @@
+"""Pushing a folder with a datastore in it to the Hub."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FOLDER = "datastore"  # in the folder or repository of a model
+CARD = "README.md"
+
+
+def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str, **kwargs: Any) -> Any:
+    """Push what ``save`` writes, in one commit, in place of the datastore that is there.
+
+    Other files stay, and so does the model card, if there is one: it may have been written by hand.
+
+    Args:
+        repo_id: The repository, made if it is not there.
+        save: Called with an empty folder to write to, and the full name of the repository.
+        commit_message: The message of the commit.
+        **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, further ones as for ``HfApi.upload_folder``.
+
+    Returns:
+        What ``HfApi.upload_folder`` returns.
+
+    Example:
+
+        >>> from types import SimpleNamespace
+        >>> from unittest import mock
+        >>> with mock.patch("huggingface_hub.HfApi") as hub:  # in earnest: without it
+        ...     hub.return_value.create_repo.return_value = SimpleNamespace(repo_id="me/things")
+        ...     hub.return_value.upload_folder.return_value = "the commit"
+        ...     upload("things", lambda folder, name: Path(folder, "name").write_text(name), "Upload a name")
+        'the commit'
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=kwargs.pop("token", None))
+    repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save(folder, repo_id)
+        if (folder / CARD).exists() and api.file_exists(repo_id, CARD):
+            (folder / CARD).unlink()
+        return api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            commit_message=commit_message,
+            delete_patterns=f"{FOLDER}/*",  # files of the datastore that was there before
+            **kwargs,
+        )

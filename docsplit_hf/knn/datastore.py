@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from .index import EXACT, IndexOptions
 from .keys import as_matrix, check_finite, check_probe
 from .rows import automatic_ids, encode_labels, has_several_labels, make_rows
 from .sharing import SharedDatastore
-from .snapshot import Neighbors, Snapshot
+from .snapshot import Neighbors
 
 if TYPE_CHECKING:
     from typing import Self
@@ -337,13 +336,3 @@ class KNNDatastore(SharedDatastore):
             same = options.factory == state.options.factory and state.index is not None and state.outside_index == 0
             state = replace(state, options=options)
             self._state = holding_index(state, state.index) if same else with_index(state, rebuild=True)
-
-    @classmethod
-    def _of(cls, snapshot: Snapshot) -> Self:
-        datastore = cls.__new__(cls)
-        datastore._start(snapshot)
-        return datastore
-
-    def _start(self, snapshot: Snapshot) -> None:
-        self._writing = threading.Lock()
-        self._state, self._buffers = snapshot, Buffers(snapshot)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..data.paths import refuse_mistyped_path
-from .changes import holding_index, with_index
+from .changes import Buffers, holding_index, with_index
 from .datastore_files import read_datastore, write_datastore
 from .index import EXACT
 from .index_cache import load_index, store_index
@@ -18,13 +19,9 @@ if TYPE_CHECKING:
 
 
 class SharedDatastore:
-    """What ``KNNDatastore`` knows of files and the Hub."""
+    """What ``KNNDatastore`` knows of files and the Hub: its state out to them, and a new datastore in from them."""
 
     _state: Snapshot
-
-    @classmethod
-    def _of(cls, snapshot: Snapshot) -> Self:
-        raise NotImplementedError
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save to ``<folder>/datastore/``, in place of the datastore that is there.
@@ -93,3 +90,13 @@ class SharedDatastore:
             What ``HfApi.upload_folder`` returns.
         """
         return upload(repo_id, lambda folder, _: self.save_pretrained(folder), commit_message, **kwargs)
+
+    @classmethod
+    def _of(cls, snapshot: Snapshot) -> Self:
+        datastore = cls.__new__(cls)
+        datastore._start(snapshot)
+        return datastore
+
+    def _start(self, snapshot: Snapshot) -> None:
+        self._writing = threading.Lock()
+        self._state, self._buffers = snapshot, Buffers(snapshot)

@@ -175,9 +175,8 @@ def build_datastore(
             f"The examples have {'several labels' if multi_label else 'one label'} each, and the classifier's "
             f"problem_type is {model.config.problem_type!r}: several labels need {MULTI_LABEL!r}."
         )
-    if model.config.num_labels:
-        trained = [model.config.id2label[i] for i in range(model.config.num_labels)]
-        names = trained + [name for name in names if name not in trained]
+    trained = model.config.label_names
+    names = trained + [name for name in names if name not in trained]
     labels = label_array(dataset, names, multi_label)
     return KNNDatastore(
         _embed_by_all_processes(model, tokenizer, texts, pairs, max_tokens_per_batch, show_progress),

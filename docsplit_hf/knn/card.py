@@ -115,7 +115,7 @@ model = AutoModelForSequenceClassification.from_pretrained("{facts.location}", t
 def _labels(facts: ClassifierFacts) -> str:
     config = facts.config
     if facts.datastore is None:
-        names = [config.id2label[i] for i in range(config.num_labels)]
+        names = config.label_names
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
     names, labels = facts.datastore.label_names, facts.datastore.labels
     counts = labels.sum(0) if facts.datastore.multi_label else np.bincount(labels, minlength=len(names))

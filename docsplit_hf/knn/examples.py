@@ -143,7 +143,7 @@ class KeepsExamples:
         else:
             return None
         datastore.check_encoder(encoder_probe(self.model, self.tokenizer))
-        trained = tuple(self.model.config.id2label[i] for i in range(self.model.config.num_labels))
+        trained = tuple(self.model.config.label_names)
         if trained and datastore.multi_label != (self.model.config.problem_type == MULTI_LABEL):
             raise ValueError(
                 f"The datastore's examples have {'several labels' if datastore.multi_label else 'one label'} each, and "
@@ -171,11 +171,10 @@ class KeepsExamples:
         from .datastore import KNNDatastore
 
         config = self.model.config
-        trained = [config.id2label[i] for i in range(config.num_labels)]
         return KNNDatastore.empty(
             config.retrieval_size,
-            trained,
-            multi_label=config.problem_type == MULTI_LABEL if trained else has_several_labels(labels),
+            config.label_names,
+            multi_label=config.problem_type == MULTI_LABEL if config.num_labels else has_several_labels(labels),
             probe=encoder_probe(self.model, self.tokenizer),
         )
 

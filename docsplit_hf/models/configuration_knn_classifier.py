@@ -74,6 +74,11 @@ class KNNClassifierConfig(PreTrainedConfig):
         return self.get_text_config().hidden_size
 
     @property
+    def label_names(self) -> list[str]:
+        """The names of the labels in the order of their numbers; none without a classification head."""
+        return [self.id2label[i] for i in range(self.num_labels)]
+
+    @property
     def retrieval_size(self) -> int:
         """The number of dimensions of a retrieval embedding."""
         return (self.retrieval_dimension or self.hidden_size) if self.decouple else self.hidden_size

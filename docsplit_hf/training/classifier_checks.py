@@ -107,7 +107,7 @@ def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
     if len(dataset) == 0:
         raise ValueError(f"There are no {name} examples.")
     own = label_names_of(dataset)
-    trained = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    trained = model.config.label_names
     if own != trained:
         raise ValueError(
             f"The {name} examples have the labels {own}, and the model {trained}: build the model with "

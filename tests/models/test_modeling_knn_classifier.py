@@ -72,7 +72,8 @@ def test_both_auto_classes_load_it_bit_for_bit(classifier, batch, tmp_path):
         output = model.eval()(**batch)
         assert output.logits.equal(expected.logits)
         assert output.retrieval_embeddings.equal(expected.retrieval_embeddings)
-    assert model.config.id2label == NAMES
+    assert model.config.id2label == NAMES and model.config.label_names == list(NAMES.values())
+    assert "label_names" not in model.config.to_json_string(use_diff=False)  # it would be there twice
 
 
 def test_from_encoder_keeps_weights_pooling_and_length(tiny_model, tokenizer, texts, tmp_path):

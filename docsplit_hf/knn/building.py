@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
+    from ..models.configuration_knn_classifier import KNNClassifierConfig
     from ..models.modeling_knn_classifier import KNNClassifier
 
 # What an encoder makes of these tells it from others: its fingerprint. They are never to be changed.
@@ -105,6 +106,29 @@ def has_several_labels(dataset: Dataset) -> bool:
     return hasattr(dataset.features["label"], "feature")
 
 
+def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
+    """Refuse examples with several labels each for a classifier of one, and the other way round.
+
+    Args:
+        config: The classifier's configuration. Without a classification head, examples of either kind will do.
+        multi_label: Whether the examples may have several labels each.
+        examples: What the error calls them.
+
+    Raises:
+        ValueError: If they do not fit.
+
+    Example:
+
+        >>> from docsplit_hf import KNNClassifierConfig
+        >>> check_problem_type(KNNClassifierConfig(num_labels=2), multi_label=False, examples="The examples")
+    """
+    if config.num_labels and multi_label != (config.problem_type == MULTI_LABEL):
+        raise ValueError(
+            f"{examples} have {'several labels' if multi_label else 'one label'} each, and the classifier's "
+            f"problem_type is {config.problem_type!r}: several labels need {MULTI_LABEL!r}."
+        )
+
+
 def label_array(dataset: Dataset, label_names: tuple[str, ...] | list[str], multi_label: bool) -> np.ndarray:
     """The labels of examples, numbered as in a datastore (or a classifier) instead of as in the data set.
 
@@ -170,11 +194,7 @@ def build_datastore(
         if isinstance(text, str) and not text.strip():
             raise ValueError(f"Text {i} is empty: nothing can be near it. load_labelled_examples drops such examples.")
     names, multi_label = label_names_of(dataset), has_several_labels(dataset)
-    if model.config.num_labels and multi_label != (model.config.problem_type == MULTI_LABEL):
-        raise ValueError(
-            f"The examples have {'several labels' if multi_label else 'one label'} each, and the classifier's "
-            f"problem_type is {model.config.problem_type!r}: several labels need {MULTI_LABEL!r}."
-        )
+    check_problem_type(model.config, multi_label, "The examples")
     trained = model.config.label_names
     names = trained + [name for name in names if name not in trained]
     labels = label_array(dataset, names, multi_label)

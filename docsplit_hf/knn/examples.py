@@ -123,7 +123,7 @@ class KeepsExamples:
     ) -> KNNDatastore | None:
         from huggingface_hub.errors import LocalEntryNotFoundError
 
-        from .building import encoder_probe
+        from .building import check_problem_type, encoder_probe
         from .datastore import KNNDatastore
 
         own = self.model.config.name_or_path if is_classifier else ""
@@ -144,11 +144,7 @@ class KeepsExamples:
             return None
         datastore.check_encoder(encoder_probe(self.model, self.tokenizer))
         trained = tuple(self.model.config.label_names)
-        if trained and datastore.multi_label != (self.model.config.problem_type == MULTI_LABEL):
-            raise ValueError(
-                f"The datastore's examples have {'several labels' if datastore.multi_label else 'one label'} each, and "
-                f"the classifier's problem_type is {self.model.config.problem_type!r}."
-            )
+        check_problem_type(self.model.config, datastore.multi_label, "The datastore's examples")
         if datastore.label_names[: len(trained)] != trained:
             raise ValueError(
                 f"The classifier's labels are {trained}, and the datastore's begin with "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..knn.building import has_several_labels, label_array, label_names_of, texts_of
+from ..knn.building import check_problem_type, has_several_labels, label_array, label_names_of, texts_of
 from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..models.positions import check_max_length
 from .distributed import process_count
@@ -113,9 +113,5 @@ def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
             f"The {name} examples have the labels {own}, and the model {trained}: build the model with "
             "id2label=dict(enumerate(dataset.features['label'].names)), so that the numbers agree."
         )
-    if has_several_labels(dataset) != (model.config.problem_type == MULTI_LABEL):
-        raise ValueError(
-            f"The {name} examples have {'several labels' if has_several_labels(dataset) else 'one label'} each, and "
-            f"the model's problem_type is {model.config.problem_type!r}: several labels need {MULTI_LABEL!r}."
-        )
+    check_problem_type(model.config, has_several_labels(dataset), f"The {name} examples")
     label_array(dataset, own, has_several_labels(dataset))

@@ -10,8 +10,8 @@ from transformers.trainer_utils import has_length
 
 from ..models.positions import check_max_length
 from ..models.pretraining import DocSplitEncoderForward, DocSplitForward
+from .common_checks import check_processes, check_vocabulary
 from .contrastive_arguments import ContrastiveTrainingArguments
-from .distributed import process_count
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -89,12 +89,7 @@ def check_fit(
     if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
         raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
     check_max_length(collator.max_length, model)
-    rows = model.get_input_embeddings().num_embeddings
-    if len(collator.tokenizer) > rows:
-        raise ValueError(
-            f"The tokenizer has {len(collator.tokenizer)} tokens and the model embeddings for {rows}: call "
-            "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
-        )
+    check_vocabulary(model, collator.tokenizer)
     if args.mlm_weight > 0 and not isinstance(model, DocSplitForward):
         raise ValueError(f"mlm_weight={args.mlm_weight} needs a masked-LM head: load the model with mlm_head=True.")
     if (args.mlm_weight > 0) != (collator.mlm_probability > 0):
@@ -102,16 +97,7 @@ def check_fit(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
             "both are above 0, to train with MLM, or both are 0."
         )
-    if process_count() != args.world_size:
-        raise ValueError(
-            f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "
-            "alone. Processes on the CPU need --use_cpu."
-        )
-    if args.n_gpu > 1:
-        raise ValueError(
-            f"{args.n_gpu} GPUs in one process would be used by DataParallel, which splits documents from their other "
-            "halves: start with accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
-        )
+    check_processes(args)
     negatives_from = args.world_size if args.gather_negatives else 1
     if args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..knn.building import check_problem_type, has_several_labels, label_array, label_names_of, texts_of
 from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..models.positions import check_max_length
-from .distributed import process_count
+from .common_checks import check_processes, check_vocabulary
 from .knn_classifier_arguments import KNNClassifierTrainingArguments
 
 if TYPE_CHECKING:
@@ -66,12 +66,7 @@ def check_classifier_fit(
         raise ValueError("Give the tokenizer as processing_class: the texts are tokenized batch by batch.")
     if tokenizer.pad_token is None:
         raise ValueError("The tokenizer has no padding token: set one, as tokenizer.pad_token = tokenizer.eos_token.")
-    rows = model.get_input_embeddings().num_embeddings
-    if len(tokenizer) > rows:
-        raise ValueError(
-            f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}: call "
-            "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
-        )
+    check_vocabulary(model, tokenizer)
     if model.config.max_length:
         check_max_length(model.config.max_length, model.encoder)
     if model.config.num_labels == 0:
@@ -83,16 +78,7 @@ def check_classifier_fit(
         )
     if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
         raise ValueError("label_smoothing_factor is for one label a text, and these have several: set it to 0.")
-    if process_count() != args.world_size:
-        raise ValueError(
-            f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "
-            "alone. Processes on the CPU need --use_cpu."
-        )
-    if args.n_gpu > 1:
-        raise ValueError(
-            f"{args.n_gpu} GPUs in one process would be used by DataParallel, which takes the batch apart: start with "
-            "accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
-        )
+    check_processes(args)
     if args.gather_candidates and args.world_size > 1 and not args.accelerator_config.even_batches:
         raise ValueError("Gathered candidates need as many texts on each process: do without even_batches=False.")
     for name, dataset in (("training", train_dataset), ("held-out", eval_dataset)):

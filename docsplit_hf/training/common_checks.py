@@ -1,0 +1,62 @@
+"""What both trainers check before the first step, whatever the loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .arguments import ShareableTrainingArguments
+from .distributed import process_count
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer with tokens that the model has no embeddings for.
+
+    Args:
+        model: The model, without PEFT's wrapper.
+        tokenizer: The tokenizer.
+
+    Raises:
+        ValueError: If there are more tokens than embeddings.
+
+    Example:
+
+        >>> from transformers import BertConfig, BertModel
+        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["A text."], vocab_size=40)
+        >>> check_vocabulary(BertModel(BertConfig(hidden_size=12, vocab_size=40)), tokenizer)
+    """
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}: call "
+            "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
+        )
+
+
+def check_processes(args: ShareableTrainingArguments) -> None:
+    """Refuse processes that do not know of one another, and several GPUs in one process.
+
+    Args:
+        args: The arguments.
+
+    Raises:
+        ValueError: If a batch would not be what the arguments say.
+
+    Example:
+
+        >>> check_processes(ShareableTrainingArguments("output", use_cpu=True))
+    """
+    if process_count() != args.world_size:
+        raise ValueError(
+            f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "
+            "alone. Processes on the CPU need --use_cpu."
+        )
+    if args.n_gpu > 1:
+        raise ValueError(
+            f"{args.n_gpu} GPUs in one process would be used by DataParallel, which takes the batch apart, in which "
+            "texts are compared with one another: start with accelerate launch, or show one GPU only "
+            "(CUDA_VISIBLE_DEVICES=0)."
+        )

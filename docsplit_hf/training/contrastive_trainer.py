@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import EvalPrediction, PreTrainedModel
-from transformers.trainer_utils import PredictionOutput, TrainOutput, has_length
+from transformers.trainer_utils import PredictionOutput, has_length
 
 from ..data.collator import DataCollatorForDocSplit
 from ..data.masking import IGNORED_LABEL
 from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
 from .callbacks import CollatorEpoch
-from .checkpoints import checkpoint_to_resume
 from .checks import check_adapter, check_fit, freeze_unused
 from .contrastive_arguments import ContrastiveTrainingArguments
 from .distributed import (
@@ -28,6 +27,7 @@ from .distributed import (
     sum_over_processes,
 )
 from .losses import InfoNCE, info_nce, symmetric
+from .measuring_trainer import MeasuringTrainer
 from .statistics import RunningMeans
 from .stock_checkpoints import StockCheckpoints
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ContrastiveTrainer(StockCheckpoints):
+class ContrastiveTrainer(MeasuringTrainer, StockCheckpoints):
     """Trains an ``AutoModelForDocSplit`` on segmented documents.
 
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
@@ -129,39 +129,11 @@ class ContrastiveTrainer(StockCheckpoints):
         self.can_return_loss, self.label_names = True, ["mlm_labels"]
         self.model_accepts_loss_kwargs = False
         self._evaluation_collator = data_collator.frozen()
-        self._means = RunningMeans()
         self._tokens_cut, self._cut_fraction = RunningMeans(), None  # of the whole run, for the model card
         if self.is_fsdp_enabled:
             keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self._docsplit_config = stock_model.config
-
-    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
-        """Train, or go on with a run.
-
-        Args:
-            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
-                the output folder; None to start anew.
-            **kwargs: Passed to ``Trainer.train``.
-
-        Returns:
-            As ``Trainer.train``.
-
-        Raises:
-            ValueError: If there is no complete checkpoint to resume from.
-        """
-        checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
-        logger.info(
-            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, halves of up to %d tokens%s.",
-            type(self.model).__name__,
-            sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad) / 1e6,
-            len(self.train_dataset) if has_length(self.train_dataset) else "streamed",
-            self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
-            self.args.device,
-            self.data_collator.max_length,
-            f", going on from {checkpoint}" if checkpoint else "",
-        )
-        return super().train(resume_from_checkpoint=checkpoint, **kwargs)
 
     def get_batch_samples(
         self, epoch_iterator: Any, num_batches: int, device: torch.device
@@ -273,26 +245,34 @@ class ContrastiveTrainer(StockCheckpoints):
             logs: What is to be logged.
             start_time: As ``Trainer.log``.
         """
-        means = self._means.pop()
-        if "loss" in logs:
-            logs |= means
-        else:
-            for name in [name for name in logs if name.endswith("_loss") and name != "train_loss"]:
-                logs |= {f"{name.removesuffix('loss')}{measured}": value for measured, value in means.items()}
         if "loss" in logs or "train_loss" in logs:
             self._cut_fraction = self._tokens_cut.means().get("fraction_tokens_cut")
         super().log(logs, start_time)
 
     @contextlib.contextmanager
+    def _around_training(self, checkpoint: str | None) -> Iterator[None]:
+        logger.info(
+            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, halves of up to %d tokens%s.",
+            type(self.model).__name__,
+            sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad) / 1e6,
+            len(self.train_dataset) if has_length(self.train_dataset) else "streamed",
+            self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
+            self.args.device,
+            self.data_collator.max_length,
+            f", going on from {checkpoint}" if checkpoint else "",
+        )
+        yield
+
+    @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
         """Collate with the same views each time, leave no document out, and keep what is measured apart."""
-        training = self._means, self.data_collator, self.args.dataloader_drop_last
-        self._means, self.data_collator = RunningMeans(), self._evaluation_collator
-        self.args.dataloader_drop_last = False
+        training = self.data_collator, self.args.dataloader_drop_last
+        self.data_collator, self.args.dataloader_drop_last = self._evaluation_collator, False
         try:
-            yield
+            with self._measuring_apart():
+                yield
         finally:
-            self._means, self.data_collator, self.args.dataloader_drop_last = training
+            self.data_collator, self.args.dataloader_drop_last = training
 
     def _set_signature_columns_if_needed(self) -> None:
         # What the collator reads, not what the model reads: otherwise the Trainer drops the columns before.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from transformers import EvalPrediction
-from transformers.trainer_utils import TrainOutput
 
 from ..data.labelled_collator import DataCollatorForLabelledExamples
 from ..evaluation.classification import classification_metrics
@@ -26,12 +27,11 @@ from ..knn.mixture import (
 )
 from ..models.batched_inference import input_length, predict
 from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, KNNClassifierOutput, classification_loss
-from .checkpoints import checkpoint_to_resume
 from .classifier_checkpoints import ClassifierCheckpoints
 from .classifier_checks import check_classifier_fit, freeze_what_no_loss_reads
 from .distributed import gather, gather_with_gradient, process_index
 from .knn_classifier_arguments import KNNClassifierTrainingArguments
-from .statistics import RunningMeans
+from .measuring_trainer import MeasuringTrainer
 from .triplets import choose_triplets, same_labels, squared_distances, triplet_loss
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class KNNClassifierTrainer(ClassifierCheckpoints):
+class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
     """Fine-tunes a ``KNNClassifier``, then keeps its training set as a datastore and calibrates the two together.
 
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is equation 4 of Liang
@@ -129,30 +129,7 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
             )
         self.datastore: KNNDatastore | None = None
         self._datastore_examples: Dataset | None = None
-        self._means = RunningMeans()
         self._draws = (None, 0)
-
-    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
-        """Train, or go on with a run.
-
-        Args:
-            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
-                the output folder; None to start anew.
-            **kwargs: Passed to ``Trainer.train``.
-
-        Returns:
-            As ``Trainer.train``.
-
-        Raises:
-            ValueError: If there is no complete checkpoint to resume from.
-        """
-        checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
-        # Both were made of other weights.
-        self.datastore, self.accelerator.unwrap_model(self.model).config.knn_calibration = None, None
-        try:
-            return super().train(resume_from_checkpoint=checkpoint, **kwargs)
-        finally:
-            self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Evaluate the classifier alone, and the two losses.
@@ -164,11 +141,8 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
         Returns:
             ``eval_accuracy``, ``eval_macro_f1``, ``eval_log_loss``, ``eval_loss`` and the speed.
         """
-        training, self._means = self._means, RunningMeans()
-        try:
+        with self._measuring_apart():
             return super().evaluate(*args, **kwargs)
-        finally:
-            self._means = training
 
     def compute_loss(
         self,
@@ -200,19 +174,6 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
             self._means.add("triplet_loss", triplets.sum(), len(labels))
             self._means.add("active_triplets", (triplets > 0).sum(), len(labels))
         return (loss, output) if return_outputs else loss
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of what the steps since the last log measured.
-
-        Args:
-            logs: What is to be logged.
-            start_time: As ``Trainer.log``.
-        """
-        means = self._means.pop()
-        other = ("train_loss", "log_loss")
-        for name in [name for name in logs if name.endswith("loss") and not name.endswith(other)]:
-            logs |= {f"{name.removesuffix('loss')}{measured}": value for measured, value in means.items()}
-        super().log(logs, start_time)
 
     def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
         """Embed examples and keep them with their labels as the classifier's datastore.
@@ -288,6 +249,15 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
         }
         self.log(dict(metrics))
         return metrics
+
+    @contextlib.contextmanager
+    def _around_training(self, checkpoint: str | None) -> Iterator[None]:
+        # Both were made of other weights.
+        self.datastore, self.accelerator.unwrap_model(self.model).config.knn_calibration = None, None
+        try:
+            yield
+        finally:
+            self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
 
     def _triplets(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         gathers = self.args.gather_candidates

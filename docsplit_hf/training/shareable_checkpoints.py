@@ -1,18 +1,41 @@
-"""ShareableCheckpoints: a Trainer whose checkpoints hold nothing that executes."""
+"""ShareableCheckpoints: a Trainer whose checkpoints hold nothing that executes, and are resumed from only if whole."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from transformers import Trainer
+from transformers.trainer_utils import TrainOutput
+
+from .checkpoints import checkpoint_to_resume
 
 
 class ShareableCheckpoints(Trainer):
     """The stock Trainer, with its arguments saved as JSON instead of as a pickle.
 
-    A subclass overrides ``save_beside_weights`` to add its own files to each checkpoint.
+    A subclass overrides ``save_beside_weights`` to add its own files to each checkpoint, and ``_around_training`` for
+    what it does before and after a run.
     """
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
+        """Train, or go on with a run.
+
+        Args:
+            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
+                the output folder; None to start anew.
+            **kwargs: Passed to ``Trainer.train``.
+
+        Returns:
+            As ``Trainer.train``.
+
+        Raises:
+            ValueError: If there is no complete checkpoint to resume from.
+        """
+        checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
+        with self._around_training(checkpoint):
+            return super().train(resume_from_checkpoint=checkpoint, **kwargs)
 
     def save_beside_weights(self, folder: Path) -> None:
         """Write further files into a folder that has just got weights, tokenizer and arguments.
@@ -20,6 +43,9 @@ class ShareableCheckpoints(Trainer):
         Args:
             folder: The folder of a checkpoint, or the output folder.
         """
+
+    def _around_training(self, checkpoint: str | None) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # Tied weights are saved once; the Trainer would call the other name missing.

@@ -19,11 +19,10 @@ It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, th
 """
 
 import json
-import logging
 from pathlib import Path
 
 from classification_arguments import DataArguments, DatastoreArguments, ModelArguments, RunArguments
-from transformers import AutoTokenizer, HfArgumentParser, set_seed
+from transformers import AutoTokenizer, HfArgumentParser
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
@@ -31,8 +30,8 @@ from docsplit_hf.data.tasks import load_task
 from docsplit_hf.evaluation.classification import describe_parts
 from docsplit_hf.knn.building import has_several_labels, label_names_of
 from docsplit_hf.markdown import public_name
-from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume
 from docsplit_hf.training.lora import lora_around
+from docsplit_hf.training.starting import start_run
 
 
 def load_splits(data: DataArguments, seed: int):
@@ -85,12 +84,7 @@ def main() -> None:
     model_arguments, data, datastore, arguments = parser.parse_args_into_dataclasses()
     if model_arguments.model_name_or_path is None:
         parser.error("--model_name_or_path must be given: an encoder on the Hub or a folder")
-    logger = logging.getLogger("docsplit_hf")
-    logger.addHandler(logging.StreamHandler())
-    logger.setLevel(logging.INFO if arguments.process_index == 0 else logging.WARNING)
-    resume = checkpoint_to_resume(arguments.resume_from_checkpoint, arguments.output_dir)
-    check_output_dir(arguments.output_dir, resume, arguments.overwrite_output_dir)
-    set_seed(arguments.seed)
+    resume = start_run(arguments, arguments.overwrite_output_dir)
 
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
         splits = load_splits(data, arguments.seed)

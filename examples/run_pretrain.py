@@ -16,11 +16,10 @@ Wikipedia, streamed, on several GPUs:
         --dataset_config_name 20231101.en --streaming --max_steps 100000 --output_dir output/wikipedia
 """
 
-import logging
 import os
 
 from pretrain_arguments import DataArguments, ModelArguments, RunArguments
-from transformers import AutoTokenizer, HfArgumentParser, set_seed
+from transformers import AutoTokenizer, HfArgumentParser
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
@@ -29,7 +28,7 @@ from docsplit_hf.evaluation.half_retrieval import describe_progress
 from docsplit_hf.markdown import public_name
 from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
-from docsplit_hf.training.checkpoints import check_output_dir, checkpoint_to_resume
+from docsplit_hf.training.starting import start_run
 
 
 def load_pretrained(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):
@@ -95,12 +94,7 @@ def main() -> None:
     if model_arguments.model_name_or_path is None:
         parser.set_defaults(**SMALL_BERT_RECIPE)
         model_arguments, data, arguments = parser.parse_args_into_dataclasses()
-    logger = logging.getLogger("docsplit_hf")
-    logger.addHandler(logging.StreamHandler())
-    logger.setLevel(logging.INFO if arguments.process_index == 0 else logging.WARNING)
-    resume = checkpoint_to_resume(arguments.resume_from_checkpoint, arguments.output_dir)
-    check_output_dir(arguments.output_dir, resume, arguments.overwrite_output_dir)
-    set_seed(arguments.seed)
+    resume = start_run(arguments, arguments.overwrite_output_dir)
     if data.test_size == 0:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
     source = public_name(data.dataset_name or "documentation of installed Python packages")

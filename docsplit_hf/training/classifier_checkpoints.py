@@ -6,7 +6,10 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from huggingface_hub import HfApi
+
 from ..knn.card import ClassifierFacts, save_classifier_card
+from ..knn.uploading import FOLDER
 from ..models.batched_inference import input_length
 from .distributed import process_count
 from .shareable_checkpoints import ShareableCheckpoints
@@ -49,6 +52,39 @@ class ClassifierCheckpoints(ShareableCheckpoints):
         """
         if self.is_world_process_zero():
             self._save_card(Path(self.args.output_dir))
+
+    def push_to_hub(
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Push the output folder to the Hub, then delete there what an older datastore has left, in a second commit.
+
+        Args:
+            commit_message: The message of the first commit.
+            blocking: Whether to wait until all is pushed. If not, nothing is deleted.
+            token: Instead of that of the arguments.
+            revision: The branch to push to. None: that of the arguments.
+            **kwargs: As ``Trainer.push_to_hub``.
+
+        Returns:
+            As ``Trainer.push_to_hub``.
+        """
+        pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
+        if blocking and self.datastore is not None and self.is_world_process_zero():
+            # Trainer deletes nothing there, and the files of a datastore are named after what they hold.
+            HfApi(token=token or self.args.hub_token).upload_folder(
+                repo_id=self.hub_model_id,
+                folder_path=Path(self.args.output_dir, FOLDER),
+                path_in_repo=FOLDER,
+                commit_message="Delete what an older datastore has left",
+                delete_patterns="*",
+                revision=revision or self.args.hub_revision,
+            )
+        return pushed
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         model = self.accelerator.unwrap_model(self.model)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import dropout as drop
-from torch.nn.functional import scaled_dot_product_attention
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+
+from .sequence_attention import attention_by_sequence
 
 FLASH_DTYPES = (torch.bfloat16, torch.float16)
 NOT_PACKED = ("position_bias", "softcap", "s_aux")  # arguments that change the attention weights, by row
@@ -90,75 +90,6 @@ def packed_attention(
     lengths = cu_seq_lens_q.diff().tolist()
     states = (query, repeat_kv(key, groups), repeat_kv(value, groups))
     return attention_by_sequence(*states, lengths, scaling, reach, causal), None
-
-
-def attention_by_sequence(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    lengths: list[int],
-    scaling: float | None = None,
-    reach: int | None = None,
-    causal: bool = False,
-) -> torch.Tensor:
-    """Attention within each sequence, without masks: neighbors of the same length are computed at once.
-
-    Args:
-        query: ``(1, heads, T, head_dim)``.
-        key: ``(1, heads, T, head_dim)``.
-        value: ``(1, heads, T, head_dim)``.
-        lengths: The lengths of the sequences, which sum to T.
-        scaling: Multiplies the products of queries and keys. None: ``head_dim ** -0.5``.
-        reach: How far from itself a token sees. None: everything.
-        causal: Whether a token sees the tokens before it only.
-
-    Returns:
-        ``(1, T, heads, head_dim)``.
-
-    Example:
-
-        >>> states = torch.randn(1, 2, 5, 4)
-        >>> attention_by_sequence(states, states, states, [3, 1, 1]).shape
-        torch.Size([1, 5, 2, 4])
-    """
-    runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths) if length]
-    # split, not slices: the backward of each slice fills a zero tensor of the size of the whole.
-    sizes = [length * count for length, count in runs]
-    parts = []
-    for (length, count), *states in zip(runs, *(x.split(sizes, 2) for x in (query, key, value)), strict=True):
-        # (1, heads, count * length, head_dim) -> (count, heads, length, head_dim)
-        states = [x.unflatten(2, (count, length))[0].transpose(0, 1) for x in states]
-        if reach is None or length <= reach + 1:
-            output = scaled_dot_product_attention(*states, scale=scaling, is_causal=causal)
-        else:
-            output = _windowed(*states, scaling, reach, causal)
-        parts.append(output.transpose(1, 2).flatten(0, 1))
-    return torch.cat(parts)[None]
-
-
-def _windowed(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None, reach: int, causal: bool
-) -> torch.Tensor:
-    """Attention of blocks of queries to the keys around them: linear in the length. (N, heads, L, head_dim)"""
-    rows, heads, length, _ = query.shape
-    block = max(reach, 1)
-    blocks = -(-length // block)
-    padded = blocks * block - length
-
-    def around(x: torch.Tensor) -> torch.Tensor:  # (N, heads, L, D) -> (N * blocks, heads, block + 2 * reach, D)
-        x = nn.functional.pad(x, (0, 0, reach, reach + padded))
-        return x.unfold(2, block + 2 * reach, block).permute(0, 2, 1, 4, 3).flatten(0, 1)
-
-    queries = nn.functional.pad(query, (0, 0, 0, padded)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
-    positions = torch.arange(blocks * block, device=query.device).view(blocks, block, 1)
-    others = positions[:, :1] - reach + torch.arange(block + 2 * reach, device=query.device)
-    seen = ((positions - others).abs() <= reach) & (others >= 0) & (others < length)
-    if causal:
-        seen &= others <= positions
-    seen |= positions >= length  # what is made of the padding is cut off, but must not be NaN
-    seen = seen.repeat(rows, 1, 1)[:, None]
-    output = scaled_dot_product_attention(queries, around(key), around(value), attn_mask=seen, scale=scaling)
-    return output.unflatten(0, (rows, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
 
 
 def _has_flash(query: torch.Tensor) -> bool:

@@ -123,8 +123,8 @@ class KNNDatastore(SharedDatastore):
             model: The classifier whose retrieval embeddings become the keys.
             tokenizer: Its tokenizer.
             dataset: As ``load_labelled_examples`` gives it: ``text``, ``label``, maybe ``text_pair`` and ``id``.
-            **options: ``store_texts`` (True), ``max_tokens_per_batch``, ``show_progress`` (True); and as for the class
-                ``dtype``, ``index``, ``nprobe``, ``rerank``.
+            **options: ``store_texts`` (True), ``max_tokens_per_batch``, ``bf16`` (False), ``packing`` ("auto"),
+                ``show_progress`` (True); and as for the class ``dtype``, ``index``, ``nprobe``, ``rerank``.
 
         Returns:
             The datastore, with the fingerprint of the encoder.

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..models.batched_inference import Predictions, predict
 from ..models.modeling_knn_classifier import KNNClassifier
+from ..models.packing import use_packing
 from ..models.settings import checkpoint_settings
 from .answers import make_answer
 from .card import ClassifierFacts, save_classifier_card
@@ -46,6 +47,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         datastore: The labelled examples, or the folder or repository that they are in. None: those of the model's own
             folder or repository, if it has any.
         datastore_token: For a datastore in a private repository: ``pipeline`` keeps its ``token`` to itself.
+        packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:
@@ -72,6 +74,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         tokenizer: Any = None,
         datastore: KNNDatastore | str | Path | None = None,
         datastore_token: str | bool | None = None,
+        packing: str = "auto",
         **kwargs: Any,
     ) -> None:
         if tokenizer is None:
@@ -79,6 +82,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         is_classifier = isinstance(model, KNNClassifier)
         kwargs["task"] = "text-classification"  # which it is, and what evaluate's evaluator asks for
         super().__init__(model=model if is_classifier else _around_encoder(model), tokenizer=tokenizer, **kwargs)
+        use_packing(self.model, packing)
         self.datastore = self._find_datastore(datastore, is_classifier, datastore_token)
         if self.datastore is not None:
             self._recalibrate_if_grown()
@@ -92,7 +96,8 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
             **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
                 the nearest examples to give. ``k``, ``knn_temperature``, ``knn_weight``: instead of the calibrated
                 ones. ``batch_size``: the most texts in one forward. ``max_tokens_per_batch``: the most tokens in one
-                forward. ``max_length``: the longest input in tokens.
+                forward. ``bf16``: compute in bfloat16, faster where the hardware has it, and not quite the same.
+                ``max_length``: the longest input in tokens.
 
         Returns:
             ``{"label": ..., "score": ...}`` for each text, the best label; with ``top_k`` a list of them. A single text
@@ -254,6 +259,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         knn_weight: float | None = None,
         max_length: int | None = None,
         max_tokens_per_batch: int | None = None,
+        bf16: bool | None = None,
         truncation: bool | str = True,
         padding: bool | str = True,
         **unknown: Any,
@@ -272,6 +278,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
             raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
         if knn_weight is not None and not 0 <= knn_weight <= 1:
             raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
+        preprocess["bf16"] = bf16
         forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight}
         labels = {} if top_k == "" else {"top_k": top_k, "_legacy": False}
         return _given(preprocess), _given(forward), _given({"return_neighbors": return_neighbors}) | labels

@@ -9,6 +9,8 @@ import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import HubStrategy
 
+from ..models.packing import PACKINGS
+
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
@@ -16,6 +18,8 @@ class ShareableTrainingArguments(TrainingArguments):
 
     Args:
         data_description: What the data are, in a few words, for the model card.
+        packing: Whether the encoder runs without padding: ``"auto"``, where its results stay the same; ``"on"``, an
+            error where it cannot; ``"off"``. See ``docsplit_hf.models.packing.use_packing``, also on dropout.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -34,6 +38,14 @@ class ShareableTrainingArguments(TrainingArguments):
 
     data_description: str | None = field(
         default=None, metadata={"help": "What the data are, in a few words, for the model card."}
+    )
+    packing: str = field(
+        default="auto",
+        metadata={
+            "help": "Run the encoder without padding. 'auto': where its results stay the same. 'on': an error where it "
+            "cannot. 'off': never.",
+            "choices": list(PACKINGS),
+        },
     )
     activation_checkpointing_kwargs: dict[str, Any] | str | None = field(
         default_factory=lambda: {"use_reentrant": False},

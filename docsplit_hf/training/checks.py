@@ -98,6 +98,11 @@ def check_fit(
             "both are above 0, to train with MLM, or both are 0."
         )
     check_processes(args)
+    if args.forward_chunk_size is not None and args.deepspeed:
+        raise ValueError(
+            f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
+            "with each backward pass: use DDP or FSDP, or leave it out."
+        )
     negatives_from = args.world_size if args.gather_negatives else 1
     if args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(

@@ -12,22 +12,14 @@ from transformers import EvalPrediction, PreTrainedModel
 from transformers.trainer_utils import PredictionOutput, has_length
 
 from ..data.collator import DataCollatorForDocSplit
-from ..data.masking import IGNORED_LABEL
 from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
+from ..models.packing import use_packing
 from .callbacks import CollatorEpoch
 from .checks import check_adapter, check_fit, freeze_unused
 from .contrastive_arguments import ContrastiveTrainingArguments
-from .distributed import (
-    gather,
-    gather_with_gradient,
-    keep_outputs_in_float32,
-    process_count,
-    process_index,
-    sum_over_processes,
-)
-from .losses import InfoNCE, info_nce, symmetric
-from .measuring_trainer import MeasuringTrainer
+from .contrastive_steps import ContrastiveSteps
+from .distributed import keep_outputs_in_float32
 from .statistics import RunningMeans
 from .stock_checkpoints import StockCheckpoints
 
@@ -38,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ContrastiveTrainer(MeasuringTrainer, StockCheckpoints):
+class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
     """Trains an ``AutoModelForDocSplit`` on segmented documents.
 
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
@@ -87,9 +79,6 @@ class ContrastiveTrainer(MeasuringTrainer, StockCheckpoints):
         2
     """
 
-    # compute_loss divides by the counts of the whole accumulated batch itself (transformers >= 5.23).
-    loss_is_scaled_for_ga = True
-
     def __init__(
         self,
         model: PreTrainedModel,
@@ -132,60 +121,9 @@ class ContrastiveTrainer(MeasuringTrainer, StockCheckpoints):
         self._tokens_cut, self._cut_fraction = RunningMeans(), None  # of the whole run, for the model card
         if self.is_fsdp_enabled:
             keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
+        use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self._docsplit_config = stock_model.config
-
-    def get_batch_samples(
-        self, epoch_iterator: Any, num_batches: int, device: torch.device
-    ) -> tuple[list[dict[str, torch.Tensor]], torch.Tensor]:
-        """Fetch the batches of one optimizer step, and count what its losses are means over.
-
-        Args:
-            epoch_iterator: The data loader's iterator.
-            num_batches: The number of batches to accumulate.
-            device: Where the counts go.
-
-        Returns:
-            The batches, and the numbers of documents and of masked tokens in all of them, over all processes, as one
-            float32 tensor of shape ``(2,)``.
-        """
-        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
-        counts = torch.stack([_counts(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
-        return batches, sum_over_processes(counts.to(device))
-
-    def compute_loss(
-        self,
-        model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | None = None,
-    ) -> torch.Tensor | tuple[torch.Tensor, Any]:
-        """InfoNCE + mlm_weight x MLM of one batch, as its share of the means over the whole accumulated batch.
-
-        Both are sums over this process, divided by the counts over all processes and accumulated batches, times the
-        number of processes, which DDP's averaging takes out again.
-
-        Args:
-            model: The model, maybe wrapped.
-            inputs: A batch of the collator.
-            return_outputs: Whether to return the model's output too.
-            num_items_in_batch: The counts from ``get_batch_samples``. None: those of this batch.
-
-        Returns:
-            The loss, and the output if asked for.
-        """
-        counts = sum_over_processes(_counts(inputs)) if num_items_in_batch is None else num_items_in_batch
-        documents, masked_tokens = counts
-        output = model(**self._model_inputs(inputs))
-        contrastive = self._contrastive(output.embeddings, inputs["document_ids"])
-        loss = contrastive.loss.sum() * (process_count() / documents)
-        if output.mlm_loss is not None:
-            local_masked = _counts(inputs)[1]
-            mlm_share = local_masked * process_count() / masked_tokens.clamp(min=1)
-            loss = loss + self.args.mlm_weight * output.mlm_loss * mlm_share
-            self._means.add("mlm_loss", output.mlm_loss * local_masked, local_masked)
-        self._measure(contrastive, inputs)
-        return (loss, output) if return_outputs else loss
 
     def prediction_step(
         self,
@@ -277,46 +215,6 @@ class ContrastiveTrainer(MeasuringTrainer, StockCheckpoints):
     def _set_signature_columns_if_needed(self) -> None:
         # What the collator reads, not what the model reads: otherwise the Trainer drops the columns before.
         self._signature_columns = ["input_ids", "sentence_lengths", EPOCH_KEY]
-
-    def _model_inputs(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        names = ["input_ids", "attention_mask"]
-        if self.args.mlm_weight > 0:
-            names += ["mlm_labels"] if self.args.mlm_input == "shared" else ["mlm_input_ids", "mlm_labels"]
-        chosen = {name: inputs[name] for name in names}
-        if self.args.mlm_weight > 0 and self.args.mlm_input == "shared":
-            chosen["input_ids"] = inputs["mlm_input_ids"]
-        return chosen
-
-    def _contrastive(self, embeddings: torch.Tensor, document_ids: torch.Tensor) -> InfoNCE:
-        gathers = self.args.gather_negatives
-        first = process_index() * len(document_ids) if gathers else 0
-        all_ids = gather(document_ids) if gathers else document_ids
-
-        def one_direction(anchors: torch.Tensor, positives: torch.Tensor) -> InfoNCE:
-            candidates = gather_with_gradient(positives) if gathers else positives
-            return info_nce(anchors, candidates, self.args.temperature, first, document_ids, all_ids)
-
-        anchors, positives = embeddings.chunk(2)
-        forward = one_direction(anchors, positives)
-        return symmetric(forward, one_direction(positives, anchors)) if self.args.symmetric else forward
-
-    def _measure(self, contrastive: InfoNCE, inputs: dict[str, torch.Tensor]) -> None:
-        names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
-        for name, values in zip(names, contrastive, strict=True):
-            self._means.add(name, values.sum(), len(values))
-        special_tokens = len(self.data_collator.prefix) + len(self.data_collator.suffix)
-        total = inputs["view_lengths"].sum()
-        kept = inputs["attention_mask"].sum() - special_tokens * len(inputs["view_lengths"])
-        self._means.add("fraction_tokens_cut", total - kept, total)
-        if self.model.training:
-            self._tokens_cut.add("fraction_tokens_cut", total - kept, total)
-
-
-def _counts(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Documents and masked tokens of a batch, float32 of shape (2,)."""
-    documents = batch["document_ids"]
-    masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())
-    return torch.stack([documents.new_tensor(len(documents)), masked]).float()
 
 
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -47,6 +47,52 @@ class RandomState:
             torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
 
 
+def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str, torch.Tensor]]:
+    """Cut a batch of documents with two views each into smaller batches of the same kind.
+
+    Args:
+        batch: Tensors of B documents, ``(B,)``, and of their views, ``(2B,)`` or ``(2B, L)``, rows i and B+i being
+            those of document i; ``document_ids`` and ``attention_mask`` among them.
+        size: The number of documents in a chunk.
+
+    Returns:
+        The chunks in order, the last one maybe smaller, without columns that are padding only.
+
+    Example:
+
+        >>> mask = torch.tensor([[1, 1], [1, 0], [1, 1], [1, 0]])
+        >>> chunks = chunk_documents({"document_ids": torch.arange(2), "attention_mask": mask}, 1)
+        >>> [chunk["attention_mask"].tolist() for chunk in chunks]
+        [[[1, 1], [1, 1]], [[1], [1]]]
+    """
+    documents = len(batch["document_ids"])
+    chunks = []
+    for numbers in torch.arange(documents).split(size):
+        views = torch.cat([numbers, numbers + documents]).to(batch["document_ids"].device)
+        chunk = {name: values[views[: len(views) * len(values) // (2 * documents)]] for name, values in batch.items()}
+        longest = int(chunk["attention_mask"].sum(1).max())
+        chunks.append({name: values[:, :longest] if values.ndim == 2 else values for name, values in chunk.items()})
+    return chunks
+
+
+def join_views(embeddings: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Put the embeddings of chunks together again, first all anchors, then all positives.
+
+    Args:
+        embeddings: ``(2b, D)`` of each chunk.
+
+    Returns:
+        ``(2B, D)``.
+
+    Example:
+
+        >>> join_views([torch.tensor([[1.0], [3.0]]), torch.tensor([[2.0], [4.0]])]).flatten()
+        tensor([1., 2., 3., 4.])
+    """
+    anchors, positives = zip(*(chunk.chunk(2) for chunk in embeddings), strict=True)
+    return torch.cat([*anchors, *positives])
+
+
 def backward_in_chunks(
     chunks: Sequence[Chunk],
     embed: Callable[[Chunk], tuple[torch.Tensor, torch.Tensor | None]],

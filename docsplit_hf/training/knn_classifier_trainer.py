@@ -27,6 +27,7 @@ from ..knn.mixture import (
 )
 from ..models.batched_inference import input_length, predict
 from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, KNNClassifierOutput, classification_loss
+from ..models.packing import use_packing
 from .classifier_checkpoints import ClassifierCheckpoints
 from .classifier_checks import check_classifier_fit, freeze_what_no_loss_reads
 from .distributed import gather, gather_with_gradient, process_index
@@ -120,6 +121,7 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
             compute_metrics=kwargs.pop("compute_metrics", self._classifier_metrics),
             **kwargs,
         )
+        use_packing(classifier, args.packing)
         self.label_names = ["labels"]
         self.model_accepts_loss_kwargs = False
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
@@ -188,6 +190,7 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
             The datastore, also kept as ``trainer.datastore``.
         """
         self._datastore_examples = self.train_dataset if dataset is None else dataset
+        options = {"packing": self.args.packing} | options
         self.datastore = KNNDatastore.build(self.classifier, self.processing_class, self._datastore_examples, **options)
         return self.datastore
 

@@ -1,10 +1,12 @@
 """Run by test_gradients.py in one or two real processes: one training step, its gradients and logs saved to a file."""
 
+import json
 import os
 import sys
 
 import torch
 from datasets import load_from_disk
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from transformers import AutoTokenizer, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
@@ -16,13 +18,27 @@ class SaveGradients(TrainerCallback):
         self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-def main(folder: str, symmetric: str) -> None:
+class CountingTrainer(ContrastiveTrainer):
+    """Counts how often DDP averages a bucket of gradients. All gradients of the tiny model fit into one bucket."""
+
+    all_reduces = 0
+
+    def training_step(self, model, *args, **kwargs):
+        if process_count() > 1:
+            model.register_comm_hook(None, self._average)
+        return super().training_step(model, *args, **kwargs)
+
+    def _average(self, state, bucket):
+        self.all_reduces += 1
+        return allreduce_hook(state, bucket)
+
+
+def main(folder: str, options: str) -> None:
     whole_batch, processes = 8, int(os.environ.get("WORLD_SIZE", 1))
     args = ContrastiveTrainingArguments(
         f"{folder}/run-{processes}",
         per_device_train_batch_size=whole_batch // processes,
         train_sampling_strategy="sequential",
-        symmetric=symmetric == "symmetric",
         max_steps=1,
         max_grad_norm=0,
         logging_steps=1,
@@ -31,11 +47,12 @@ def main(folder: str, symmetric: str) -> None:
         disable_tqdm=True,
         eval_strategy="steps",
         eval_steps=1,
+        **(json.loads(options) if processes > 1 else {"symmetric": "symmetric" in options}),
     )
     tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
     documents = load_from_disk(f"{folder}/documents")
     save_gradients = SaveGradients()
-    trainer = ContrastiveTrainer(
+    trainer = CountingTrainer(
         AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
         args,
         documents.select(range(whole_batch)),
@@ -47,7 +64,9 @@ def main(folder: str, symmetric: str) -> None:
     assert process_count() == processes
     if trainer.is_world_process_zero():
         logs = {key: value for entry in trainer.state.log_history[:2] for key, value in entry.items()}
-        torch.save({"gradients": save_gradients.gradients, "logs": logs}, f"{folder}/result-{processes}.pt")
+        result = {"gradients": save_gradients.gradients, "logs": logs, "all_reduces": trainer.all_reduces}
+        torch.save(result, f"{folder}/result-{processes}.pt")
+    trainer.accelerator.end_training()
 
 
 if __name__ == "__main__":

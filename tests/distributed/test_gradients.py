@@ -1,5 +1,6 @@
 """Two real gloo processes against one process with the whole batch."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,16 +16,18 @@ def run(*command):
     assert finished.returncode == 0, finished.stderr[-3000:]
 
 
-@pytest.mark.parametrize("direction", ["one direction", "symmetric"])
-def test_two_processes_give_the_gradients_and_logs_of_one(tiny_checkpoint, documents, direction):
+@pytest.mark.parametrize("options", [{}, {"symmetric": True}, {"forward_chunk_size": 3}])
+def test_two_processes_give_the_gradients_and_logs_of_one(tiny_checkpoint, documents, options):
+    """With gradient caching too: one process with the whole batch at once against two with chunks of 3 and 1."""
     folder = tiny_checkpoint.parent
     # Two of the eight documents are duplicates, one on each process.
     order = [0, 1, 2, 3, 4, 1, 5, 6, *range(7, 40)]
     documents.select(order).save_to_disk(folder / "documents")
-    run(str(SCRIPT), str(folder), direction)
+    run(str(SCRIPT), str(folder), json.dumps(options))
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    run(*launch, str(SCRIPT), str(folder), direction)
+    run(*launch, str(SCRIPT), str(folder), json.dumps(options))
     one, two = (torch.load(folder / f"result-{processes}.pt") for processes in (1, 2))
+    assert two["all_reduces"] == 1
     assert set(one["gradients"]) == set(two["gradients"])
     for name, gradient in one["gradients"].items():
         torch.testing.assert_close(two["gradients"][name], gradient, atol=1e-5, rtol=1e-5, msg=name)

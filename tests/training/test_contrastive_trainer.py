@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForMaskedLM, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
@@ -122,6 +123,67 @@ def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(ma
     second = trainer.evaluate()
     for name in ("eval_recall@1", "eval_recall@10", "eval_mrr"):
         assert first[name] == second[name]
+
+
+@pytest.mark.parametrize(
+    "size, options",
+    [
+        (1, {}),
+        (3, {}),
+        (7, {"mlm_input": "shared"}),
+        (3, {"mlm_weight": 0.0}),
+        (3, {"symmetric": True}),
+        (3, {"packing": "off"}),
+        (3, {"activation_checkpointing": True}),
+    ],
+    ids=str,
+)
+def test_chunks_give_the_gradients_of_the_whole_batch(make_trainer, size, options):
+    options = {"max_steps": 1, "max_grad_norm": 0, "logging_steps": 1, **options}
+    whole, chunked = make_trainer(**options), make_trainer(forward_chunk_size=size, **options)
+    expected, found = gradients_after_one_step(whole), gradients_after_one_step(chunked)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
+    logs, expected_logs = chunked.state.log_history[0], whole.state.log_history[0]
+    for name in {name for name in expected_logs if "loss" in name} | {"negatives", "fraction_tokens_cut"}:
+        assert logs[name] == pytest.approx(expected_logs[name], abs=1e-5), name
+
+
+def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint):
+    def adapted(**arguments):
+        trainer = make_trainer(
+            max_steps=1, max_grad_norm=0, gradient_accumulation_steps=2, per_device_train_batch_size=4, **arguments
+        )
+        model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint))
+        torch.manual_seed(0)
+        model = get_peft_model(model, LoraConfig(target_modules="all-linear", init_lora_weights=False))
+        datasets = trainer.train_dataset, trainer.eval_dataset, trainer.data_collator
+        return ContrastiveTrainer(model, trainer.args, *datasets, processing_class=trainer.processing_class)
+
+    expected = gradients_after_one_step(adapted())
+    found = gradients_after_one_step(adapted(forward_chunk_size=3))
+    assert sum(gradient is not None for gradient in expected.values()) > 4
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("mlm_input", ["separate", "shared"])
+def test_chunks_are_replayed_with_the_same_dropout(make_trainer, tiny_config, mlm_input, monkeypatch):
+    monkeypatch.setattr(tiny_config, "hidden_dropout_prob", 0.3)
+    monkeypatch.setattr(tiny_config, "attention_probs_dropout_prob", 0.3)
+    trainer = make_trainer(max_steps=1, forward_chunk_size=3, mlm_input=mlm_input)
+    seen = []
+
+    def record(module, arguments, output):
+        if module.training:
+            seen.append((output.mlm_loss is not None, output.embeddings.detach()))
+
+    trainer.model.register_forward_hook(record)
+    trainer.train()
+    views = [embeddings for has_mlm, embeddings in seen if mlm_input == "shared" or not has_mlm]
+    assert len(views) == 6  # three chunks, twice
+    assert all(torch.equal(one, other) for one, other in zip(views[:3], views[3:], strict=True))
+    assert not torch.equal(views[0], views[1][: len(views[0])])
 
 
 @pytest.mark.parametrize("options", [{"mlm_input": "shared"}, {"symmetric": True}, {"mlm_weight": 0.0}])

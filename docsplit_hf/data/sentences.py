@@ -1,4 +1,4 @@
-"""Split text into sentences: pysbd behind guards, lines, or any function; no character of the text is ever lost."""
+"""Split text into sentences: pysbd where it is needed, lines, or any function; no character of the text is ever lost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
+
+from docsplit_hf.data.certain_boundaries import cut_at_certain_boundaries
 
 # All limits but the last count characters, not time, so that where a text is split does not depend on the machine.
 PIECE_CHARACTERS = 1_000  # pysbd's rules are quadratic in the length: 2-3 microseconds a character here, 8 at 8,000
@@ -98,9 +101,11 @@ def split_plain(text: str) -> list[str]:
 class PysbdSegmenter:
     """Split text with the rules of pysbd, in bounded time and without losing a character.
 
-    The text is split at line ends first. A piece beyond the limits at the top of this module, or of which pysbd does
-    not return every character, goes by :func:`split_plain` and is counted. After ``PIECE_SECONDS`` in one piece, so
-    does the rest of the text; that timer works in the main thread only, not on Windows, not while another timer runs.
+    The text is split at line ends first. Of English, pysbd sees only what :func:`cut_at_certain_boundaries` leaves
+    uncertain, about a hundredth of ordinary prose; of another language all of it. What it would see beyond the limits
+    at the top of this module, or does not return every character of, goes by :func:`split_plain` and is counted. After
+    ``PIECE_SECONDS`` in one piece, so does the rest of what pysbd would see; that timer works in the main thread only,
+    not on Windows, not while another timer runs.
 
     Args:
         language: One of pysbd's two-letter language codes.
@@ -123,14 +128,13 @@ class PysbdSegmenter:
 
     def __call__(self, text: str) -> Segmentation:
         """Split one text; see the class."""
-        is_single = _single_sentence_pattern(self.language).fullmatch
         sentences: list[str] = []
         fallbacks, characters_left = 0, DOCUMENT_CHARACTERS
-        for line in _LINE_AND_INDENT.findall(text):
-            if is_single(line):
-                sentences.append(line)
+        for part, is_sentence in chain.from_iterable(map(self._cut_line, _LINE_AND_INDENT.findall(text))):
+            if is_sentence:
+                sentences.append(part)
                 continue
-            for piece in _pieces(line) if characters_left >= PIECE_COST else [line]:
+            for piece in _pieces(part) if characters_left >= PIECE_COST and len(part) > PIECE_CHARACTERS else [part]:
                 found, cost = None, max(len(piece), PIECE_COST)
                 if cost <= characters_left and _is_safe(piece):
                     characters_left -= cost
@@ -143,6 +147,17 @@ class PysbdSegmenter:
                 fallbacks += found is None
                 sentences.extend(split_plain(piece) if found is None else found)
         return Segmentation(_attach_blanks(sentences), fallbacks)
+
+    def _cut_line(self, line: str) -> Iterator[tuple[str, bool]]:
+        """Parts of a line, each with whether it is one sentence for certain, so that pysbd need not see it."""
+        if self.language != "en":
+            yield line, _single_sentence_pattern(self.language).fullmatch(line) is not None
+            return
+        for part, is_sentence in cut_at_certain_boundaries(line):
+            if is_sentence or len(part) <= PIECE_CHARACTERS:
+                yield part, is_sentence
+            else:  # one list makes the whole line uncertain, but pysbd will not see more than a piece of it
+                yield from chain.from_iterable(map(cut_at_certain_boundaries, _pieces(part)))
 
 
 def _segment_with(function: Splitter, text: str) -> Segmentation:
@@ -238,11 +253,14 @@ def _cut(text: str, ends: list[int]) -> list[str]:
 
 
 def _attach_blanks(pieces: Iterable[str]) -> list[str]:
-    groups: list[list[str]] = [[]]
+    sentences: list[str] = []
+    group: list[str] = []
     has_text = False
     for piece in pieces:
-        if has_text and piece.strip():
-            groups.append([])
-        groups[-1].append(piece)
-        has_text = has_text or bool(piece.strip())
-    return [sentence for sentence in map("".join, groups) if sentence]  # adding piece by piece would be quadratic
+        is_text = bool(piece) and not piece.isspace()
+        if has_text and is_text:
+            sentences.append("".join(group))
+            group.clear()
+        group.append(piece)  # adding to a string piece by piece would be quadratic
+        has_text = has_text or is_text
+    return [sentence for sentence in (*sentences, "".join(group)) if sentence]

@@ -7,6 +7,7 @@ marks need none of it: their fate hangs on the word before and the characters af
 
 from __future__ import annotations
 
+import enum
 import functools
 import itertools
 import re
@@ -69,29 +70,41 @@ def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
     """
     if _NOT_FOLLOWED.search(line) or _holds_list(line) or _holds_exclamation_word_or_aside(line):
         return [(line, False)]
+    parts: list[tuple[int, bool, bool]] = []
+    start, is_certain, is_dependent = 0, True, False
+    for end, boundary in itertools.chain(_boundaries(line), [(len(line), _Boundary.CERTAIN)]):
+        if boundary is _Boundary.UNCERTAIN:
+            is_certain = False
+            continue
+        while is_dependent and not is_certain:
+            start, _, is_dependent = parts.pop()
+        parts.append((start, is_certain, is_dependent))
+        start, is_certain, is_dependent = end, True, boundary is _Boundary.DEPENDENT
     pieces: list[tuple[str, bool]] = []
-    start, is_certain = 0, True
-    for end, is_boundary in _boundaries(line):
-        if is_boundary:
-            pieces.extend(_cut_at_quotation_ends(line[start:end]) if is_certain else [(line[start:end], False)])
-            start = end
-        is_certain = is_boundary
-    if start < len(line):
-        pieces.extend(_cut_at_quotation_ends(line[start:]) if is_certain else [(line[start:], False)])
+    for (start, is_certain, _), (end, _, _) in itertools.pairwise([*parts, (len(line), True, False)]):
+        pieces += _cut_at_quotation_ends(line[start:end]) if is_certain else [(line[start:end], False)]
     return pieces
 
 
-def _boundaries(line: str) -> Iterator[tuple[int, bool]]:
-    """Certain boundaries with True, and with False the positions at which there may be one."""
+class _Boundary(enum.Enum):
+    CERTAIN = enum.auto()
+    DEPENDENT = enum.auto()  # certain, but to split what follows, pysbd must see what is before
+    UNCERTAIN = enum.auto()
+
+
+def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
+    """All boundaries within the line; an uncertain one stands for any number of them from the last certain one on."""
+    if not ("." in line or "?" in line or "!" in line):
+        return
     spans = find_protected_spans(line)
     protected = iter([*merge_spans(spans), (len(line), len(line))])
     protected_from, protected_to = next(protected)
-    last_closing = {opening: line.rfind(closing) for opening, closing in _CLOSING.items()}
+    last_closing: dict[str, int] = {}
     start = len(line) - len(line.lstrip())
     opening_end, _ = _opening_end(line, start, spans, last_closing)
     # Whether a line that starts with a quotation or aside is split after it depends on whether it holds a mark at all.
     if opening_end > start:
-        yield start, False
+        yield start, _Boundary.UNCERTAIN
     for match in _MARKS.finditer(line):
         position, end = match.span()
         while protected_to <= position:
@@ -102,15 +115,16 @@ def _boundaries(line: str) -> Iterator[tuple[int, bool]]:
         is_boundary = _full_stop_ends(line, start, position) if marks == "." else _ends(line, start, position, marks)
         if is_boundary is False or (is_boundary and end == len(line)):
             continue
-        # pysbd would see the beginning of a piece: a number there is one of a list, an apostrophe there opens nothing.
-        if not is_boundary or (line[end] in "'‘" and line[end - 1].isspace()) or _NUMBER_AT_START.match(line, end):
-            yield end, False
+        if not is_boundary:
+            yield end, _Boundary.UNCERTAIN
             continue
-        yield end, True
+        # Where a line begins, pysbd takes a number for one of a list, a word for one after white space, and so on.
+        is_dependent = not line[end - 1].isspace() or line[end] in "'‘" or _NUMBER_AT_START.match(line, end)
+        yield end, _Boundary.DEPENDENT if is_dependent else _Boundary.CERTAIN
         start = end
         opening_end, is_certain = _opening_end(line, start, spans, last_closing)
         if opening_end > start:
-            yield opening_end, is_certain
+            yield opening_end, _Boundary.CERTAIN if is_certain else _Boundary.UNCERTAIN
             start = opening_end if is_certain else start
 
 
@@ -145,13 +159,13 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
     if (is_initial and (after.isspace() or (after == "," and line[position + 2 : position + 3].isspace()))) or (
         word[-2:-1] == "." and _PERIOD_WITHIN.search(word)
     ):
-        if word.endswith(_BEFORE_CAPITAL) or word == "P.M":
+        if word.endswith(_BEFORE_CAPITAL) or (word == "P.M" and line[position - 4 : position - 3] == " "):
             return _CAPITAL.match(line, position + 1) is not None
         return word.endswith(_BEFORE_STARTER) and _STARTER.match(line, position + 1) is not None
     if after == "'" and line.startswith("s", position + 2) and not line[position + 3 : position + 4].strip():
         return False
     if position < 3 and after.isspace() and line[:position].isdigit():
-        return False if line[position + 2 : position + 3].strip() else None
+        return not line[position + 2 : position + 3].strip()
     rule = _abbreviations().get(word.lower())
     return rule is None or rule.match(line, position + 1) is None
 
@@ -195,7 +209,11 @@ def _full_stops_end(line: str, start: int, position: int, marks: str) -> bool | 
 def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dict[str, int]) -> tuple[int, bool]:
     """Where a quotation or aside at ``start`` becomes a sentence of its own, or might, and whether that is certain."""
     opening = line[start : start + 1]
-    if start >= last_closing.get(opening, -1):
+    if opening not in _CLOSING:
+        return start, True
+    if opening not in last_closing:  # once a line: to look for what is not there again and again is quadratic
+        last_closing[opening] = line.rfind(_CLOSING[opening])
+    if start >= last_closing[opening]:
         return start, True
     end = spans.get(start)
     if end is None or opening == "'" or line.startswith(opening, end) or _ROMAN_IN_PARENTHESES.match(line, start, end):
@@ -217,7 +235,9 @@ def _cut_at_quotation_ends(sentence: str) -> list[tuple[str, bool]]:
 
 
 def _holds_list(line: str) -> bool:
-    periods = [match.start() for match in _ITEM_WITH_PERIOD.finditer(f" {line}")]
+    periods = []
+    if line.count(".") > 1:
+        periods = [match.start() for match in _ITEM_WITH_PERIOD.finditer(f" {line}")]
     if len(periods) > 1:
         items = [line[max(position - 3, 0) : position - 1].split()[-1].strip("-⁃") for position in periods]
         if _is_numbered([int(item) for item in items if item.isdigit()]) or _is_lettered(items, _LETTERS):

@@ -1,4 +1,4 @@
-"""Split text into sentences: pysbd where it is needed, lines, or any function; no character of the text is ever lost."""
+"""Split text into sentences: pysbd where it is needed, lines, or any function; no character is ever lost."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import re
 import string
 from collections.abc import Iterator
 
-from docsplit_hf.data.protected_spans import find_protected_spans, merge_spans
+from .protected_spans import find_protected_spans, merge_spans
 
 _MARKS = re.compile(r"[.!?]+\s*")
 # Marks of other scripts, pysbd's own placeholders, and line separators other than the line end.

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from docsplit_hf.data.certain_boundaries import cut_at_certain_boundaries
+from .certain_boundaries import cut_at_certain_boundaries
 
-# All limits but the last count characters, not time, so that where a text is split does not depend on the machine.
+# Limits of what pysbd gets to see. All but the last count characters, not time, so that where a text is split does not
+# depend on the machine.
 PIECE_CHARACTERS = 1_000  # pysbd's rules are quadratic in the length: 2-3 microseconds a character here, 8 at 8,000
 PIECE_LIST_MARKERS = 24  # pysbd rewrites the whole piece once per list marker, calling a function for each of them
 PIECE_COST = 50  # what a shorter piece counts for: a call of pysbd takes 70-110 microseconds at least

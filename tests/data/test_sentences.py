@@ -60,6 +60,8 @@ HOSTILE = {
     "null characters": "\0. \0" * 100_000,
     "backslashes and quotes": '"\\\\' * 100_000,
 }
+# Of English, pysbd does not see what is certain. The guards do not ask for the language.
+EVERYTHING_BY_PYSBD = PysbdSegmenter("de")
 GROWING = {
     "prose": PROSE,
     "bracketed numbers": BRACKETED_NUMBERS,
@@ -229,21 +231,29 @@ def test_long_line_goes_through_pysbd_in_pieces():
 )
 def test_each_piece_that_pysbd_cannot_take_is_counted(piece):
     text = f"Before. Dr. Smith.\n{piece}\nAfter. Dr. Smith."
-    result = PysbdSegmenter()(text)
+    result = EVERYTHING_BY_PYSBD(text)
     assert result.fallbacks == 1
     assert_faithful(text, result.sentences)
     assert result.sentences[0] == "Before. " and result.sentences[-1] == "Dr. Smith."
 
 
+@pytest.mark.parametrize("piece", [BRACKETED_NUMBERS, "A ☝. It is.", "a. b. c. " * 20, "word " * 300 + "and.. so."])
+def test_each_uncertain_piece_of_english_that_pysbd_cannot_take_is_counted(piece):
+    result = PysbdSegmenter()(f"Before. Dr. Smith.\n{piece}\nAfter. Dr. Smith.")
+    assert result.fallbacks == 1
+    assert_faithful(f"Before. Dr. Smith.\n{piece}\nAfter. Dr. Smith.", result.sentences)
+    assert result.sentences[:2] == ["Before. ", "Dr. Smith.\n"] and result.sentences[-1] == "Dr. Smith."
+
+
 def test_text_that_pysbd_does_not_return_is_counted(monkeypatch):
     monkeypatch.setattr("pysbd.processor.Processor.process", lambda processor: ["Two."])
-    assert PysbdSegmenter()("One. Two. Three.") == Segmentation(["One. ", "Two. ", "Three."], 1)
+    assert EVERYTHING_BY_PYSBD("One. Two. Three.") == Segmentation(["One. ", "Two. ", "Three."], 1)
 
 
 def test_document_beyond_its_limit_goes_by_the_plain_rule(monkeypatch):
     monkeypatch.setattr(sentences, "DOCUMENT_CHARACTERS", 100)
     text = "Dr. Smith left.\n" * 3
-    assert PysbdSegmenter()(text) == Segmentation(["Dr. Smith left.\n"] * 2 + ["Dr. ", "Smith left.\n"], 1)
+    assert EVERYTHING_BY_PYSBD(text) == Segmentation(["Dr. Smith left.\n"] * 2 + ["Dr. ", "Smith left.\n"], 1)
 
 
 needs_timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")
@@ -271,7 +281,7 @@ def test_after_one_time_out_the_document_goes_by_the_plain_rule(monkeypatch):
     monkeypatch.setattr(sentences, "PIECE_SECONDS", 0.2)
     text = "Dr. Smith left.\n" + (BRACKETED_NUMBERS + "\n") * 50 + "Dr. Smith left."
     start = time.perf_counter()
-    result = PysbdSegmenter()(text)
+    result = EVERYTHING_BY_PYSBD(text)
     assert time.perf_counter() - start < 1.0
     assert result.sentences[0] == "Dr. Smith left.\n" and result.sentences[-2:] == ["Dr. ", "Smith left."]
     assert result.fallbacks == 51

@@ -1,0 +1,194 @@
+"""Measure what splitting English into sentences costs on one core, and how often it agrees with pysbd.
+
+Plain pysbd and docsplit_hf split the same texts and take turns, a whole pass each. Both get pysbd's rules line by line:
+plain pysbd as one call of ``pysbd.Segmenter(language="en", clean=False)`` a line, which is faster than a call a text.
+A boundary is the end of a sentence, white space left aside; those of plain pysbd count as right. The texts are a sample
+of the documentation of installed packages, or of a file, a folder or a data set on the Hub.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import platform
+import re
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+import datasets
+import pysbd
+
+from docsplit_hf import load_package_documentation
+from docsplit_hf.data.certain_boundaries import cut_at_certain_boundaries
+from docsplit_hf.data.loading import load_documents
+from docsplit_hf.data.sentences import get_segmenter
+
+TARGET_RATIO, TARGET_F1 = 10, 0.995
+GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some lines
+LINE = re.compile(r"[^\r\n]*[\r\n]\s*|[^\r\n]+")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", nargs="?", help="file, folder or data set (default: the documentation of packages)")
+    parser.add_argument("--text_column", default="text", help="column with the texts (default: %(default)s)")
+    parser.add_argument("--documents", type=int, default=300, help="size of the sample (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="passes of each competitor (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="decides which documents are drawn (default: %(default)s)")
+    arguments = parser.parse_args()
+
+    datasets.disable_progress_bars()
+    try:
+        texts = load(arguments.texts, arguments.text_column, arguments.documents, arguments.seed)
+    except (FileNotFoundError, ConnectionError) as error:
+        print(f"SKIPPED: the texts are not there. {error}")
+        return
+    plain = pysbd.Segmenter(language="en", clean=False, char_span=True)
+    ours = get_segmenter("pysbd")
+    documents = [lines for text in texts if is_done_in_time(plain.segment, lines := LINE.findall(text))]
+    if not documents:
+        raise SystemExit("There is no text that plain pysbd splits in time: raise --documents.")
+
+    def pass_of_plain() -> int:
+        return sum(len(plain.segment(line)) for lines in documents for line in lines)
+
+    def pass_of_ours() -> int:
+        return sum(len(ours("".join(lines)).sentences) for lines in documents)
+
+    rates, our_rates = alternate(arguments.rounds, pass_of_plain, pass_of_ours)
+    ratio = statistics.median(our / their for our, their in zip(our_rates, rates, strict=True))
+    precision, recall, f1 = agreement(documents, plain, ours)
+
+    print(f"Texts: {arguments.texts or 'documentation of installed packages'}; {describe(documents)}.")
+    print(
+        f"Left out: {len(texts) - len(documents)} documents on which plain pysbd takes over {GIVE_UP_SECONDS:g} s or fails."
+    )
+    print(f"Run on: {machine()}; one process, one thread. {arguments.rounds} rounds.\n")
+    print_table(
+        [
+            ("", "sentences/s", "ratio", "precision", "recall", "F1", "text that pysbd sees"),
+            ("plain pysbd", f"{statistics.median(rates):,.0f}", "1.0", "", "", "", "100.0 %"),
+            (
+                "docsplit_hf",
+                f"{statistics.median(our_rates):,.0f}",
+                f"{ratio:.1f}",
+                f"{precision:.5f}",
+                f"{recall:.5f}",
+                f"{f1:.5f}",
+                f"{uncertain_share(documents):.1%}".replace("%", " %"),
+            ),
+            ("target", "", f"{TARGET_RATIO:.1f}", "", "", f"{TARGET_F1:.5f}", ""),
+            ("", "", verdict(ratio >= TARGET_RATIO), "", "", verdict(f1 >= TARGET_F1), ""),
+        ]
+    )
+
+
+def load(source: str | None, text_column: str, documents: int, seed: int) -> list[str]:
+    """The sample: texts in random order, from a stream in that of its shuffle buffer."""
+    if source is None:
+        corpus = datasets.concatenate_datasets(list(load_package_documentation(seed=seed).values())).shuffle(seed=seed)
+        return corpus["text"][:documents]
+    stream = load_documents(source, streaming=True, test_size=0, seed=seed)["train"]
+    return [row[text_column] for row in itertools.islice(stream, documents)]
+
+
+def agreement(documents: list[list[str]], plain: Any, ours: Callable[[str], Any]) -> tuple[float, float, float]:
+    """Precision, recall and F1 of our boundaries, those of plain pysbd being right."""
+    both = found = expected = 0
+    for lines in documents:
+        right = set(plain_boundaries(lines, plain))
+        end = 0
+        given = set()
+        for sentence in ours("".join(lines)).sentences:
+            end += len(sentence)
+            given.add(end - len(sentence) + len(sentence.rstrip()))
+        both, found, expected = both + len(right & given), found + len(given), expected + len(right)
+    return both / found, both / expected, 2 * both / (found + expected)
+
+
+def plain_boundaries(lines: list[str], plain: Any) -> Iterator[int]:
+    start = 0
+    for line in lines:
+        for span in plain.segment(line):
+            if span.sent.strip():
+                yield start + span.start + len(span.sent.rstrip())
+        start += len(line)
+
+
+def uncertain_share(documents: list[list[str]]) -> float:
+    pieces = [piece for lines in documents for line in lines for piece in cut_at_certain_boundaries(line)]
+    return sum(len(text) for text, is_sentence in pieces if not is_sentence) / sum(len(text) for text, _ in pieces)
+
+
+def alternate(rounds: int, *passes: Callable[[], int]) -> list[list[float]]:
+    """The rates of each pass, round by round. The passes take turns; the first turn is not counted."""
+    rates: list[list[float]] = [[] for _ in passes]
+    for turn in range(rounds + 1):
+        for i, one_pass in enumerate(passes):
+            start = time.perf_counter()
+            count = one_pass()
+            if turn > 0:
+                rates[i].append(count / (time.perf_counter() - start))
+    return rates
+
+
+class _GaveUpError(BaseException):
+    """A BaseException, so that no ``except Exception`` in pysbd can swallow it."""
+
+
+def is_done_in_time(function: Callable[[str], Any], lines: list[str]) -> bool:
+    """Whether the function is done with all lines in time. docsplit_hf uses this timer too: never call it in here."""
+
+    def give_up(signal_number: int, frame: Any) -> NoReturn:
+        raise _GaveUpError
+
+    can_give_up = hasattr(signal, "setitimer")  # not on Windows
+    previous = signal.signal(signal.SIGALRM, give_up) if can_give_up else None
+    try:
+        if can_give_up:
+            signal.setitimer(signal.ITIMER_REAL, GIVE_UP_SECONDS)
+        for line in lines:
+            function(line)
+    except (_GaveUpError, ValueError):  # pysbd takes a separator for a digit of a list
+        return False
+    finally:
+        if can_give_up:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
+    return True
+
+
+def describe(documents: list[list[str]]) -> str:
+    lines = sum(map(len, documents))
+    return (
+        f"{len(documents)} documents, {lines:,} lines, {sum(len(line) for d in documents for line in d):,} characters"
+    )
+
+
+def verdict(is_reached: bool) -> str:
+    return "PASS" if is_reached else "FAIL"
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    return f"{model}, Python {platform.python_version()}, pysbd {version('pysbd')}"
+
+
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for i, row in enumerate(rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        if i == 0:
+            print("  ".join("-" * width for width in widths))
+
+
+if __name__ == "__main__":
+    main()

@@ -65,9 +65,8 @@ def main() -> None:
     precision, recall, f1 = agreement(documents, plain, ours)
 
     print(f"Texts: {arguments.texts or 'documentation of installed packages'}; {describe(documents)}.")
-    print(
-        f"Left out: {len(texts) - len(documents)} documents on which plain pysbd takes over {GIVE_UP_SECONDS:g} s or fails."
-    )
+    left_out = len(texts) - len(documents)
+    print(f"Left out: {left_out} documents on which plain pysbd takes over {GIVE_UP_SECONDS:g} s or fails.")
     print(f"Run on: {machine()}; one process, one thread. {arguments.rounds} rounds.\n")
     print_table(
         [

@@ -109,14 +109,20 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
         position, end = match.span()
         while protected_to <= position:
             protected_from, protected_to = next(protected)
-        if protected_from <= position or position < opening_end:
-            continue
         marks = match[0].rstrip()
+        if protected_from <= position:
+            if marks[-1] == "." and _REFERENCE.match(line, position + len(marks)):
+                yield end, _Boundary.UNCERTAIN
+                opening_end = len(line)  # pysbd splits there first, so that what opened before is never closed
+            continue
+        if position < opening_end:
+            continue
         is_boundary = _full_stop_ends(line, start, position) if marks == "." else _ends(line, start, position, marks)
         if is_boundary is False or (is_boundary and end == len(line)):
             continue
         if not is_boundary:
             yield end, _Boundary.UNCERTAIN
+            opening_end, _ = _opening_end(line, end, spans, last_closing)
             continue
         # Where a line begins, pysbd takes a number for one of a list, a word for one after white space, and so on.
         is_dependent = not line[end - 1].isspace() or line[end] in "'‘" or _NUMBER_AT_START.match(line, end)
@@ -133,7 +139,7 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
     after = line[position + 1 : position + 2]
     before = line[position - 1 : position]
     if not before or before.isspace():
-        if after.isdigit() or _FILE_ENDING.match(line, position + 1):
+        if after.isdecimal() or _FILE_ENDING.match(line, position + 1):
             return False
         is_alone = position > start and line[position - 2] != "." and line[position + 2 : position + 3] != "."
         return True if is_alone else None
@@ -141,11 +147,11 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
         return None
     if not after:
         return True
-    if after.isdigit() or after == "[":
-        if before.isdigit() and after != "[":
+    if after.isdecimal() or after == "[":
+        if before.isdecimal() and after != "[":
             return False
         return None if _REFERENCE.match(line, position + 1) else after == "["
-    if before.isdigit() and not after.isspace():
+    if before.isdecimal() and not after.isspace():
         return False
     if _is_word_character(before) and _is_word_character(after):
         if line[position - 2 : position - 1] != ".":
@@ -153,7 +159,7 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
         is_abbreviation = line[position + 2 : position + 3] == "." and before.isalpha() and after.isalpha()
         return False if is_abbreviation else None
     word = _word_before(line, position)
-    if word.endswith(".") or (word.endswith("Co") and line.startswith(" KG", position + 1)):
+    if word.endswith(".") or (word.endswith("Co") and line.startswith("KG", position + 2)):
         return None
     is_initial = len(word) == 1 and "A" <= word <= "Z"
     if (is_initial and (after.isspace() or (after == "," and line[position + 2 : position + 3].isspace()))) or (
@@ -164,7 +170,7 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
         return word.endswith(_BEFORE_STARTER) and _STARTER.match(line, position + 1) is not None
     if after == "'" and line.startswith("s", position + 2) and not line[position + 3 : position + 4].strip():
         return False
-    if position < 3 and after.isspace() and line[:position].isdigit():
+    if position < 3 and after.isspace() and line[:position].isdecimal():
         return not line[position + 2 : position + 3].strip()
     rule = _abbreviations().get(word.lower())
     return rule is None or rule.match(line, position + 1) is None
@@ -197,7 +203,7 @@ def _full_stops_end(line: str, start: int, position: int, marks: str) -> bool | 
     if marks == "..":
         return True if position == start and after.isspace() else None
     word = _word_before(line, position)
-    if before.isdigit() or after.isdigit() or after == "[" or "." in word or word.lower() in _abbreviations():
+    if before.isdecimal() or after.isdecimal() or after == "[" or "." in word or word.lower() in _abbreviations():
         return None
     if marks == "...":
         return _CAPITAL_SOMEWHERE.match(line, end) is not None
@@ -240,7 +246,7 @@ def _holds_list(line: str) -> bool:
         periods = [match.start() for match in _ITEM_WITH_PERIOD.finditer(f" {line}")]
     if len(periods) > 1:
         items = [line[max(position - 3, 0) : position - 1].split()[-1].strip("-⁃") for position in periods]
-        if _is_numbered([int(item) for item in items if item.isdigit()]) or _is_lettered(items, _LETTERS):
+        if _is_numbered([int(item) for item in items if item.isdecimal()]) or _is_lettered(items, _LETTERS):
             return True
     if line.count(")") < 2:
         return False

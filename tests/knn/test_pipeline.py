@@ -16,6 +16,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import docsplit_hf
 from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
+from docsplit_hf.models.packing import is_packed
 
 NAMES = ["river", "engine"]
 
@@ -66,6 +67,21 @@ FORMS = {
     "a generator": lambda texts: (text for text in texts[:9]),
     "a column of a data set": lambda texts: KeyDataset(Dataset.from_dict({"text": texts[:9]}), "text"),
 }
+
+
+def test_it_runs_without_padding_and_says_the_same(classifier, tokenizer, examples, texts):
+    answers = {}
+    for packing in ("auto", "off"):
+        datastore = KNNDatastore.build(classifier, tokenizer, examples, packing=packing, show_progress=False)
+        pipe = KNNClassifierPipeline(classifier, tokenizer, datastore, packing=packing, device="cpu")
+        assert is_packed(classifier.encoder) == (packing == "auto")
+        answers[packing] = [answer["score"] for answer in pipe(texts)]
+    assert answers["auto"] == pytest.approx(answers["off"], abs=1e-5)
+    coarse = [answer["score"] for answer in pipe(texts, bf16=True)]
+    assert coarse == pytest.approx(answers["off"], abs=0.05)
+    assert coarse != answers["off"]
+    with pytest.raises(ValueError, match="'maybe'"):
+        KNNClassifierPipeline(classifier, tokenizer, datastore, packing="maybe", device="cpu")
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"top_k": None}, {"top_k": 2, "batch_size": 4}], ids=str)

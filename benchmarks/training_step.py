@@ -154,11 +154,11 @@ def step_flops(folder: str, batches: list[Batch]) -> dict[str, float]:
 
 def describe_batches(batches: list[Batch], options: argparse.Namespace) -> str:
     real = sum(int(batch["attention_mask"].sum()) for batch in batches)
-    places = sum(batch["attention_mask"].numel() for batch in batches)
+    halves = sum(len(batch["attention_mask"]) for batch in batches)
+    empty = 1 - real / sum(batch["attention_mask"].numel() for batch in batches)
     return (
-        f"{options.steps} steps of {options.batch} documents, halves cut at {options.max_length}: "
-        f"{real / options.steps / options.batch / 2:.0f} tokens a half, {100 - 100 * real / places:.0f} % of the padded "
-        f"places empty. Median of {options.rounds} rounds."
+        f"{options.steps} steps of {options.batch} documents, halves cut at {options.max_length}: {real / halves:.0f} "
+        f"tokens a half, {100 * empty:.0f} % of the padded places empty. Median of {options.rounds} rounds."
     )
 
 

@@ -1,0 +1,153 @@
+"""Documents a second of DocumentEncoder, against sentence-transformers and the pipelines of transformers.
+
+    python benchmarks/inference.py                # embeddings with all-MiniLM-L6-v2, needs no download
+    python benchmarks/inference.py --classifier   # pipeline("docsplit-knn") against pipeline("text-classification")
+    python benchmarks/inference.py --texts my.jsonl.gz --documents 5000
+
+All have the same weights and mean pooling, and cut at the same length. sentence-transformers and the pipelines of
+transformers get 32 documents a batch, which is the default of the first; docsplit_hf takes its own batches. They take
+turns. With --classifier, docsplit_hf searches 1,000 of the documents for neighbors beside; the other has a head alone.
+The time includes tokenizing. The ratios are medians of the rounds' ratios, with the least and the greatest.
+
+A line after the table says how far the embeddings are apart: in float32 from those of sentence-transformers, as the
+largest difference of an element, and in bfloat16 from our own in float32, as the least cosine.
+"""
+
+import argparse
+import logging
+import tempfile
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from benchmark_inputs import (
+    DEVICE,
+    argument_parser,
+    describe_model,
+    load_texts,
+    prepare_checkpoint,
+    sentence_transformer,
+)
+from side_by_side import comparison, forward_flops, ran_on, take_turns, timed
+from torch.nn.functional import normalize
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, Pipeline, pipeline
+
+from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
+
+Run = Callable[[list[str]], object]
+
+BATCH = 32  # the default of sentence-transformers
+EXAMPLES = 1_000  # rows of the datastore
+LABELS = {i: f"label {i}" for i in range(20)}
+OURS, THEIRS = "docsplit_hf", "sentence-transformers"
+FEATURES = 'pipeline("feature-extraction")'
+OURS_KNN, CLASSIFICATION = 'pipeline("docsplit-knn")', 'pipeline("text-classification")'
+
+
+def main() -> None:
+    parser = argument_parser(__doc__)
+    parser.add_argument("--documents", type=int, default=2000, help="How many. Default: %(default)s.")
+    parser.add_argument("--classifier", action="store_true", help="Measure classification in place of embeddings.")
+    options = parser.parse_args()
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # how much is cut is the same for all
+    texts = load_texts(options.texts, options.documents)
+    with tempfile.TemporaryDirectory() as folder:
+        config = prepare_checkpoint(options, folder)
+        competitors = (classifiers if options.classifier else encoders)(options, folder, texts)
+        lengths, flops = operations(options, folder, texts)
+    print(
+        f"{describe_model(options, config)}. {len(texts):,} documents of {min(lengths)} to {max(lengths)} tokens, "
+        f"{np.mean(lengths):.0f} on average, cut at {options.max_length}. Median of {options.rounds} rounds."
+    )
+    print(f"{ran_on()}\n")
+    seconds = take_turns(options.rounds, {name: timed(lambda run=run: run(texts)) for name, run in competitors.items()})
+    pairs = knn_pairs() if options.classifier else encoder_pairs()
+    print(comparison(seconds, len(texts), pairs, {name: flops for name in competitors if name.endswith("bf16")}))
+    if not options.classifier:
+        print(f"\n{differences(competitors, texts)}")
+
+
+def encoder_pairs() -> list[tuple[str, str]]:
+    same = [(f"{OURS}, {precision}", f"{THEIRS}, {precision}") for precision in ("fp32", "bf16")]
+    return [*same, (f"{OURS}, bf16", f"{THEIRS}, fp32"), (f"{OURS}, fp32", FEATURES), (f"{OURS}, bf16", FEATURES)]
+
+
+def knn_pairs() -> list[tuple[str, str]]:
+    same = [(f"{OURS_KNN}, {precision}", f"{CLASSIFICATION}, {precision}") for precision in ("fp32", "bf16")]
+    return [*same, (f"{OURS_KNN}, bf16", f"{CLASSIFICATION}, fp32")]
+
+
+def encoders(options: argparse.Namespace, folder: str, texts: list[str]) -> dict[str, Run]:
+    ours = DocumentEncoder.from_pretrained(folder, pooling="mean", max_length=options.max_length, device=DEVICE)
+    competitors: dict[str, Run] = {
+        f"{OURS}, fp32": lambda texts: ours.encode(texts, show_progress=False),
+        f"{OURS}, bf16": lambda texts: ours.encode(texts, show_progress=False, bf16=True),
+    }
+    for precision, dtype in (("fp32", "float32"), ("bf16", "bfloat16")):
+        theirs = sentence_transformer(folder, options.max_length, dtype)
+        competitors[f"{THEIRS}, {precision}"] = lambda texts, theirs=theirs: theirs.encode(
+            texts, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False
+        )
+    return competitors | {FEATURES: feature_extraction(options, folder)}
+
+
+def feature_extraction(options: argparse.Namespace, folder: str) -> Run:
+    extract = pipeline(
+        "feature-extraction", model=folder, device=DEVICE, dtype="float32", batch_size=BATCH, return_tensors=True,
+        tokenize_kwargs={"truncation": True, "max_length": options.max_length},
+    )  # fmt: skip
+
+    def embed(texts: list[str]) -> np.ndarray:
+        # A generator, so that the states of all texts are not held at once. The mean is over the padding too: what is
+        # measured is the time.
+        return normalize(torch.stack([states[0].mean(0) for states in extract(text for text in texts)])).numpy()
+
+    return embed
+
+
+def classifiers(options: argparse.Namespace, folder: str, texts: list[str]) -> dict[str, Run]:
+    ours = knn_pipeline(options, folder, texts)
+    return {
+        f"{OURS_KNN}, fp32": ours,
+        f"{OURS_KNN}, bf16": lambda texts: ours(texts, bf16=True),
+        f"{CLASSIFICATION}, fp32": stock_pipeline(options, folder, "float32"),
+        f"{CLASSIFICATION}, bf16": stock_pipeline(options, folder, "bfloat16"),
+    }
+
+
+def knn_pipeline(options: argparse.Namespace, folder: str, texts: list[str]) -> KNNClassifierPipeline:
+    arguments = {"pooling": "mean", "max_length": options.max_length, "decouple": False, "normalize": True}
+    model = KNNClassifier.from_encoder(folder, id2label=LABELS, **arguments)
+    pipe = KNNClassifierPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(folder), device=DEVICE)
+    examples = texts[:EXAMPLES]
+    pipe.add_examples(examples, [LABELS[i % len(LABELS)] for i in range(len(examples))])
+    return pipe
+
+
+def stock_pipeline(options: argparse.Namespace, folder: str, dtype: str) -> Pipeline:
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=len(LABELS), dtype=dtype)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return pipeline(
+        "text-classification", model=model, tokenizer=tokenizer, device=DEVICE, batch_size=BATCH, truncation=True,
+        max_length=options.max_length,
+    )  # fmt: skip
+
+
+def operations(options: argparse.Namespace, folder: str, texts: list[str]) -> tuple[list[int], float]:
+    """The tokens of each document, and the operations that the encoder needs for all."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    lengths = [len(ids) for ids in tokenizer(texts, truncation=True, max_length=options.max_length)["input_ids"]]
+    return lengths, forward_flops(AutoModel.from_pretrained(folder), lengths)
+
+
+def differences(competitors: dict[str, Run], texts: list[str]) -> str:
+    ours, reduced, theirs = (competitors[name](texts) for name in (f"{OURS}, fp32", f"{OURS}, bf16", f"{THEIRS}, fp32"))
+    cosines = (ours * reduced).sum(1)  # both have norm 1
+    return (
+        f"Largest difference from {THEIRS} in float32: {np.abs(ours - theirs).max():.1e}. "
+        f"Least cosine of bfloat16 to float32: {cosines.min():.6f}."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The memory that a training step takes at its peak, and its time: large batches, with gradient caching and without.
+
+    python benchmarks/memory.py
+    python benchmarks/memory.py --forward_chunk_size 32 --chunked_batches 64 2048 --documents 4096
+
+Each run is a process of its own, which trains on the same --documents documents, with MLM: at a batch of 64 in 32
+steps, at a batch of 1,024 in 2, because the optimizer has its memory from the second on. On a CPU the peak is the
+resident memory of the process, and the table also says how much of it came on top of the imported libraries; on a GPU,
+it is what torch had allocated there. The table's last row has the ratios of the largest batch to the smallest, both
+with --forward_chunk_size.
+
+On Linux a process gets no more memory than is free at its start, so that nothing else on the machine comes into
+trouble; the table says which batches do not fit.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+import torch
+from benchmark_inputs import DEVICE, argument_parser, describe_model, prepare_checkpoint
+from datasets import load_from_disk
+from side_by_side import ran_on
+from timed_training import load_segmented, timed_ours
+from transformers import logging
+
+from docsplit_hf.markdown import table
+
+MEBIBYTE = 2**20
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc")
+
+
+class Run(NamedTuple):
+    """A batch size, and the documents that go through the encoder at once; None: all of the batch."""
+
+    batch: int
+    chunk: int | None
+
+
+class Measured(NamedTuple):
+    """Of one process, bytes and seconds."""
+
+    peak: int
+    on_top: int
+    seconds: float
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, rounds=3)
+    add = parser.add_argument
+    add("--batches", type=int, nargs="*", default=[64, 128, 256], help="All at once. Default: %(default)s.")
+    add("--chunked_batches", type=int, nargs="*", default=[64, 1024], help="In chunks. Default: %(default)s.")
+    add("--forward_chunk_size", type=int, default=64, help="Documents of a chunk. Default: %(default)s.")
+    add("--documents", type=int, default=2048, help="Documents of each run. Default: %(default)s.")
+    add("--precision", choices=("bf16", "fp32"), default="fp32", help="Default: %(default)s.")
+    add("--process", nargs=2, help=argparse.SUPPRESS)  # a folder and a run: this is one of the processes
+    options = parser.parse_args()
+    if options.process:
+        folder, run = options.process
+        print(json.dumps(measure(options, folder, Run(*json.loads(run)))))
+        return
+    if options.documents < 2 * max(options.batches + options.chunked_batches):
+        raise SystemExit("--documents has to be twice the largest batch: nothing is measured.")
+    with tempfile.TemporaryDirectory() as folder:
+        config = prepare_checkpoint(options, folder)
+        load_segmented(options, folder, options.documents).save_to_disk(f"{folder}/documents")
+        print(
+            f"{describe_model(options, config)}, trained with MLM in {options.precision} on {options.documents:,} "
+            f"documents, halves cut at {options.max_length}. Medians of {options.rounds} rounds. {ran_on()}\n"
+        )
+        print(report(options, rounds(options, folder)))
+
+
+def rounds(options: argparse.Namespace, folder: str) -> dict[Run, list[Measured]]:
+    """What all runs took. One that has not fitted is not tried again."""
+    chunked = [Run(batch, options.forward_chunk_size) for batch in options.chunked_batches]
+    measured: dict[Run, list[Measured]] = {run: [] for run in chunked + [Run(batch, None) for batch in options.batches]}
+    for turn in range(options.rounds):
+        for run, values in measured.items():
+            if len(values) == turn and (one := measure_in_process(folder, run)):
+                values.append(one)
+    return measured
+
+
+def measure_in_process(folder: str, run: Run) -> Measured | None:
+    """What a run takes in a fresh process; None if that failed."""
+    command = [sys.executable, *sys.argv, "--process", folder, json.dumps(run)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode == 0:
+        return Measured(*json.loads(result.stdout.splitlines()[-1]))
+    if result.returncode == -signal.SIGKILL or any(words in result.stderr for words in OUT_OF_MEMORY):
+        return None
+    raise SystemExit(f"{run} failed:\n{result.stderr}")
+
+
+def measure(options: argparse.Namespace, folder: str, run: Run) -> Measured:
+    """Train, and see how far the memory went up. Called in a process of its own."""
+    logging.set_verbosity_error()
+    arguments = {} if run.chunk is None else {"forward_chunk_size": run.chunk}
+    documents, bf16 = load_from_disk(f"{folder}/documents"), options.precision == "bf16"
+    if DEVICE == "cpu" and sys.platform == "linux":
+        allow_no_more_than_is_free()
+    start = peak()
+    seconds = timed_ours(folder, documents, run.batch, options.max_length, mlm=True, bf16=bf16, **arguments)()
+    return Measured(peak(), peak() - start, seconds)
+
+
+def peak() -> int:
+    """The most bytes until now: of the process, or of torch on the GPU."""
+    if DEVICE == "cuda":
+        return torch.cuda.max_memory_allocated()
+    if sys.platform == "linux":  # where ru_maxrss begins with what the parent process had
+        with open("/proc/self/status", encoding="ascii") as lines:
+            return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def allow_no_more_than_is_free() -> None:
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_DATA, (int(0.9 * free), resource.RLIM_INFINITY))
+
+
+def report(options: argparse.Namespace, measured: dict[Run, list[Measured]]) -> str:
+    header = ("batch", "documents at once", "peak, MiB", "on top of libraries, MiB", "ms a document")
+    medians = {run: median(values) for run, values in measured.items() if values}
+    rows = []
+    for run in measured:
+        cells = ("does not fit", "", "") if run not in medians else cells_of(medians[run], options.documents)
+        rows.append((f"{run.batch:,}", "all" if run.chunk is None else f"{run.chunk:,}", *cells))
+    chunked = [run for run in medians if run.chunk is not None]
+    if len(chunked) > 1:
+        least, most = min(chunked), max(chunked)
+        ratios = [f"x {large / small:.2f}" for large, small in zip(medians[most], medians[least], strict=True)]
+        rows.append((f"{most.batch:,} to {least.batch:,}", f"{options.forward_chunk_size:,}", *ratios))
+    return table(header, rows)
+
+
+def median(values: list[Measured]) -> Measured:
+    return Measured(*(statistics.median(column) for column in zip(*values, strict=True)))
+
+
+def cells_of(median: Measured, documents: int) -> tuple[str, str, str]:
+    milliseconds = 1000 * median.seconds / documents
+    return f"{median.peak / MEBIBYTE:,.0f}", f"{median.on_top / MEBIBYTE:,.0f}", f"{milliseconds:.1f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,7 @@ In each measurement the competitors take turns; the numbers are medians.
 import argparse
 import logging
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +77,9 @@ def by_length(options: argparse.Namespace, folder: str) -> str:
         seconds = take_turns(options.rounds, competitors)
         for name in speed:
             speed[name][length] = len(texts) / seconds.median(name)
-    draw(options.pictures / "speed_by_length.png", speed, "length of a document, tokens", "embedding, documents/s")
+    draw(
+        options.pictures / "speed_by_length.png", speed, "length of a document, tokens", "embedding, documents/s", "log"
+    )
     rows = [
         (f"{length:,}", f"{packed:,.2f}", f"{padded:,.2f}", f"{packed / padded:.2f}")
         for (length, packed), padded in zip(speed["packed"].items(), speed["padded"].values(), strict=True)
@@ -112,7 +114,7 @@ def by_batch_size(options: argparse.Namespace, folder: str) -> str:
     seconds = take_turns(options.rounds, competitors)
     speed = {int(batch): len(documents) / seconds.median(batch) for batch in competitors}
     labels = "documents in a batch", "training, documents/s"
-    draw(options.pictures / "speed_by_batch_size.png", {"with MLM": speed}, *labels)
+    draw(options.pictures / "speed_by_batch_size.png", {"docsplit_hf with MLM": speed}, *labels)
     return table(labels, [(f"{batch:,}", f"{rate:,.1f}") for batch, rate in speed.items()])
 
 
@@ -126,8 +128,8 @@ def by_number(options: argparse.Namespace, folder: str) -> str:
     return table(("documents", "seconds to embed them"), [*rows, ("factor", seconds.times_as_fast(few, many))])
 
 
-def draw(path: Path, speed: Mapping[str, Mapping[int, float]], horizontal: str, vertical: str) -> None:
-    """Draw documents a second over length or batch size, both axes logarithmic."""
+def draw(path: Path, speed: Series, horizontal: str, vertical: str, scale: str = "linear") -> None:
+    """Draw documents a second over length or batch size: linear from 0 on, where little changes."""
     try:
         import matplotlib
     except ImportError:
@@ -142,9 +144,11 @@ def draw(path: Path, speed: Mapping[str, Mapping[int, float]], horizontal: str, 
     places = list(next(iter(speed.values())))
     axes.set(xlabel=horizontal, ylabel=vertical)
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
     axes.set_xticks(places, [f"{place:,}" for place in places])
-    axes.yaxis.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:,.3g}"))
+    axes.set_yscale(scale)
+    if scale == "linear":
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter("{x:,.3g}")
     axes.grid(alpha=0.3)
     axes.legend()
     path.parent.mkdir(parents=True, exist_ok=True)

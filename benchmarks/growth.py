@@ -128,7 +128,7 @@ def by_number(options: argparse.Namespace, folder: str) -> str:
     return table(("documents", "seconds to embed them"), [*rows, ("factor", seconds.times_as_fast(few, many))])
 
 
-def draw(path: Path, speed: Series, horizontal: str, vertical: str, scale: str = "linear") -> None:
+def draw(path: Path, speed: Series, horizontal: str, vertical: str, logarithmic: bool = False) -> None:
     """Draw documents a second over length or batch size: linear from 0 on, where little changes."""
     try:
         import matplotlib
@@ -145,12 +145,13 @@ def draw(path: Path, speed: Series, horizontal: str, vertical: str, scale: str =
     axes.set(xlabel=horizontal, ylabel=vertical)
     axes.set_xscale("log", base=2)
     axes.set_xticks(places, [f"{place:,}" for place in places])
-    axes.set_yscale(scale)
-    if scale == "linear":
-        axes.set_ylim(bottom=0)
+    if logarithmic:
+        axes.set_yscale("log", base=2)
+    else:
+        axes.set_ylim(0, 1.1 * max(max(series.values()) for series in speed.values()))
     axes.yaxis.set_major_formatter("{x:,.3g}")
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="lower left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 

@@ -69,7 +69,7 @@ def main() -> None:
 
 def load(options: argparse.Namespace) -> list[str]:
     if options.documents is None:
-        return load_package_documentation(test_size=0)["train"].shuffle(seed=0)["text"][: options.count]
+        return load_package_documentation()["train"].shuffle(seed=0)["text"][: options.count]
     if not Path(options.documents).is_file():
         raise SystemExit(f"There is no file {options.documents}: nothing is measured.")
     with open(options.documents, encoding="utf-8") as lines:

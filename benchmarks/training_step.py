@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=36, help="Documents of a step. Default: %(default)s.")
     parser.add_argument("--steps", type=int, default=3, help="Steps of a round. Default: %(default)s.")
     parser.add_argument("--precision", choices=("bf16", "fp32", "both"), default="both", help="Default: %(default)s.")
+    parser.add_argument("--without_mlm", action="store_true", help="Leave out the two runs with MLM.")
     parser.add_argument("--no_dropout", action="store_true", help="Set all rates of dropout to 0, for all runs.")
     options = parser.parse_args()
     precisions = ("fp32", "bf16") if options.precision == "both" else (options.precision,)
@@ -61,7 +62,8 @@ def main() -> None:
         print(f"Dropout: {', '.join(f'{name} {rate:g}' for name, rate in dropout(config).items())}. {ran_on()}\n")
         seconds = take_turns(options.rounds, competitors)
         flops = step_flops(folder, batches) if "bf16" in precisions else {}
-    pairs = [(f"{ours}, {p}", f"{theirs}, {p}") for p in precisions for ours, theirs in PAIRS]
+    chosen = PAIRS[:1] if options.without_mlm else PAIRS
+    pairs = [(f"{ours}, {p}", f"{theirs}, {p}") for p in precisions for ours, theirs in chosen]
     print(comparison(seconds, len(documents), pairs, flops))
 
 
@@ -69,9 +71,13 @@ def competitors_in(
     precision: str, options: argparse.Namespace, folder: str, documents: Dataset
 ) -> dict[str, Callable[[], float]]:
     bf16, sizes = precision == "bf16", (options.batch, options.max_length)
-    return {
+    competitors = {
         f"{OURS}, {precision}": timed_ours(folder, documents, *sizes, mlm=False, bf16=bf16),
         f"{THEIRS}, {precision}": timed_sentence_transformers(options, folder, documents, bf16),
+    }
+    if options.without_mlm:
+        return competitors
+    return competitors | {
         f"{OURS_MLM}, {precision}": timed_ours(folder, documents, *sizes, mlm=True, bf16=bf16),
         f"{PLAIN}, {precision}": timed_plain(options, folder, documents, bf16),
     }

@@ -82,6 +82,18 @@ ERRORS = {
         ValueError,
         "must be one of .*'keep'",
     ),
+    "a chunk of no documents": (lambda c: c.train(forward_chunk_size=0), ValueError, "at least 1 document, got 0"),
+    "chunks and an optimizer that steps with each backward pass": (
+        lambda c: c.train(forward_chunk_size=2, optim="galore_adamw_layerwise"),
+        ValueError,
+        "does not go with optim='galore_adamw_layerwise'",
+    ),
+    "an unknown way of packing": (lambda c: c.train(packing="maybe"), ValueError, "packing must be one of .*'maybe'"),
+    "a budget of no tokens": (
+        lambda c: DocumentEncoder(c.model.base_model, c.tokenizer).encode([GOOD], max_tokens_per_batch=0),
+        ValueError,
+        "max_tokens_per_batch must be at least 1, got 0",
+    ),
     "an unknown segmenter": (lambda c: c.segment([GOOD], segmenter="spacy"), ValueError, "'spacy'"),
     "an unknown language": (lambda c: c.segment([GOOD], language="xx"), ValueError, "'xx'"),
     "a segmenter that loses text": (lambda c: c.segment([GOOD], segmenter=str.split), ValueError, "do not join"),

@@ -182,7 +182,7 @@ def build_datastore(
         tokenizer: Its tokenizer.
         dataset: Labelled examples: ``text``, ``label``, maybe ``text_pair`` and ``id``.
         store_texts: Whether to keep the texts, to show them as neighbors.
-        max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 4,096 on a
+        max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
             CPU, 32,768 elsewhere.
         bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, and not quite the same.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.

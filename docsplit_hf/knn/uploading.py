@@ -42,7 +42,7 @@ def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str,
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save(folder, repo_id)
-        if (folder / CARD).exists() and api.file_exists(repo_id, CARD):
+        if (folder / CARD).exists() and api.file_exists(repo_id, CARD, revision=kwargs.get("revision")):
             (folder / CARD).unlink()
         return api.upload_folder(
             repo_id=repo_id,

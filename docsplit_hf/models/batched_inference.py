@@ -71,7 +71,7 @@ def predict(
         texts: N texts.
         text_pairs: N further texts, one for each; None for a text that stands alone.
         max_length: The longest input in tokens. None: the model's own.
-        max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 4,096 on a
+        max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
             CPU, 32,768 elsewhere.
         batch_size: The most texts in one forward. None: as many as the tokens allow.
         bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, the same to about 0.01 %
@@ -100,8 +100,8 @@ def predict(
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
     model.eval()
-    limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder), show_progress)
     with inference_mode(model.device, bf16):
+        limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder), show_progress)
         for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits):
             output = model(**batch)
             logits[numbers] = output.logits.float().cpu().numpy()

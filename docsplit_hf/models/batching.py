@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
-CPU_TOKENS_PER_BATCH = 4096  # more does not stay in the caches
+CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
 
 
@@ -95,7 +95,7 @@ def inference_batches(
         rows: What the model reads of each text, by name: int32 arrays of shape ``(n,)``; ``input_ids`` at least.
         tokenizer: It says what padding is.
         device: Where the batches go.
-        max_tokens: The most tokens in a batch. None: 4,096 on a CPU, 32,768 elsewhere.
+        max_tokens: The most tokens in a batch. None: 2,048 on a CPU, 32,768 elsewhere.
         max_rows: The most rows in a batch. None: as many as the tokens allow.
         packed: Whether the model reads no padding, so that only the tokens themselves count.
         show_progress: Whether to show the progress bar.
@@ -130,5 +130,6 @@ def inference_mode(device: torch.device, bf16: bool = False) -> Iterator[None]:
     """
     if bf16 and device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise ValueError("bf16=True, but this GPU has no bfloat16: load the model with dtype='float16' instead.")
-    with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+    autocast = torch.autocast(device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
+    with torch.inference_mode(), autocast:
         yield

@@ -146,7 +146,7 @@ class DocumentEncoder:
             long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
                 embedded, and how much was cut is logged. ``"average"``: each is cut into pieces that fit, and the
                 pieces' normalized embeddings are averaged, weighted by their tokens.
-            max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 4,096 on a
+            max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
                 CPU, 32,768 elsewhere.
             bf16: Whether to compute in bfloat16 (autocast), more than twice as fast where the hardware has it. The
                 cosine to the float32 embedding stays above 0.9999.
@@ -200,8 +200,9 @@ class DocumentEncoder:
         """float32 of shape (pieces, D) on the CPU."""
         embeddings = torch.empty(len(pieces), self.dimension)
         rows = [{"input_ids": np.array(piece, dtype=np.int32)} for piece in pieces]
-        device, limits = self.model.device, (max_tokens, max_rows, is_packed(self.model), show_progress)
+        device = self.model.device
         with inference_mode(device, bf16):
+            limits = (max_tokens, max_rows, is_packed(self.model.base_model), show_progress)
             for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits):
                 states = run_encoder(self.model, **batch).last_hidden_state
                 embeddings[numbers] = pool(states, batch["attention_mask"], self.pooling).float().cpu()

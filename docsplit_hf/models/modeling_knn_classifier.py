@@ -143,6 +143,7 @@ class KNNClassifier(PreTrainedModel):
             device="cpu",
             dtype=dtype,
             revision=revision,
+            packing="off",  # its weights are taken, and nothing is run
         )
         settings = {"pooling": loaded.pooling, "max_length": loaded.max_length}
         return cls.around(loaded.model, num_labels, id2label, **(settings | config_arguments))
@@ -208,7 +209,7 @@ class KNNClassifier(PreTrainedModel):
             attention_mask: ``(B, L)``, 1 for tokens. None: all are tokens.
             token_type_ids: ``(B, L)``, which of two texts each token belongs to; left out where the encoder has none.
             labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1 for several labels a text. None: no loss.
-            **encoder_arguments: Further arguments of the encoder, ``(B, L)`` each.
+            **encoder_arguments: Further arguments of the encoder.
 
         Returns:
             Logits, retrieval embeddings and, with labels, the loss.

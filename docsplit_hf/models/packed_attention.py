@@ -15,6 +15,7 @@ FLASH_DTYPES = (torch.bfloat16, torch.float16)
 NOT_PACKED = ("position_bias", "softcap", "s_aux")  # arguments that change the attention weights, by row
 
 
+@torch.compiler.disable  # its shapes are the lengths of texts: a compiled one would be compiled again for each batch
 def packed_attention(
     module: nn.Module,
     query: torch.Tensor,
@@ -70,10 +71,9 @@ def packed_attention(
             raise NotImplementedError(f"its attention has {name}")
     causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
     reach = None if sliding_window is None else sliding_window - 1
-    if torch.is_autocast_enabled(query.device.type):
-        dtype = torch.get_autocast_dtype(query.device.type)
-        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-    if _has_flash(query):
+    dtype = compute_dtype(query.device, query.dtype)
+    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    if query.is_cuda and has_flash(query.device, dtype) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 192:
         states = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
         output = torch.ops.aten._flash_attention_forward(
             *states,
@@ -92,13 +92,44 @@ def packed_attention(
     return attention_by_sequence(*states, lengths, scaling, reach, causal), None
 
 
-def _has_flash(query: torch.Tensor) -> bool:
-    head_dim = query.shape[-1]
+def compute_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
+    """The dtype of matrix products.
+
+    Args:
+        device: The device.
+        dtype: That of the weights.
+
+    Returns:
+        Autocast's if that is on, or else that of the weights.
+
+    Example:
+
+        >>> with torch.autocast("cpu", torch.bfloat16):
+        ...     compute_dtype(torch.device("cpu"), torch.float32)
+        torch.bfloat16
+    """
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else dtype
+
+
+def has_flash(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a device has flash attention for sequences of different lengths.
+
+    Args:
+        device: The device.
+        dtype: The dtype of queries, keys and values.
+
+    Returns:
+        Whether it is an Nvidia GPU from Ampere on, and the dtype has 16 bits.
+
+    Example:
+
+        >>> has_flash(torch.device("cpu"), torch.bfloat16)
+        False
+    """
     return (
-        query.is_cuda
-        and query.dtype in FLASH_DTYPES
-        and head_dim % 8 == 0
-        and head_dim <= 256
+        device.type == "cuda"
+        and torch.version.cuda is not None
+        and dtype in FLASH_DTYPES
         and torch.backends.cuda.is_flash_attention_available()
-        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+        and torch.cuda.get_device_capability(device) >= (8, 0)
     )

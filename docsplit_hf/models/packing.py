@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import nn
@@ -15,24 +15,28 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 from transformers.utils import ModelOutput
 
-from .packed_attention import packed_attention
+from .packed_attention import compute_dtype, has_flash, packed_attention
 from .positions import position_offset
 from .sparse_attention import sparse_attention_arguments
 
 logger = logging.getLogger(__name__)
 
 PACKINGS = ("auto", "on", "off")
+NO_WEIGHTS = "its weights are not there to try it with"
 PACKED = "docsplit_packed"  # the name of the attention implementation; a packed encoder is known by it
 
+SAME = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, a token; what rounding may do
+
 _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
-_obstacles: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # what was found out once an encoder
+_found_out: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # by trying an encoder, once
+_said: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+_switched_off: WeakSet[nn.Module] = WeakSet()
 
 
 def run_encoder(
     encoder: nn.Module,
     input_ids: torch.Tensor,
     attention_mask: torch.Tensor,
-    forward: Callable[..., ModelOutput] | None = None,
     **arguments: torch.Tensor,
 ) -> ModelOutput:
     """Run an encoder on padded rows; without the padding if ``use_packing`` has been switched on for it.
@@ -44,8 +48,8 @@ def run_encoder(
         encoder: The base model, without a head.
         input_ids: ``(N, L)``, padded on the right.
         attention_mask: ``(N, L)``, 1 for tokens and 0 for padding; at least one token in all.
-        forward: The function to call, where that is not the encoder itself.
-        **arguments: Further arguments of the encoder, ``(N, L)`` each, such as ``token_type_ids``.
+        **arguments: Further arguments of the encoder. If they are not ``(N, L)`` each, such as ``token_type_ids``, the
+            rows stay padded.
 
     Returns:
         The encoder's output with ``last_hidden_state`` of shape ``(N, L, H)``. Packed, it holds nothing else, and 0 at
@@ -63,37 +67,27 @@ def run_encoder(
         >>> torch.allclose(packed[mask.bool()], padded[mask.bool()], atol=1e-6)
         True
     """
-    if not is_packed(encoder):
-        arguments |= sparse_attention_arguments(encoder, attention_mask, forward)
-        return (forward or encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
-    tokens = attention_mask.flatten().nonzero().flatten()
-    lengths = attention_mask.sum(1)
-    boundaries = nn.functional.pad(lengths.cumsum(0), (1, 0))
-    positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + position_offset(encoder)
-    packed = {name: values.flatten()[tokens][None] for name, values in arguments.items() if values is not None}
-    with _packed_masks():
-        output = (forward or encoder)(
-            input_ids=input_ids.flatten()[tokens][None],
-            position_ids=positions[None],
-            cu_seq_lens_q=boundaries.int(),
-            max_length_q=input_ids.shape[1],
-            **packed,
-        )
-    states = output.last_hidden_state[0]
-    padded = states.new_zeros(attention_mask.numel(), states.shape[1]).index_copy(0, tokens, states)
-    return type(output)(last_hidden_state=padded.view(*input_ids.shape, -1))
+    of_tokens = all(isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values())
+    if is_packed(encoder) and of_tokens and "position_ids" not in arguments:
+        return _run_packed(encoder, input_ids, attention_mask, arguments)
+    arguments |= sparse_attention_arguments(encoder, attention_mask, _parameters(encoder))
+    return _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
 
 
 def is_packed(encoder: nn.Module) -> bool:
-    """Whether ``run_encoder`` runs an encoder without padding.
+    """Whether ``run_encoder`` runs an encoder without padding now.
 
     Args:
         encoder: The base model, without a head.
 
     Returns:
-        Whether its attention implementation is the packed one.
+        Whether packing is switched on, and pays: a GPU without flash attention in the dtype that is computed in, which
+        autocast may decide, is faster with padding.
     """
-    return encoder.config._attn_implementation == PACKED
+    if encoder.config._attn_implementation != PACKED:
+        return False
+    device = next(encoder.parameters()).device
+    return device.type == "cpu" or has_flash(device, compute_dtype(device, encoder.dtype))
 
 
 def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
@@ -102,16 +96,17 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     A packed encoder has the attention implementation ``"docsplit_packed"``, which is transformers' ``"sdpa"`` for all
     callers but ``run_encoder``; nothing of it is saved. Whether an encoder can be packed is found out by running it
     both ways on a few tokens: one that has attention of its own (Longformer, BigBird, DeBERTa, ...) gives something
-    else, and stays padded, which is said once in the log. So does one whose ``attn_implementation`` was chosen.
+    else, and stays padded, which is said once in the log. So does one with another ``attn_implementation`` than
+    transformers' default, and one on a GPU that has no flash attention in the dtype at hand (float32, old GPUs).
 
-    Attention dropout: the flash attention of CUDA has it as it should be. That of the CPU has none, so there it drops
-    whole keys of a head, the same for all tokens of a row, at the same rate and with the same expected value, which
+    Attention dropout: the flash attention of CUDA has it as it should be. That of the CPU has none: there whole keys of
+    a head are dropped, the same for all tokens of a row, at the same rate and with the same expected value, which
     costs nothing; ``packing="off"`` drops each attention weight by itself, and costs a multiple.
 
     Args:
         model: An encoder, or a model around one.
-        packing: ``"auto"``: where it gives the same. ``"on"``: the same, and an error where it does not. ``"off"``:
-            never.
+        packing: ``"auto"``: where it gives the same, unless it has been switched off. ``"on"``: the same, and an error
+            where it does not. ``"off"``: never, until it is switched on.
 
     Returns:
         Whether the model runs without padding now.
@@ -123,53 +118,99 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
         raise ValueError(f"packing must be one of {PACKINGS}, got {packing!r}.")
     encoder = model.base_model
     if packing == "off":
-        if is_packed(encoder):
+        _switched_off.add(encoder)
+        if encoder.config._attn_implementation == PACKED:
             encoder.set_attn_implementation("sdpa")
         return False
-    if is_packed(encoder):
+    if encoder.config._attn_implementation == PACKED:
         return True
-    known = encoder in _obstacles
-    obstacle = _obstacles[encoder] if known else _obstacles.setdefault(encoder, _obstacle(encoder))
-    if obstacle is None:
+    if packing == "auto" and encoder in _switched_off:
+        return False
+    obstacle = _obstacle(encoder)
+    # Where FSDP loads the weights in one process only, the others must not fail while that one goes on.
+    if obstacle is None or (packing == "on" and obstacle == NO_WEIGHTS):
         encoder.set_attn_implementation(PACKED)
         return True
     if packing == "on":
         raise ValueError(f"{type(encoder).__name__} cannot run without padding: {obstacle}. Use packing='auto'.")
-    if not known:
+    if _said.get(encoder) != obstacle:
         logger.info("%s runs with padding: %s.", type(encoder).__name__, obstacle)
+        _said[encoder] = obstacle
     return False
+
+
+def _run_packed(
+    encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, arguments: Mapping[str, torch.Tensor]
+) -> ModelOutput:
+    tokens = attention_mask.flatten().nonzero().flatten()
+    boundaries = nn.functional.pad(attention_mask.sum(1).cumsum(0), (1, 0))
+    positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + position_offset(encoder)
+    packed = {name: values.flatten()[tokens][None] for name, values in arguments.items()}
+    with _packed_masks():
+        output = _stock(encoder)(
+            input_ids=input_ids.flatten()[tokens][None],
+            position_ids=positions[None],
+            cu_seq_lens_q=boundaries.int(),
+            max_length_q=input_ids.shape[1],
+            **packed,
+        )
+    states = output.last_hidden_state[0]
+    padded = states.new_zeros(attention_mask.numel(), states.shape[1]).index_copy(0, tokens, states)
+    return type(output)(last_hidden_state=padded.view(*input_ids.shape, -1))
+
+
+def _stock(encoder: nn.Module) -> Callable[..., ModelOutput]:
+    # An encoder that is a DocSplit model itself calls run_encoder from its own forward, and has the stock one beside.
+    return getattr(encoder, "stock_forward", encoder)
+
+
+def _parameters(encoder: nn.Module) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(getattr(encoder, "stock_forward", encoder.forward)).parameters
 
 
 def _obstacle(encoder: PreTrainedModel) -> str | None:
     """Why the encoder cannot be packed; None if it can."""
     if encoder.config._attn_implementation != "sdpa":
         return f"its attention implementation is {encoder.config._attn_implementation!r}, not 'sdpa'"
-    parameters = inspect.signature(encoder.forward).parameters
+    parameters = _parameters(encoder)
     if "position_ids" not in parameters or not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return "its forward takes no positions, or passes nothing on to its attention"
     if not encoder._can_set_attn_implementation():
         return "its attention does not go through transformers' attention interface"
     if any(parameter.is_meta or not parameter.numel() for parameter in encoder.parameters()):
-        return "its weights are not there to try it with"
-    # Longer than the window, if there is one, and not longer than the table of positions.
-    longest = min(getattr(encoder.config, "sliding_window", None) or 1, 256) + 6
-    lengths = torch.tensor([longest, 1, 3])
-    attention_mask = (torch.arange(longest) < lengths[:, None]).long()
-    input_ids = torch.arange(3 * longest).view(3, longest) * 7 % (encoder.config.vocab_size - 2) + 2
-    input_ids[attention_mask == 0] = encoder.config.pad_token_id or 0
-    inputs = input_ids.to(encoder.device), attention_mask.to(encoder.device)
+        return NO_WEIGHTS
+    if encoder not in _found_out:
+        _found_out[encoder] = _try(encoder)
+    return _found_out[encoder]
+
+
+def _try(encoder: PreTrainedModel) -> str | None:
+    """Why the encoder gives something else without padding; None if it gives the same."""
+    input_ids, attention_mask = (tensor.to(encoder.device) for tensor in _example(encoder))
     with torch.no_grad(), _evaluating(encoder):
-        expected = run_encoder(encoder, *inputs).last_hidden_state
+        expected = _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         encoder.set_attn_implementation(PACKED)
         try:
-            found = run_encoder(encoder, *inputs).last_hidden_state
-        except NotImplementedError as error:
-            return str(error)
+            found = _run_packed(encoder, input_ids, attention_mask, {}).last_hidden_state
+        except (NotImplementedError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            return f"without it, it fails with {type(error).__name__} ({error})"
         finally:
             encoder.set_attn_implementation("sdpa")
-    difference = (found - expected)[inputs[1].bool()].abs().max()
-    same = difference <= 32 * torch.finfo(expected.dtype).eps * expected.abs().max()
-    return None if same else "its results would not be the same"
+    expected, found = (states[attention_mask.bool()].float() for states in (expected, found))
+    difference = ((found - expected).norm(dim=1) / expected.norm(dim=1)).max()
+    return None if difference <= SAME.get(encoder.dtype, 1e-3) else "its results would not be the same"
+
+
+def _example(encoder: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
+    """Input ids and mask of three short rows, one of them longer than the window, if there is one."""
+    config = encoder.config
+    longest = min(getattr(config, "sliding_window", None) or 1, 256) + 6
+    attention_mask = (torch.arange(longest) < torch.tensor([longest, 1, 3])[:, None]).long()
+    tokens = encoder.get_input_embeddings().num_embeddings
+    input_ids = torch.arange(3 * longest).view(3, longest) * 7 % (tokens - 2) + 2
+    if getattr(config, "mask_token_id", None) is not None:
+        input_ids[0, 2] = config.mask_token_id  # ESM looks at the share of masked tokens in a row
+    return input_ids.masked_fill(attention_mask == 0, getattr(config, "pad_token_id", None) or 0), attention_mask
 
 
 @contextlib.contextmanager

@@ -75,6 +75,7 @@ class DocSplitForward:
         total = nn.functional.cross_entropy(logits, labels, ignore_index=IGNORED_LABEL, reduction="sum")
         return DocSplitOutput(embeddings=embeddings, mlm_loss=total / (labels != IGNORED_LABEL).sum().clamp(min=1))
 
+    @torch.compiler.disable  # it exchanges the encoder's forward for a moment, which a compiled graph would not see
     def _head(self, output: ModelOutput, hidden_states: torch.Tensor) -> torch.Tensor:
         """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``.
 
@@ -101,7 +102,7 @@ class DocSplitEncoderForward:
         Returns:
             The embeddings.
         """
-        output = run_encoder(self, input_ids, attention_mask, forward=super().forward)
+        output = run_encoder(self, input_ids, attention_mask)
         embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
         return DocSplitOutput(embeddings=embeddings.float())
 
@@ -209,6 +210,8 @@ def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
     forward = DocSplitForward if stock in MODEL_FOR_MASKED_LM_MAPPING.values() else DocSplitEncoderForward
     # The stock class's name and module: what is written into configs and adapters must be loadable without us.
     attributes = {"__module__": stock.__module__, "__doc__": stock.__doc__}
+    if forward is DocSplitEncoderForward:
+        attributes["stock_forward"] = stock.forward
     return type(stock.__name__, (forward, stock), attributes)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Container
 
 import torch
 from torch import nn
 
 
 def sparse_attention_arguments(
-    encoder: nn.Module, attention_mask: torch.Tensor, forward: Callable | None = None
+    encoder: nn.Module, attention_mask: torch.Tensor, parameters: Container[str] | None = None
 ) -> dict[str, torch.Tensor]:
     """Prepare an encoder for one forward, and return the further arguments of it.
 
@@ -24,7 +24,7 @@ def sparse_attention_arguments(
     Args:
         encoder: The base model, without a head.
         attention_mask: ``(N, L)``, 1 for tokens and 0 for padding.
-        forward: The function that is going to be called, where that is not ``encoder.forward``.
+        parameters: The names of what its forward takes, where they are known already.
 
     Returns:
         Keyword arguments for the encoder's forward.
@@ -38,7 +38,7 @@ def sparse_attention_arguments(
     """
     if hasattr(encoder, "set_attention_type") and encoder.attention_type != encoder.config.attention_type:
         encoder.set_attention_type(encoder.config.attention_type)
-    if "global_attention_mask" not in inspect.signature(forward or encoder.forward).parameters:
+    if "global_attention_mask" not in (parameters or inspect.signature(encoder.forward).parameters):
         return {}
     global_attention_mask = torch.zeros_like(attention_mask)
     global_attention_mask[:, 0] = 1

@@ -103,6 +103,11 @@ def check_fit(
             f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
             "with each backward pass: use DDP or FSDP, or leave it out."
         )
+    if args.forward_chunk_size is not None and ("layerwise" in args.optim or "lomo" in args.optim):
+        raise ValueError(
+            f"forward_chunk_size={args.forward_chunk_size} does not go with optim={args.optim.value!r}, which takes a "
+            "step with each backward pass: choose another optimizer, or leave it out."
+        )
     negatives_from = args.world_size if args.gather_negatives else 1
     if args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(

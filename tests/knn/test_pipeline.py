@@ -78,8 +78,7 @@ def test_it_runs_without_padding_and_says_the_same(classifier, tokenizer, exampl
         answers[packing] = [answer["score"] for answer in pipe(texts)]
     assert answers["auto"] == pytest.approx(answers["off"], abs=1e-5)
     coarse = [answer["score"] for answer in pipe(texts, bf16=True)]
-    assert coarse == pytest.approx(answers["off"], abs=0.05)
-    assert coarse != answers["off"]
+    assert 0 < np.abs(np.subtract(coarse, answers["off"])).mean() < 0.02
     with pytest.raises(ValueError, match="'maybe'"):
         KNNClassifierPipeline(classifier, tokenizer, datastore, packing="maybe", device="cpu")
 
@@ -298,7 +297,7 @@ def test_pushed_is_loaded_in_a_fresh_interpreter(untrained, texts, tmp_path, mon
     monkeypatch.setattr(
         huggingface_hub.HfApi, "create_repo", lambda self, repo_id, **kwargs: huggingface_hub.RepoUrl(f"me/{repo_id}")
     )
-    monkeypatch.setattr(huggingface_hub.HfApi, "file_exists", lambda self, repo_id, filename: False)
+    monkeypatch.setattr(huggingface_hub.HfApi, "file_exists", lambda self, repo_id, filename, revision=None: False)
     untrained.add_examples(list(texts[:20]), ["a", "b"] * 10)
     expected = untrained(list(texts[:12]), return_neighbors=4)
     untrained.push_to_hub("classifier")

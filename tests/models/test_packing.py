@@ -6,8 +6,9 @@ import logging
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from docsplit_hf.models.packing import is_packed, run_encoder, use_packing
+from docsplit_hf.models.packing import PACKED, is_packed, run_encoder, use_packing
 from docsplit_hf.models.pretraining import AutoModelForDocSplit
 
 LENGTHS = [40, 1, 7, 23, 1, 2, 23, 40]
@@ -99,6 +100,16 @@ def test_packed_equals_padded(architecture, pooling):
         torch.testing.assert_close(packed[name], padded[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
 
 
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+def test_an_encoder_without_a_head_is_packed_too(architecture):
+    batch = {name: _batch()[name] for name in ("input_ids", "attention_mask")}
+    config = AutoConfig.for_model(architecture, **PACKABLE[architecture])
+    model = AutoModelForDocSplit.from_config(config, pooling="mean", mlm_head=False).eval()
+    padded = model(**batch).embeddings
+    assert use_packing(model, "on")
+    torch.testing.assert_close(model(**batch).embeddings, padded, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("architecture", PADDED)
 def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
     model, batch = _model(architecture, PADDED[architecture]), _batch()
@@ -128,6 +139,44 @@ def test_packing_can_be_switched_off_again():
     assert not use_packing(model, "off")
     assert model.config._attn_implementation == "sdpa"
     assert all(torch.equal(value, before[name]) for name, value in _run(model, batch).items())
+
+
+def test_switched_off_stays_off_until_it_is_switched_on():
+    model = _model("bert", SMALL)
+    use_packing(model, "off")
+    assert not use_packing(model)
+    assert use_packing(model, "on")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "eurobert"])
+def test_half_precision_does_not_hide_what_can_be_packed(architecture, dtype):
+    assert use_packing(_model(architecture, PACKABLE[architecture]).to(dtype), "on")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_model_that_only_seems_to_fit_is_found_out(dtype, monkeypatch):
+    """One whose attention sees all rows, as a model would that goes its own way under the same name."""
+    model = _model("bert", SMALL).to(dtype)
+
+    def careless(module, query, key, value, *args, **kwargs):
+        whole = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        return whole.transpose(1, 2), None
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._global_mapping, PACKED, careless)
+    assert not use_packing(model)
+    with pytest.raises(ValueError, match="its results would not be the same"):
+        use_packing(model, "on")
+
+
+def test_arguments_that_are_not_of_tokens_leave_the_rows_padded():
+    model = BertModel(BertConfig(**SMALL)).eval()
+    mask = _batch()["attention_mask"]
+    use_packing(model)
+    assert run_encoder(model, mask, mask, output_hidden_states=True).hidden_states[0].shape[:2] == mask.shape
+    positions = torch.arange(mask.shape[1]).flip(0).expand(mask.shape)
+    turned = run_encoder(model, mask, mask, position_ids=positions).last_hidden_state
+    torch.testing.assert_close(turned, model(mask, attention_mask=mask, position_ids=positions).last_hidden_state)
 
 
 def test_unknown_choice():
@@ -167,6 +216,21 @@ def test_gradient_checkpointing_replays_packed_rows():
     found = _run(model, batch)  # these sizes' configuration has no dropout
     for name in expected:
         torch.testing.assert_close(found[name], expected[name])
+
+
+def test_a_compiled_model_gives_the_same_for_batches_of_all_shapes():
+    model, batches = _model("bert", SMALL), [_batch(), _batch([9, 3]), _batch([1]), _batch([30, 2, 2, 17, 5])]
+    use_packing(model)
+    expected = [_run(model, batch) for batch in batches]
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="aot_eager")  # the same graphs as inductor's, without a compiler of C++
+    for batch, one in zip(batches, expected, strict=True):
+        model.zero_grad()
+        output = compiled(**batch)
+        (output.embeddings.square().mean() + output.mlm_loss).backward()
+        torch.testing.assert_close(output.embeddings, one["embeddings"])
+        torch.testing.assert_close(output.mlm_loss, one["mlm_loss"])
+    assert all(parameter.grad is not None for name, parameter in model.named_parameters() if name in expected[0])
 
 
 def test_a_deep_copy_is_packed_by_itself():

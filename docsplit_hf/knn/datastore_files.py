@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TEMPORARY = re.compile(r"(keys|rows|manifest)-[0-9a-f]{32}\.tmp")
+# The second kind is what safetensors leaves behind when it is killed while it writes.
+_TEMPORARY = re.compile(r"(keys|rows|manifest)-[0-9a-f]{32}\.tmp|\.tmp[0-9A-Za-z]{6}")
 
 
 def write_datastore(folder: str | Path, snapshot: Snapshot) -> dict[str, Any]:

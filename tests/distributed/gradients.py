@@ -6,7 +6,6 @@ import sys
 
 import torch
 from datasets import load_from_disk
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from transformers import AutoTokenizer, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
@@ -19,18 +18,19 @@ class SaveGradients(TrainerCallback):
 
 
 class CountingTrainer(ContrastiveTrainer):
-    """Counts how often DDP averages a bucket of gradients. All gradients of the tiny model fit into one bucket."""
+    """Counts the backward passes after which DDP averages the gradients."""
 
     all_reduces = 0
 
     def training_step(self, model, *args, **kwargs):
-        if process_count() > 1:
-            model.register_comm_hook(None, self._average)
-        return super().training_step(model, *args, **kwargs)
+        backward = self.accelerator.backward
 
-    def _average(self, state, bucket):
-        self.all_reduces += 1
-        return allreduce_hook(state, bucket)
+        def counted(loss, **options):
+            self.all_reduces += getattr(model, "require_backward_grad_sync", False)
+            backward(loss, **options)
+
+        self.accelerator.backward = counted
+        return super().training_step(model, *args, **kwargs)
 
 
 def main(folder: str, options: str) -> None:

@@ -87,6 +87,7 @@ def test_what_the_folder_held_before_is_gone_and_files_of_others_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "keys-mine.safetensors").write_text("mine")
     (tmp_path / f"rows-{'0' * 32}.tmp").write_text("of a process that was killed")
+    (tmp_path / ".tmpO6hDDo").write_text("of safetensors, killed while it wrote")
     for seed in range(3):
         write_datastore(tmp_path, make_snapshot(seed))
     assert len(list(tmp_path.iterdir())) == 3 + 2

@@ -26,10 +26,12 @@ from typing import Any, NoReturn
 import datasets
 import pysbd
 import torch
+from machine import processor
 from torch.utils.data import DataLoader
 
 from docsplit_hf import DataCollatorForDocSplit, load_package_documentation, segment_documents
 from docsplit_hf.data.sentences import get_segmenter
+from docsplit_hf.markdown import table
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 
 SENTENCES, BATCH, MAX_LENGTH = 20, 36, 512
@@ -54,7 +56,7 @@ def main() -> None:
 
     print(f"Corpus: {len(corpus)} documents, {sum(map(len, corpus['text'])):,} characters. {arguments.rounds} rounds.")
     print(f"Run on: {machine()}; one process, one thread.\n")
-    table = [("", "compared with", "docsplit_hf", "result")]
+    rows: list[tuple[str, ...]] = []
     notes: list[str] = []
     for measure in (
         splitting(corpus["text"][:], arguments.rounds),
@@ -62,9 +64,9 @@ def main() -> None:
         epoch(corpus["text"][:], segmented, tokenizer, arguments.rounds),
     ):
         *row, note = measure
-        table.append(tuple(row))
+        rows.append(tuple(row))
         notes.append(note)
-    print_table(table)
+    print(table(("", "compared with", "docsplit_hf", "result"), rows))
     print()
     for number, note in enumerate(notes, 1):
         print(f"{number}. {note}")
@@ -192,20 +194,8 @@ def cores() -> int:
 
 
 def machine() -> str:
-    model = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
     versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    return f"{model}, {cores()} cores, Python {platform.python_version()}, {versions}"
-
-
-def print_table(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for i, row in enumerate(rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        if i == 0:
-            print("  ".join("-" * width for width in widths))
+    return f"{processor()}, {cores()} cores, Python {platform.python_version()}, {versions}"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import platform
 import re
 import signal
@@ -22,11 +21,13 @@ from typing import Any, NoReturn
 
 import datasets
 import pysbd
+from machine import processor
 
 from docsplit_hf import load_package_documentation
 from docsplit_hf.data.certain_boundaries import cut_at_certain_boundaries
 from docsplit_hf.data.loading import load_documents
 from docsplit_hf.data.sentences import get_segmenter
+from docsplit_hf.markdown import table
 
 TARGET_RATIO, TARGET_F1 = 10, 0.995
 GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some lines
@@ -68,23 +69,15 @@ def main() -> None:
     left_out = len(texts) - len(documents)
     print(f"Left out: {left_out} documents on which plain pysbd takes over {GIVE_UP_SECONDS:g} s or fails.")
     print(f"Run on: {machine()}; one process, one thread. {arguments.rounds} rounds.\n")
-    print_table(
-        [
-            ("", "sentences/s", "ratio", "precision", "recall", "F1", "text that pysbd sees"),
-            ("plain pysbd", f"{statistics.median(rates):,.0f}", "1.0", "", "", "", "100.0 %"),
-            (
-                "docsplit_hf",
-                f"{statistics.median(our_rates):,.0f}",
-                f"{ratio:.1f}",
-                f"{precision:.5f}",
-                f"{recall:.5f}",
-                f"{f1:.5f}",
-                f"{uncertain_share(documents):.1%}".replace("%", " %"),
-            ),
-            ("target", "", f"{TARGET_RATIO:.1f}", "", "", f"{TARGET_F1:.5f}", ""),
-            ("", "", verdict(ratio >= TARGET_RATIO), "", "", verdict(f1 >= TARGET_F1), ""),
-        ]
-    )
+    header = ("", "sentences/s", "ratio", "precision", "recall", "F1", "text that pysbd sees")
+    ours = (f"{statistics.median(our_rates):,.0f}", f"{ratio:.1f}", *(f"{x:.5f}" for x in (precision, recall, f1)))
+    rows = [
+        ("plain pysbd", f"{statistics.median(rates):,.0f}", "1.0", "", "", "", "100.0 %"),
+        ("docsplit_hf", *ours, f"{uncertain_share(documents):.1%}".replace("%", " %")),
+        ("target", "", f"{TARGET_RATIO:.1f}", "", "", f"{TARGET_F1:.5f}", ""),
+        ("", "", verdict(ratio >= TARGET_RATIO), "", "", verdict(f1 >= TARGET_F1), ""),
+    ]
+    print(table(header, rows))
 
 
 def load(source: str | None, text_column: str, documents: int, seed: int) -> list[str]:
@@ -174,19 +167,7 @@ def verdict(is_reached: bool) -> str:
 
 
 def machine() -> str:
-    model = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    return f"{model}, Python {platform.python_version()}, pysbd {version('pysbd')}"
-
-
-def print_table(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for i, row in enumerate(rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        if i == 0:
-            print("  ".join("-" * width for width in widths))
+    return f"{processor()}, Python {platform.python_version()}, pysbd {version('pysbd')}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """What the benchmarks of speed share: competitors that take turns, one table with ratios, and what it was run on."""
 
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +7,7 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 import torch
+from machine import processor
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -102,15 +101,6 @@ def ran_on() -> str:
     if torch.cuda.is_available():
         return f"Run on {torch.cuda.get_device_name()}, {versions}."
     return f"Run on {processor()}, {torch.get_num_threads()} threads, {versions}."
-
-
-def processor() -> str:
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        if names:
-            return names[0]
-    return platform.processor() or platform.machine()
 
 
 def matmul_peak(size: int = 8192, products: int = 20) -> float:

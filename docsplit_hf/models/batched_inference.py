@@ -74,8 +74,8 @@ def predict(
         max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
             CPU, 32,768 elsewhere.
         batch_size: The most texts in one forward. None: as many as the tokens allow.
-        bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, the same to about 0.01 %
-            cosine.
+        bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, and not quite
+            the same.
         show_progress: Whether to show a progress bar.
         log_cut: Whether to log how many texts were cut.
 

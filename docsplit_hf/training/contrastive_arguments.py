@@ -39,8 +39,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     - those of ``ShareableTrainingArguments``.
 
     Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives a
-    document, not 35; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM loss is
-    exactly that of the whole accumulated batch.
+    document, not 35; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM
+    loss is exactly that of the whole accumulated batch.
 
     Raises:
         ValueError: If a value is out of its range.
@@ -76,7 +76,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         default=None,
         metadata={
             "help": "Documents that go through the encoder at once: a batch of any size trains in the memory of so "
-            "many, with the same gradients, a fifth to a third slower (gradient caching). Default: the whole batch."
+            "many, with the same gradients, for one more forward (gradient caching). Default: the whole batch."
         },
     )
     num_train_epochs: float = field(default=1.0, metadata={"help": "Passes over the documents. The papers use 1."})

@@ -2,12 +2,15 @@
 
     python benchmarks/memory.py
     python benchmarks/memory.py --forward_chunk_size 32 --chunked_batches 64 2048 --documents 4096
+    python benchmarks/memory.py --processes 2 --batches
 
 Each run is a process of its own, which trains on the same --documents documents, with MLM: at a batch of 64 in 32
 steps, at a batch of 1,024 in 2, because the optimizer has its memory from the second on. On a CPU the peak is the
 resident memory of the process, and the table also says how much of it came on top of the imported libraries; on a GPU,
 it is what torch had allocated there. The table's last row has the ratios of the largest batch to the smallest, both
 with --forward_chunk_size.
+
+With --processes 2 the batch is shared by two processes of torch.distributed, and the peak is that of the larger.
 
 On Linux a process gets no more memory than is free at its start, so that nothing else on the machine comes into
 trouble; the table says which batches do not fit.
@@ -60,12 +63,15 @@ def main() -> None:
     add("--forward_chunk_size", type=int, default=64, help="Documents of a chunk. Default: %(default)s.")
     add("--documents", type=int, default=2048, help="Documents of each run. Default: %(default)s.")
     add("--precision", choices=("bf16", "fp32"), default="fp32", help="Default: %(default)s.")
+    add("--processes", type=int, default=1, help="They share the batch. Default: %(default)s.")
     add("--process", nargs=2, help=argparse.SUPPRESS)  # a folder and a run: this is one of the processes
     options = parser.parse_args()
     if options.process:
         folder, run = options.process
         print(json.dumps(measure(options, folder, Run(*json.loads(run)))))
         return
+    if any(batch % options.processes for batch in options.batches + options.chunked_batches):
+        raise SystemExit(f"{options.processes} processes cannot share these batches evenly: nothing is measured.")
     if options.documents < 2 * max(options.batches + options.chunked_batches):
         raise SystemExit("--documents has to be twice the largest batch: nothing is measured.")
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +79,8 @@ def main() -> None:
         load_segmented(options, folder, options.documents).save_to_disk(f"{folder}/documents")
         print(
             f"{describe_model(options, config)}, trained with MLM in {options.precision} on {options.documents:,} "
-            f"documents, halves cut at {options.max_length}. Medians of {options.rounds} rounds. {ran_on()}\n"
+            f"documents, halves cut at {options.max_length}. Processes: {options.processes}. "
+            f"Medians of {options.rounds} rounds. {ran_on()}\n"
         )
         print(report(options, rounds(options, folder)))
 
@@ -84,17 +91,20 @@ def rounds(options: argparse.Namespace, folder: str) -> dict[Run, list[Measured]
     measured: dict[Run, list[Measured]] = {run: [] for run in chunked + [Run(batch, None) for batch in options.batches]}
     for turn in range(options.rounds):
         for run, values in measured.items():
-            if len(values) == turn and (one := measure_in_process(folder, run)):
+            if len(values) == turn and (one := measure_in_processes(options, folder, run)):
                 values.append(one)
     return measured
 
 
-def measure_in_process(folder: str, run: Run) -> Measured | None:
-    """What a run takes in a fresh process; None if that failed."""
-    command = [sys.executable, *sys.argv, "--process", folder, json.dumps(run)]
+def measure_in_processes(options: argparse.Namespace, folder: str, run: Run) -> Measured | None:
+    """What a run takes in fresh processes, the most of them each; None if that failed."""
+    together = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.processes)]
+    launch = together if options.processes > 1 else []
+    command = [sys.executable, *launch, *sys.argv, "--process", folder, json.dumps(run)]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode == 0:
-        return Measured(*json.loads(result.stdout.splitlines()[-1]))
+        measured = [json.loads(line) for line in result.stdout.splitlines()[-options.processes :]]
+        return Measured(*map(max, zip(*measured, strict=True)))
     if result.returncode == -signal.SIGKILL or any(words in result.stderr for words in OUT_OF_MEMORY):
         return None
     raise SystemExit(f"{run} failed:\n{result.stderr}")
@@ -108,7 +118,8 @@ def measure(options: argparse.Namespace, folder: str, run: Run) -> Measured:
     if DEVICE == "cpu" and sys.platform == "linux":
         allow_no_more_than_is_free()
     start = peak()
-    seconds = timed_ours(folder, documents, run.batch, options.max_length, mlm=True, bf16=bf16, **arguments)()
+    batch = run.batch // options.processes
+    seconds = timed_ours(folder, documents, batch, options.max_length, mlm=True, bf16=bf16, **arguments)()
     return Measured(peak(), peak() - start, seconds)
 
 

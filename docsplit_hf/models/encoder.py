@@ -8,23 +8,20 @@ from typing import Literal
 
 import numpy as np
 import torch
-from transformers import (
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from torch import nn
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..data.documents import replace_lone_surrogates
 from ..data.paths import refuse_mistyped_path
 from ..data.special_tokens import special_tokens_around
 from .batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
-from .configuration import load_config
+from .checkpoint_loading import is_adapter, load_base_model
+from .fingerprint import encoder_fingerprint
 from .packing import is_packed, run_encoder, use_packing
 from .pooling import check_pooling, pool
 from .positions import check_max_length, max_positions
-from .settings import checkpoint_settings, read_json
+from .projection import load_projection
+from .settings import checkpoint_settings
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +36,17 @@ class DocumentEncoder:
         max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``, an error where
             it does not; ``"off"``. See ``docsplit_hf.models.packing.use_packing``.
+        instruction: What stands before every text, as INSTRUCTOR wants it, for example ``"Represent the science
+            passage for retrieval:"``. Both are stripped and joined without a space between them. The text attends to
+            the instruction, and mean and max pooling leave it out: as many tokens at the beginning as the instruction
+            has by itself, the tokenizer's first special token (BERT's ``[CLS]``; T5 has none) among them and its last
+            one not. So the last special token is pooled with the text, as INSTRUCTOR does it. None: no instruction.
+        projection: Layers behind the pooling, float32, ``(N, H)`` to ``(N, D)``. None: the pooled states are the
+            embeddings.
 
     Raises:
-        ValueError: If there is no such pooling or packing, or the model has fewer positions.
+        ValueError: If there is no such pooling or packing, the model has fewer positions, or the instruction is blank
+            or leaves no room for text.
 
     Example:
 
@@ -60,6 +65,8 @@ class DocumentEncoder:
         pooling: str = "cls",
         max_length: int | None = None,
         packing: str = "auto",
+        instruction: str | None = None,
+        projection: nn.Module | None = None,
     ) -> None:
         self.model = model.eval()
         use_packing(model, packing)
@@ -71,6 +78,16 @@ class DocumentEncoder:
         self.max_length = check_max_length(max_length, model)
         if self.max_length <= len(self.prefix) + len(self.suffix):
             raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
+        self.instruction = None if instruction is None else instruction.strip()
+        if self.instruction == "":
+            raise ValueError("The instruction is blank: pass instruction=None for none.")
+        self._instruction_length = len(self._tokenize([self.instruction])[0]) if self.instruction else 0
+        if self._room < 1:
+            raise ValueError(
+                f"The instruction {self.instruction!r} has {self._instruction_length} tokens: with max_length="
+                f"{max_length} there is no room for text behind it. Use a shorter one, or a larger max_length."
+            )
+        self.projection = None if projection is None else projection.eval().to(model.device)
 
     @classmethod
     def from_pretrained(
@@ -82,11 +99,13 @@ class DocumentEncoder:
         dtype: torch.dtype | str = "float32",
         revision: str | None = None,
         packing: str = "auto",
+        instruction: str | None = None,
     ) -> DocumentEncoder:
         """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
 
-        Pooling and maximum length are the checkpoint's own: DocSplit's, or those of sentence-transformers. Where it
-        says nothing, the pooling is ``"cls"``, which is logged.
+        Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
+        of sentence-transformers. Where it says nothing, the pooling is ``"cls"``, which is logged. Of a model with
+        encoder and decoder whose encoder transformers knows by itself, such as T5, the encoder is loaded.
 
         Args:
             name: A model on the Hub or a folder.
@@ -96,6 +115,7 @@ class DocumentEncoder:
             dtype: Of the weights.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
+            instruction: As for the class.
 
         Returns:
             The encoder.
@@ -105,9 +125,9 @@ class DocumentEncoder:
             OSError: If there is no model of that name.
         """
         refuse_mistyped_path(name)
-        is_adapter = read_json(name, "adapter_config.json", revision) is not None
-        model = (_load_adapter if is_adapter else _load_stock)(name, dtype, revision).base_model
-        settings = checkpoint_settings(name, None if is_adapter else model.config, revision)
+        model = load_base_model(name, dtype, revision)
+        config = None if is_adapter(name, revision) else model.config
+        settings = checkpoint_settings(name, config, revision, with_projection=True)
         if pooling is None and "pooling" not in settings:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", name)
         if device is None:
@@ -118,12 +138,30 @@ class DocumentEncoder:
             pooling=pooling or settings.get("pooling", "cls"),
             max_length=max_length or settings.get("max_length"),
             packing=packing,
+            instruction=instruction,
+            projection=load_projection(name, revision),
         )
+
+    def __repr__(self) -> str:
+        instruction = "" if self.instruction is None else f", instruction={self.instruction!r}"
+        name = self.model.name_or_path or type(self.model).__name__
+        return f"DocumentEncoder({name!r}, pooling={self.pooling!r}, max_length={self.max_length}{instruction})"
 
     @property
     def dimension(self) -> int:
         """The number of dimensions of an embedding."""
-        return self.model.config.hidden_size
+        layers = [] if self.projection is None else [m for m in self.projection.modules() if isinstance(m, nn.Linear)]
+        return layers[-1].out_features if layers else self.model.config.hidden_size
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length and instruction.
+
+        Computed anew each time from all weights, so that it is right after a training step too: about a second for
+        each gigabyte.
+        """
+        settings = {"pooling": self.pooling, "max_length": self.max_length, "instruction": self.instruction}
+        return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
 
     def encode(
         self,
@@ -144,8 +182,8 @@ class DocumentEncoder:
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
             long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
-                embedded, and how much was cut is logged. ``"average"``: each is cut into pieces that fit, and the
-                pieces' normalized embeddings are averaged, weighted by their tokens.
+                embedded, and how much was cut is logged. ``"average"``: each is cut into pieces that fit, each with
+                the instruction before it, and the pieces' normalized embeddings are averaged, weighted by their tokens.
             max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
                 CPU, 32,768 elsewhere.
             bf16: Whether to compute in bfloat16 (autocast), more than twice as fast where the hardware has it. The
@@ -164,7 +202,7 @@ class DocumentEncoder:
         pieces, owners = self._pieces(list(texts), long_documents)
         embeddings = self._embed(pieces, max_tokens_per_batch, batch_size, bf16, show_progress)
         if long_documents == "average" and len(pieces) > len(texts):
-            weights = torch.tensor([len(piece) for piece in pieces])[:, None]
+            weights = torch.tensor([len(piece) - self._instruction_length for piece in pieces])[:, None]
             weighted = torch.nn.functional.normalize(embeddings) * weights
             total = torch.zeros(len(texts), self.dimension).index_add_(0, torch.tensor(owners), weighted)
             single = torch.bincount(torch.tensor(owners), minlength=len(texts)) == 1
@@ -172,19 +210,29 @@ class DocumentEncoder:
             embeddings = torch.where(single[:, None], embeddings[first], torch.nn.functional.normalize(total))
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
+    @property
+    def _room(self) -> int:
+        return self.max_length - len(self.prefix) - len(self.suffix) - self._instruction_length
+
+    def _tokenize(self, texts: list[str]) -> list[list[int]]:
+        valid = [replace_lone_surrogates(text) for text in texts]
+        encoding = self.tokenizer(valid, add_special_tokens=False, return_attention_mask=False, verbose=False)
+        return encoding["input_ids"]
+
     def _pieces(self, texts: list[str], long_documents: str) -> tuple[list[list[int]], list[int]]:
         """Token ids of what is to be embedded, and for each the number of its text."""
-        room = self.max_length - len(self.prefix) - len(self.suffix)
+        room, instructed = self._room, self._instruction_length
         pieces, owners, long, total, cut = [], [], 0, 0, 0
         for start in range(0, len(texts), TOKENIZER_BATCH):
             batch = texts[start : start + TOKENIZER_BATCH]
-            valid = [replace_lone_surrogates(text) for text in batch]
-            encoding = self.tokenizer(valid, add_special_tokens=False, return_attention_mask=False, verbose=False)
-            for i, ids in enumerate(encoding["input_ids"], start):
+            if self.instruction is not None:
+                batch = [self.instruction + text.strip() for text in batch]
+            for i, row in enumerate(self._tokenize(batch), start):
+                instruction, ids = row[:instructed], row[instructed:]
                 total, long = total + len(ids), long + (len(ids) > room)
                 starts = [0] if long_documents == "truncate" else range(0, max(len(ids), 1), room)
                 cut += max(len(ids) - room, 0) if long_documents == "truncate" else 0
-                pieces += [self.prefix + ids[s : s + room] + self.suffix for s in starts]
+                pieces += [self.prefix + instruction + ids[s : s + room] + self.suffix for s in starts]
                 owners += [i] * len(starts)
         if cut:
             logger.warning(
@@ -201,36 +249,13 @@ class DocumentEncoder:
         embeddings = torch.empty(len(pieces), self.dimension)
         rows = [{"input_ids": np.array(piece, dtype=np.int32)} for piece in pieces]
         device = self.model.device
+        prompt_length = len(self.prefix) + self._instruction_length if self.instruction else 0
         with inference_mode(device, bf16):
             limits = (max_tokens, max_rows, is_packed(self.model.base_model), show_progress)
             for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits):
                 states = run_encoder(self.model, **batch).last_hidden_state
-                embeddings[numbers] = pool(states, batch["attention_mask"], self.pooling).float().cpu()
+                pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
+                embeddings[numbers] = (
+                    (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
+                )
         return embeddings
-
-
-def _load_stock(
-    name: str, dtype: torch.dtype | str, revision: str | None, architecture: str | None = None
-) -> PreTrainedModel:
-    """The class that the checkpoint was saved from, so that all its weights have their place, or the one asked for."""
-    config = load_config(name, revision=revision)
-    architecture = architecture or next(iter(config.architectures or []), "")
-    stock = AutoModelForMaskedLM if architecture.endswith("ForMaskedLM") else AutoModel
-    return stock.from_pretrained(name, config=config, dtype=dtype, revision=revision)
-
-
-def _load_adapter(name: str, dtype: torch.dtype | str, revision: str | None) -> PreTrainedModel:
-    """The adapter's base model, with the adapter merged into it."""
-    from peft import PeftConfig, PeftModel
-
-    adapter = PeftConfig.from_pretrained(name, revision=revision)
-    trained_on = (adapter.auto_mapping or {}).get("base_model_class")
-    base = _load_stock(adapter.base_model_name_or_path, dtype, adapter.revision, trained_on)
-    model = PeftModel.from_pretrained(base, name, revision=revision)
-    misplaced = model.load_adapter(name, "default", revision=revision).unexpected_keys
-    if misplaced:
-        raise ValueError(
-            f"The adapter {name} does not fit its base model {adapter.base_model_name_or_path}: {misplaced[0]} has no "
-            f"place in {type(base).__name__}. Load it with peft onto the model that it was trained on, and merge it."
-        )
-    return model.merge_and_unload()

@@ -30,7 +30,9 @@ def check_pooling(pooling: str) -> str:
     return pooling
 
 
-def pool(hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str) -> torch.Tensor:
+def pool(
+    hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str, prompt_length: int = 0
+) -> torch.Tensor:
     """Pool the last hidden states of right-padded rows.
 
     Args:
@@ -38,6 +40,8 @@ def pool(hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str
         attention_mask: ``(N, L)``, 1 for tokens and 0 for the padding after them; at least one token a row.
         pooling: ``"cls"``, the first token (the papers' choice); ``"mean"`` or ``"max"`` over all tokens, special ones
             included; ``"last"``, the last token.
+        prompt_length: How many tokens at the beginning of each row ``"mean"`` and ``"max"`` leave out, because they
+            belong to a prompt that all texts have before them. The last token of a row is always pooled.
 
     Returns:
         Embeddings of shape ``(N, H)`` and the dtype of the hidden states.
@@ -50,6 +54,8 @@ def pool(hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str
         >>> hidden_states = torch.tensor([[[1.0], [3.0], [9.0]]])
         >>> pool(hidden_states, torch.tensor([[1, 1, 0]]), "mean")
         tensor([[2.]])
+        >>> pool(hidden_states, torch.tensor([[1, 1, 1]]), "mean", prompt_length=1)
+        tensor([[6.]])
     """
     check_pooling(pooling)
     if pooling == "cls":
@@ -57,7 +63,11 @@ def pool(hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str
     if pooling == "last":
         rows = torch.arange(len(hidden_states), device=hidden_states.device)
         return hidden_states[rows, attention_mask.sum(1) - 1]
-    mask = attention_mask[:, :, None].bool()
+    mask = attention_mask.bool()
+    if prompt_length:
+        first = (attention_mask.sum(1, keepdim=True) - 1).clamp(max=prompt_length)
+        mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= first)
+    mask = mask[:, :, None]
     if pooling == "max":
         return hidden_states.masked_fill(~mask, -torch.inf).amax(1)
     # Summed in float32: in float16 the states of a long document overflow.

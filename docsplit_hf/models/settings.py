@@ -19,7 +19,7 @@ KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 
 
 def checkpoint_settings(
-    name: str, config: PretrainedConfig | None, revision: str | None = None
+    name: str, config: PretrainedConfig | None, revision: str | None = None, with_projection: bool = False
 ) -> dict[str, str | int | None]:
     """The pooling and the maximum length of a checkpoint: DocSplit's own, or else those of sentence-transformers.
 
@@ -28,6 +28,7 @@ def checkpoint_settings(
         config: The model's configuration, whose ``config.docsplit`` goes first. None for an adapter: the configuration
             at hand is that of its base model, which may have been trained otherwise.
         revision: The branch, tag or commit on the Hub.
+        with_projection: Whether the caller sends the embeddings through the checkpoint's dense layers, if it has any.
 
     Returns:
         ``pooling`` and ``max_length``, as far as the checkpoint states them.
@@ -46,7 +47,7 @@ def checkpoint_settings(
     if saved:
         return dict(saved)
     settings: dict[str, str | int | None] = {}
-    pooling = read_json(name, f"{_pooling_folder(name, revision)}/config.json", revision)
+    pooling = read_json(name, f"{_pooling_folder(name, revision, with_projection)}/config.json", revision)
     if pooling is not None:
         settings["pooling"] = _pooling_mode(name, pooling)
     length = (read_json(name, "sentence_bert_config.json", revision) or {}).get("max_seq_length")
@@ -82,20 +83,47 @@ def read_json(name: str, file: str, revision: str | None = None) -> Any:
     return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
 
 
-def _pooling_folder(name: str, revision: str | None) -> str:
-    folder = "1_Pooling"
+def module_folders(name: str, kind: str, revision: str | None = None) -> list[str]:
+    """The folders in which sentence-transformers keeps the modules of one kind.
+
+    Args:
+        name: A model on the Hub or a folder.
+        kind: ``"Pooling"``, ``"Dense"``, ...
+        revision: The branch, tag or commit on the Hub.
+
+    Returns:
+        Their names inside the repository, in the order of the modules.
+
+    Raises:
+        ValueError: If one is not the name of a folder inside the repository.
+
+    Example:
+
+        >>> import tempfile
+        >>> module_folders(tempfile.mkdtemp(), "Dense")
+        []
+    """
+    modules = read_json(name, "modules.json", revision) or []
+    folders = [str(module.get("path")) for module in modules if _kind(module) == kind]
+    for folder in folders:
+        if not re.fullmatch(r"\w+", folder):
+            raise ValueError(f"{name} keeps its {kind} in {folder!r}, which is not the name of a folder inside it.")
+    return folders
+
+
+def _kind(module: dict[str, Any]) -> str:
+    return str(module.get("type", "")).rpartition(".")[2]
+
+
+def _pooling_folder(name: str, revision: str | None, with_projection: bool) -> str:
+    known = (*KNOWN_MODULES, "Dense") if with_projection else KNOWN_MODULES
     for module in read_json(name, "modules.json", revision) or []:
-        kind = str(module.get("type", "")).rpartition(".")[2]
-        if kind not in KNOWN_MODULES:
+        if _kind(module) not in known:
             raise ValueError(
                 f"{name} sends its embeddings through {module.get('type')!r}, which is not known here: the embeddings "
                 "would not be the same. Use sentence-transformers for it."
             )
-        if kind == "Pooling":
-            folder = str(module.get("path"))
-    if not re.fullmatch(r"\w+", folder):
-        raise ValueError(f"{name} keeps its pooling in {folder!r}, which is not the name of a folder inside it.")
-    return folder
+    return (module_folders(name, "Pooling", revision) or ["1_Pooling"])[-1]
 
 
 def _pooling_mode(name: str, pooling: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, BertModel
+from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
 from docsplit_hf.hub import save_sentence_transformers_files
@@ -144,3 +144,147 @@ def test_real_sentence_transformers_checkpoint_gives_the_same_embeddings(texts):
     embeddings = encoder.encode(long, show_progress=False)
     assert embeddings == pytest.approx(expected, abs=1e-5)
     assert (encoder.encode(long, show_progress=False, bf16=True) * embeddings).sum(1).min() > 0.9999
+
+
+INSTRUCTION = "The river feeds: "
+
+
+@pytest.fixture(scope="module")
+def t5_tokenizer(texts):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<pad>", "</s>", "<unk>"]
+    backend.train_from_iterator(
+        texts, trainers.UnigramTrainer(vocab_size=300, special_tokens=special, unk_token="<unk>", show_progress=False)
+    )
+    backend.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=64
+    )
+
+
+@pytest.fixture
+def t5_config(t5_tokenizer):
+    return T5Config(vocab_size=len(t5_tokenizer), d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+
+
+@pytest.fixture
+def t5_model(t5_config):
+    torch.manual_seed(0)
+    return T5EncoderModel(t5_config)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "t5"])
+def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5_tokenizer, architecture, texts):
+    model, tokenizer = (encoder.model, tokenizer) if architecture == "bert" else (t5_model, t5_tokenizer)
+    instructed = DocumentEncoder(model, tokenizer, "mean", instruction=INSTRUCTION)
+    assert is_packed(model) == (architecture == "bert")
+    # By the definition: the mask is the instruction by itself, less its end token.
+    left_out = len(tokenizer("The river feeds:")["input_ids"]) - 1
+    for text in ("  a garden ", texts[0], ""):
+        inputs = tokenizer("The river feeds:" + text.strip(), return_tensors="pt")
+        with torch.no_grad():
+            states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
+        embedding = instructed.encode([text], normalize=False, show_progress=False)[0]
+        assert embedding == pytest.approx(states[left_out:].mean(0).numpy(), abs=1e-5)
+    together = instructed.encode(texts, show_progress=False)
+    alone = np.concatenate([instructed.encode([text], show_progress=False) for text in texts[:5]])
+    assert together[:5] == pytest.approx(alone, abs=1e-5)
+    plain = DocumentEncoder(model, tokenizer, "mean").encode(texts, show_progress=False)
+    assert abs(together - plain).max() > 1e-2
+
+
+def test_every_piece_of_a_long_document_gets_the_instruction(encoder, tokenizer):
+    instructed = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=INSTRUCTION)
+    room = 62 - len(tokenizer(INSTRUCTION, add_special_tokens=False)["input_ids"])
+    parts = ["river " * room, "river " * (100 - room) + "garden " * (2 * room - 100), "garden " * 20]
+    long = "river " * 100 + "garden " * (2 * room - 80)
+    expected = (instructed.encode(parts, show_progress=False) * np.array([[room + 2], [room + 2], [22]])).sum(0)
+    averaged = instructed.encode(["a garden", long], long_documents="average", show_progress=False)[1]
+    assert averaged == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
+    cut = instructed.encode([long, parts[0]], show_progress=False)
+    assert cut[0] == pytest.approx(cut[1], abs=1e-5)
+
+
+def test_an_instruction_that_says_nothing_or_too_much(encoder, tokenizer):
+    with pytest.raises(ValueError, match="instruction is blank"):
+        DocumentEncoder(encoder.model, tokenizer, instruction=" ")
+    with pytest.raises(ValueError, match="no room for text behind it"):
+        DocumentEncoder(encoder.model, tokenizer, instruction="river " * 62)
+    DocumentEncoder(encoder.model, tokenizer, instruction="river " * 61)
+
+
+@pytest.mark.parametrize("kind", [T5EncoderModel, T5ForConditionalGeneration])
+def test_of_a_t5_checkpoint_the_encoder_is_loaded(kind, t5_config, t5_tokenizer, tmp_path, texts):
+    torch.manual_seed(0)
+    model = kind(t5_config).eval()
+    model.save_pretrained(tmp_path)
+    t5_tokenizer.save_pretrained(tmp_path)
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", instruction=INSTRUCTION)
+    assert isinstance(encoder.model, T5EncoderModel) and encoder.max_length == 64 and encoder.dimension == 32
+    model = model if kind is T5EncoderModel else model.get_encoder()
+    expected = DocumentEncoder(encoder.model, t5_tokenizer, "mean", instruction=INSTRUCTION)
+    assert encoder.encode(texts[:3]) == pytest.approx(expected.encode(texts[:3]), abs=1e-6)
+    inputs = t5_tokenizer(texts[0], truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
+    plain = DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean").encode(texts[:1], normalize=False)[0]
+    assert plain == pytest.approx(states.mean(0).numpy(), abs=1e-5)
+
+
+def test_dense_layers_and_prompts_give_the_embeddings_of_sentence_transformers(tiny_config, tokenizer, tmp_path, texts):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+    torch.manual_seed(0)
+    BertModel(tiny_config).save_pretrained(tmp_path / "stock")
+    tokenizer.save_pretrained(tmp_path / "stock")
+    modules = [
+        Transformer(str(tmp_path / "stock")),
+        Pooling(32, pooling_mode="mean", include_prompt=False),
+        Dense(32, 12, bias=False, activation_function=torch.nn.Identity()),
+        Dense(12, 8),
+        Normalize(),
+    ]
+    reference = SentenceTransformer(modules=modules, device="cpu")
+    reference.save_pretrained(str(tmp_path / "dense"))
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path / "dense"), instruction=INSTRUCTION)
+    assert (encoder.pooling, encoder.dimension) == ("mean", 8)
+    expected = reference.encode(texts[:8], prompt=INSTRUCTION.strip())
+    assert encoder.encode(texts[:8], show_progress=False) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="Dense.*not known here"):  # training would lose the layers
+        AutoModelForDocSplit.from_pretrained(str(tmp_path / "dense"))
+
+
+def test_the_fingerprint_changes_with_all_that_an_embedding_depends_on(
+    encoder, tiny_config, tokenizer, t5_tokenizer, tmp_path, texts
+):
+    known = encoder.fingerprint
+    encoder.encode(texts[:2], show_progress=False)
+    tokenizer(texts[:2], padding=True, truncation=True, max_length=9)
+    encoder.model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    copied = DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", packing="off")
+    assert copied.fingerprint == encoder.fingerprint == known
+
+    def changed(**settings):
+        return DocumentEncoder(encoder.model, settings.pop("tokenizer", tokenizer), **{"pooling": "mean"} | settings)
+
+    one_weight = copy.deepcopy(encoder.model)
+    one_weight.embeddings.word_embeddings.weight.data[-1, -1] += 1e-6
+    others = [
+        changed(pooling="max"),
+        changed(max_length=63),
+        changed(instruction="river"),
+        changed(instruction="garden"),
+        changed(tokenizer=t5_tokenizer),
+        changed(projection=torch.nn.Linear(32, 32)),
+        DocumentEncoder(one_weight, tokenizer, "mean"),
+        DocumentEncoder(BertModel(BertConfig(**tiny_config.to_dict() | {"layer_norm_eps": 1e-5})), tokenizer, "mean"),
+        DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", dtype="bfloat16"),
+    ]
+    assert len({known, *(other.fingerprint for other in others)}) == len(others) + 1

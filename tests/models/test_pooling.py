@@ -20,6 +20,21 @@ def test_by_hand(pooling, expected):
     assert pool(HIDDEN, MASK, pooling).equal(torch.tensor(expected, dtype=torch.float32))
 
 
+@pytest.mark.parametrize(
+    "pooling, prompt_length, expected",
+    [
+        ("mean", 1, [[4, -1], [5, 3]]),
+        ("mean", 2, [[4, -1], [7, 1]]),  # the last token of the first row stays
+        ("mean", 9, [[4, -1], [7, 1]]),
+        ("max", 1, [[4, -1], [7, 5]]),
+        ("cls", 1, [[1, -9], [2, 0]]),
+        ("last", 1, [[4, -1], [7, 1]]),
+    ],
+)
+def test_a_prompt_is_left_out(pooling, prompt_length, expected):
+    assert pool(HIDDEN, MASK, pooling, prompt_length).equal(torch.tensor(expected, dtype=torch.float32))
+
+
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_padding_gets_no_gradient_and_no_nan(pooling):
     hidden = HIDDEN.clone()

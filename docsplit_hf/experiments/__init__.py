@@ -1,0 +1,1 @@
+"""The papers' experiments, on equal terms for every system."""

@@ -1,0 +1,228 @@
+"""What the experiments compare: encoders, and the word counts that they have to beat."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from .embedding_cache import cached_embeddings
+from .encoders import TextEncoder, load_encoder, split_name
+
+Features = np.ndarray | sparse.csr_matrix  # (N, D)
+
+# Words of two characters and more, as in scikit-learn, and each Chinese or Japanese character by itself: these scripts
+# put no spaces between words, and pairs of characters do nearly as well there as words.
+_CHARACTERS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+WORDS = rf"[{_CHARACTERS}]|[^\W{_CHARACTERS}]{{2,}}"
+MAX_FEATURES = 50_000  # the most frequent ones; the first layer of a probe has as many rows
+
+
+class System(Protocol):
+    """What turns the texts of a task into features, fitted on the training texts if at all.
+
+    Example:
+
+        >>> isinstance(TfidfSystem().fingerprint, str)
+        True
+    """
+
+    name: str  # as in the tables
+    fingerprint: str
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
+        """Features of the training texts and of each other list of texts, ``(N, D)``, float32 and dense, or sparse.
+
+        What has to be fitted is fitted on the training texts: never on labels, never on the others.
+        """
+
+
+class EncoderSystem:
+    """An encoder, whose embeddings are computed once and kept.
+
+    Args:
+        name: The name in the tables.
+        encoder: The encoder. It must not change afterwards.
+        cache_folder: Where the embeddings are kept. None: nowhere.
+        show_progress: Whether to show a progress bar.
+
+    Example:
+
+        >>> class LengthEncoder:
+        ...     fingerprint = "the length of a text, as an angle"
+        ...     def encode(self, texts, show_progress=True):
+        ...         return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
+        >>> system = EncoderSystem("length", LengthEncoder(), show_progress=False)
+        >>> [features.shape for features in system.features(["a text", "another"], ["a third"])]
+        [(2, 2), (1, 2)]
+    """
+
+    def __init__(
+        self, name: str, encoder: TextEncoder, cache_folder: str | Path | None = None, show_progress: bool = True
+    ) -> None:
+        self.name = name
+        self.encoder = encoder
+        self.cache_folder = cache_folder
+        self.show_progress = show_progress
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """That of the encoder."""
+        return self.encoder.fingerprint
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
+        """The embeddings of the training texts and of each other list of texts: float32 ``(N, D)``, of norm 1."""
+        return [
+            cached_embeddings(self.encoder, texts, self.cache_folder, self.show_progress) for texts in (train, *others)
+        ]
+
+
+class TfidfSystem:
+    """TF-IDF of words and pairs of words: not in the papers, and on long documents hard to beat.
+
+    As good as it gets without tuning on a task: words and pairs of neighboring words, logarithmic term frequency, the
+    50,000 most frequent of the training texts, rows of norm 1. It reads documents whole, whatever the encoders'
+    maximum length.
+
+    Args:
+        name: The name in the tables.
+
+    Example:
+
+        >>> train, test = TfidfSystem().features(["the red fruit", "a grey mineral"], ["red mineral"])
+        >>> train.shape, test.shape
+        ((2, 8), (1, 8))
+    """
+
+    def __init__(self, name: str = "tfidf") -> None:
+        self.name = name
+        self.fingerprint = f"tfidf 1, words and pairs, {MAX_FEATURES} features, {WORDS}"
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
+        """TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 where no word of a text is in the training texts.
+
+        Raises:
+            ValueError: If there is no word in the training texts.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer(
+            sublinear_tf=True, ngram_range=(1, 2), max_features=MAX_FEATURES, token_pattern=WORDS, dtype=np.float32
+        )
+        return [vectorizer.fit_transform(train), *(vectorizer.transform(texts) for texts in others)]
+
+
+class BM25System:
+    r"""BM25 as a similarity of two documents: features whose dot product is the score.
+
+    Okapi BM25 with the saturation of the query's term frequencies, where the query is a document like the other:
+
+    .. math:: s(a, b) = \sum_t \mathrm{idf}(t) \, w(t, a) \, w(t, b),
+        \quad w(t, d) = \frac{(k_1 + 1) f(t, d)}{f(t, d) + k_1 (1 - b + b |d| / \overline{|d|})}
+
+    with k1 = 1.2, b = 0.75 and Lucene's idf, ln(1 + (n - n_t + 0.5) / (n_t + 0.5)), which is never negative. So the
+    score is symmetric, and each side is one vector, sqrt(idf) w. A search engine's BM25 counts the words of its short
+    query without saturation instead; for two documents that would favor the longer query. Words that are not in the
+    training texts count nowhere.
+
+    Args:
+        name: The name in the tables.
+
+    Example:
+
+        >>> train, test = BM25System().features(["red fruit", "grey mineral"], ["red mineral", "fruit"])
+        >>> (test @ train.T).toarray().round(2)
+        array([[0.69, 0.69],
+               [0.87, 0.  ]], dtype=float32)
+    """
+
+    k1 = 1.2
+    b = 0.75
+
+    def __init__(self, name: str = "bm25") -> None:
+        self.name = name
+        self.fingerprint = f"bm25 1, k1 {self.k1}, b {self.b}, {MAX_FEATURES} features, {WORDS}"
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
+        """Vectors of which the dot product is BM25, sparse float32 ``(N, D)``.
+
+        Raises:
+            ValueError: If there is no word in the training texts.
+        """
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        vectorizer = CountVectorizer(max_features=MAX_FEATURES, token_pattern=WORDS, dtype=np.float32)
+        counts = [vectorizer.fit_transform(train), *(vectorizer.transform(texts) for texts in others)]
+        documents_with = np.bincount(counts[0].indices, minlength=counts[0].shape[1])
+        idf = np.log1p((len(train) - documents_with + 0.5) / (documents_with + 0.5))
+        mean_length = counts[0].sum() / len(train)
+        return [self._weigh(part.tocsr(), np.sqrt(idf), mean_length) for part in counts]
+
+    def _weigh(self, counts: sparse.csr_matrix, weights: np.ndarray, mean_length: float) -> sparse.csr_matrix:
+        lengths = np.asarray(counts.sum(1)).ravel() / mean_length
+        norms = np.repeat(self.k1 * (1 - self.b + self.b * lengths), np.diff(counts.indptr))
+        saturated = (self.k1 + 1) * counts.data / (counts.data + norms)
+        data = (saturated * weights[counts.indices]).astype(np.float32)
+        return sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape)
+
+
+WORD_COUNTS = {"tfidf": TfidfSystem, "bm25": BM25System}
+
+
+def load_system(
+    name: str,
+    cache_folder: str | Path | None = None,
+    max_length: int | None = None,
+    bf16: bool = False,
+    long_documents: str = "truncate",
+    show_progress: bool = True,
+) -> System:
+    """Load a system by the name that a command line has for it.
+
+    Args:
+        name: ``"tfidf"``, ``"bm25"``, or what ``load_encoder`` knows: a folder, a model on the Hub, the address of an
+            endpoint, each with its options. ``"...#name=DocSplit"`` gives any of them another name in the tables.
+        cache_folder: Where embeddings are kept. None: nowhere.
+        max_length: The longest input of an encoder in tokens. None: the checkpoint's own.
+        bf16: Whether encoders compute in bfloat16.
+        long_documents: ``"truncate"`` or ``"average"``, as for ``DocumentEncoder.encode``.
+        show_progress: Whether to show a progress bar.
+
+    Returns:
+        The system.
+
+    Raises:
+        ValueError: If an option is unknown, or the name is almost that of a system.
+        OSError: If it is the name of no system and of no model.
+
+    Example:
+
+        >>> load_system("tfidf").name, load_system("bm25#name=BM25").name
+        ('tfidf', 'BM25')
+        >>> load_system("tf-idf")
+        Traceback (most recent call last):
+        ValueError: There is no system 'tf-idf'. Did you mean 'tfidf'?
+    """
+    base, options = split_name(name)
+    shown = options.pop("name", None)
+    if base in WORD_COUNTS:
+        if options:
+            raise ValueError(f"{name!r}: {base} has no options but name.")
+        return WORD_COUNTS[base](shown or base)
+    near = difflib.get_close_matches(base.lower(), WORD_COUNTS, n=1)
+    if near and not Path(base).exists():
+        raise ValueError(f"There is no system {base!r}. Did you mean {near[0]!r}?")
+    without_name = "#".join(part for part in name.split("#") if not part.startswith("name="))
+    try:
+        encoder = load_encoder(without_name, max_length, bf16, long_documents)
+    except OSError as error:
+        raise OSError(
+            f"{error} A system is {', '.join(WORD_COUNTS)}, a folder, a model on the Hub or "
+            "'https://HOST/v1#MODEL' for an endpoint."
+        ) from error
+    return EncoderSystem(shown or name, encoder, cache_folder, show_progress)

@@ -1,0 +1,64 @@
+"""The fingerprint of an encoder: equal if and only if it gives the same embeddings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# Goes up when this package computes other embeddings from the same encoder, so that no kept embedding is served then.
+VERSION = 1
+# Where a model came from and how it is saved says nothing about its embeddings.
+INCIDENTAL = ("architectures", "docsplit", "dtype", "torch_dtype", "transformers_version", "use_cache")
+
+
+def encoder_fingerprint(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, projection: nn.Module | None = None, **settings: Any
+) -> str:
+    """A checksum of all that an embedding depends on: weights, configuration, tokenizer and settings.
+
+    It is exact, so it also changes with the dtype of the weights. It does not depend on the device, on packing and on
+    the place that the model was loaded from. (A datastore knows its encoder by ``encoder_probe`` instead, which is the
+    same for all dtypes, because neighbors found in one dtype are good in another; it also leaves the maximum length
+    out, so it could not tell which kept embeddings are still right.)
+
+    Args:
+        model: The encoder.
+        tokenizer: Its tokenizer.
+        projection: The layers behind the pooling, if there are any.
+        **settings: What else the embeddings depend on, of types that JSON knows.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Example:
+
+        >>> from transformers import BertModel
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
+        >>> model = BertModel(small_bert_config(tokenizer))
+        >>> short, long = (encoder_fingerprint(model, tokenizer, max_length=length) for length in (64, 128))
+        >>> len(short), short == long
+        (64, False)
+    """
+    config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}
+    described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode())
+    for module in (model, projection or nn.Identity()):
+        for name, tensor in sorted(module.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> Any:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.special_tokens_map]
+    state = json.loads(backend.to_str())
+    # The last caller's truncation and padding, which the encoder does not use.
+    return {key: value for key, value in state.items() if key not in ("truncation", "padding")}

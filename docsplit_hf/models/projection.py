@@ -1,0 +1,72 @@
+"""The dense layers that some checkpoints of sentence-transformers send their pooled embeddings through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from transformers.utils import cached_file
+
+from .settings import module_folders, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ACTIVATIONS = {kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU)}
+# The second is a pickle. Like transformers, torch is told to read nothing but tensors from it.
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:
+    """Load the modules of the kind ``Dense`` of a checkpoint of sentence-transformers, such as INSTRUCTOR's and GTR's.
+
+    Args:
+        name: A model on the Hub or a folder.
+        revision: The branch, tag or commit on the Hub.
+
+    Returns:
+        Layers from embeddings ``(N, H)`` to embeddings ``(N, D)``, float32; None if the checkpoint has none.
+
+    Raises:
+        ValueError: If a layer has an activation that is not known here.
+        OSError: If the weights of a layer are missing.
+
+    Example:
+
+        >>> import tempfile
+        >>> load_projection(tempfile.mkdtemp()) is None
+        True
+    """
+    layers: list[nn.Module] = []
+    for folder in module_folders(name, "Dense", revision):
+        config = read_json(name, f"{folder}/config.json", revision) or {}
+        activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"{name} has the activation {activation!r} in {folder}, which is none of {', '.join(ACTIVATIONS)}: the "
+                "embeddings would not be the same. Use sentence-transformers for it."
+            )
+        weights = _read_weights(name, folder, revision)
+        weight, bias = weights["linear.weight"].float(), weights.get("linear.bias")
+        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+        linear.load_state_dict({"weight": weight} | ({} if bias is None else {"bias": bias.float()}))
+        layers += [linear, ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers).eval().requires_grad_(False) if layers else None
+
+
+def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    for file in WEIGHTS:
+        path = Path(name, folder, file) if Path(name).is_dir() else None
+        if path is None:
+            found = cached_file(
+                name, f"{folder}/{file}", revision=revision, _raise_exceptions_for_missing_entries=False
+            )
+            path = None if found is None else Path(found)
+        if path is not None and path.is_file():
+            is_safe = path.suffix == ".safetensors"
+            return load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
+    raise OSError(f"{name} sends its embeddings through {folder!r}, which holds neither of {' and '.join(WEIGHTS)}.")

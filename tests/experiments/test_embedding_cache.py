@@ -1,0 +1,181 @@
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertModel
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.experiments import embedding_cache
+from docsplit_hf.experiments.embedding_cache import cached_embeddings
+
+
+class CountingEncoder:
+    """Counts what it embeds."""
+
+    def __init__(self, fingerprint="one"):
+        self.fingerprint, self.embedded, self.dimension = fingerprint, 0, 3
+
+    def encode(self, texts, show_progress=True):
+        self.embedded += len(texts)
+        return np.array([np.random.default_rng(len(t)).standard_normal(self.dimension) for t in texts], np.float32)
+
+
+TEXTS = [f"text number {'x' * n}" for n in range(25)]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch, caplog):
+    monkeypatch.setattr(embedding_cache, "CHUNK", 10)
+    caplog.set_level(logging.INFO)
+
+
+def test_the_second_run_embeds_nothing(tmp_path, caplog):
+    encoder = CountingEncoder()
+    first = cached_embeddings(encoder, TEXTS, tmp_path / "new" / "folder", show_progress=False)
+    assert first == pytest.approx(encoder.encode(TEXTS)) and first.dtype == np.float32
+    again = CountingEncoder()
+    assert (
+        cached_embeddings(again, TEXTS, tmp_path / "new" / "folder", show_progress=False).tobytes() == first.tobytes()
+    )
+    assert again.embedded == 0
+    assert "25 of 25 embeddings of" in caplog.text
+    assert len(list((tmp_path / "new" / "folder").iterdir())) == 3
+    assert cached_embeddings(encoder, [], tmp_path, show_progress=False).size == 0
+
+
+def test_without_a_folder_nothing_is_kept():
+    encoder = CountingEncoder()
+    cached_embeddings(encoder, TEXTS, None, show_progress=False)
+    cached_embeddings(encoder, TEXTS, None, show_progress=False)
+    assert encoder.embedded == 50
+
+
+def test_nothing_is_served_for_another_encoder_or_text(tmp_path):
+    cached_embeddings(CountingEncoder(), TEXTS, tmp_path, show_progress=False)
+    changed_texts = [*TEXTS[:3], "another", *TEXTS[4:]]
+    for fingerprint, texts, embedded in (("two", TEXTS, 25), ("one", changed_texts, 10), ("one", TEXTS[1:], 24)):
+        encoder = CountingEncoder(fingerprint)
+        cached_embeddings(encoder, texts, tmp_path, show_progress=False)
+        assert encoder.embedded == embedded
+    for texts in (["ab", "c"], ["a", "bc"]):  # what differs only in where one text ends
+        encoder = CountingEncoder()
+        cached_embeddings(encoder, texts, tmp_path, show_progress=False)
+        assert encoder.embedded == 2
+
+
+def test_a_changed_model_tokenizer_or_length_is_not_served(tiny_config, tokenizer, texts, tmp_path):
+    torch.manual_seed(0)
+    model = BertModel(tiny_config)
+
+    def embeddings(**settings):
+        files = set(tmp_path.iterdir())
+        found = cached_embeddings(
+            DocumentEncoder(model, tokenizer, **settings), texts[:5], tmp_path, show_progress=False
+        )
+        return found, bool(set(tmp_path.iterdir()) - files)
+
+    first, is_new = embeddings()
+    assert is_new and not embeddings()[1]
+    for settings in ({"max_length": 20}, {"pooling": "mean"}, {"instruction": "river"}):
+        changed, is_new = embeddings(**settings)
+        assert is_new and abs(changed - first).max() > 1e-3
+    with torch.no_grad():
+        model.encoder.layer[0].output.dense.weight *= 1.1
+    changed, is_new = embeddings()
+    assert is_new and abs(changed - first).max() > 1e-3
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other_rows", "no_checksum"])
+def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
+    from safetensors.numpy import save_file
+
+    first = cached_embeddings(CountingEncoder(), TEXTS, tmp_path, show_progress=False)
+    path = sorted(tmp_path.iterdir())[0]
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        data[-1] ^= 1
+    if damage == "other_rows":
+        save_file({"embeddings": first[:2]}, path, {"sha256": embedding_cache._checksum(first[:2])})
+    elif damage == "no_checksum":
+        save_file({"embeddings": first[:10]}, path)
+    else:
+        path.write_bytes({"cut": data[: len(data) // 2], "flipped": data, "empty": b""}[damage])
+    encoder = CountingEncoder()
+    assert cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False).tobytes() == first.tobytes()
+    assert encoder.embedded in (5, 10) and "is damaged" in caplog.text
+    encoder = CountingEncoder()
+    cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+    assert encoder.embedded == 0
+
+
+def test_nan_names_the_model_and_the_text(tiny_config, tokenizer, tmp_path):
+    class SometimesNaN(CountingEncoder):
+        def __repr__(self):
+            return "SometimesNaN()"
+
+        def encode(self, texts, show_progress=True):
+            embeddings = super().encode(texts)
+            embeddings[[text == TEXTS[13] for text in texts], 1] = np.nan
+            return embeddings
+
+    with pytest.raises(ValueError, match=r"SometimesNaN\(\) gives NaN .* 1 of 10 texts.* text 13: 'text number xxx"):
+        cached_embeddings(SometimesNaN(), TEXTS, tmp_path, show_progress=False)
+    assert len(list(tmp_path.iterdir())) == 1  # the chunk before is kept, the broken one is not
+    model = BertModel(tiny_config)
+    torch.nn.init.constant_(model.embeddings.LayerNorm.weight, float("inf"))
+    with pytest.raises(ValueError, match="DocumentEncoder.*gives NaN or infinity for 2 of 2 texts"):
+        cached_embeddings(DocumentEncoder(model, tokenizer), ["a river", "b"], None, show_progress=False)
+
+
+def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):
+    encoder = CountingEncoder()
+    cached_embeddings(encoder, TEXTS[:10], tmp_path, show_progress=False)
+    encoder.dimension = 4
+    with pytest.raises(ValueError, match="gives 4 dimensions after 3"):
+        cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+    encoder.encode = lambda texts, show_progress: np.zeros((1, 3), np.float32)
+    with pytest.raises(ValueError, match="gives 1 embeddings for 10 texts"):
+        cached_embeddings(encoder, TEXTS, None, show_progress=False)
+
+
+RUN = """
+import sys, time
+import numpy as np
+from docsplit_hf.experiments import embedding_cache
+
+class SlowEncoder:
+    fingerprint = "one"
+    def encode(self, texts, show_progress=True):
+        time.sleep(0.3)
+        return np.array([np.random.default_rng(len(t)).standard_normal(3) for t in texts], np.float32)
+
+embedding_cache.CHUNK = 2
+texts = [f"text number {'x' * n}" for n in range(25)]
+embedding_cache.cached_embeddings(SlowEncoder(), texts, sys.argv[1], show_progress=False)
+"""
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    process = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], cwd=root, env=environment)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("*.safetensors"))) < 3 and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    kept = 2 * len(list(tmp_path.glob("*.safetensors")))
+    assert 6 <= kept < len(TEXTS)
+    monkeypatch.setattr(embedding_cache, "CHUNK", 2)
+    encoder = CountingEncoder()
+    embeddings = cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+    assert encoder.embedded == len(TEXTS) - kept
+    assert embeddings == pytest.approx(encoder.encode(TEXTS))

@@ -18,15 +18,18 @@ _MODULE_OF_NAME = {
     "DataCollatorForDocSplit": "data.collator",
     "DataCollatorForLabelledExamples": "data.labelled_collator",
     "DocumentEncoder": "models.encoder",
+    "EndpointEncoder": "experiments.endpoint",
     "KNNClassifier": "models.modeling_knn_classifier",
     "KNNClassifierConfig": "models.configuration_knn_classifier",
     "KNNClassifierPipeline": "knn.pipeline",
     "KNNClassifierTrainer": "training.knn_classifier_trainer",
     "KNNClassifierTrainingArguments": "training.knn_classifier_arguments",
     "KNNDatastore": "knn.datastore",
+    "MTEBEncoder": "experiments.mteb_encoder",
     "load_documents": "data.loading",
     "load_labelled_examples": "data.labelled_examples",
     "load_package_documentation": "data.package_documentation",
+    "load_system": "experiments.systems",
     "segment_documents": "data.documents",
 }
 
@@ -37,15 +40,18 @@ __all__ = [
     "DataCollatorForDocSplit",
     "DataCollatorForLabelledExamples",
     "DocumentEncoder",
+    "EndpointEncoder",
     "KNNClassifier",
     "KNNClassifierConfig",
     "KNNClassifierPipeline",
     "KNNClassifierTrainer",
     "KNNClassifierTrainingArguments",
     "KNNDatastore",
+    "MTEBEncoder",
     "load_documents",
     "load_labelled_examples",
     "load_package_documentation",
+    "load_system",
     "segment_documents",
 ]
 
@@ -56,6 +62,9 @@ if TYPE_CHECKING:
     from .data.labelled_examples import load_labelled_examples
     from .data.loading import load_documents
     from .data.package_documentation import load_package_documentation
+    from .experiments.endpoint import EndpointEncoder
+    from .experiments.mteb_encoder import MTEBEncoder
+    from .experiments.systems import load_system
     from .knn.datastore import KNNDatastore
     from .knn.pipeline import KNNClassifierPipeline
     from .models.configuration_knn_classifier import KNNClassifierConfig

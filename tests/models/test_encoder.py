@@ -186,7 +186,7 @@ def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5
     left_out = len(tokenizer("The river feeds:")["input_ids"]) - 1
     for text in ("  a garden ", texts[0], ""):
         prompted = "The river feeds:" + text.strip()
-            inputs = tokenizer(prompted, truncation=True, max_length=64, return_tensors="pt")
+        inputs = tokenizer(prompted, truncation=True, max_length=64, return_tensors="pt")
         with torch.no_grad():
             states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
         embedding = instructed.encode([text], normalize=False, show_progress=False)[0]

@@ -129,7 +129,8 @@ class KNNClassifier(PreTrainedModel):
             The model, its heads with random weights.
 
         Raises:
-            ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given.
+            ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given, or the encoder has dense
+                layers behind its pooling.
             OSError: If there is no encoder of that name.
         """
         try:
@@ -145,6 +146,11 @@ class KNNClassifier(PreTrainedModel):
             revision=revision,
             packing="off",  # its weights are taken, and nothing is run
         )
+        if loaded.projection is not None:
+            raise ValueError(
+                f"{name} sends its embeddings through dense layers, which a classifier has no place for. Use another "
+                "encoder, or KNNClassifier.around(DocumentEncoder.from_pretrained(...).model, ...) to leave them out."
+            )
         settings = {"pooling": loaded.pooling, "max_length": loaded.max_length}
         return cls.around(loaded.model, num_labels, id2label, **(settings | config_arguments))
 

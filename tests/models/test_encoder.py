@@ -8,7 +8,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
 
-from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.hub import save_sentence_transformers_files
 from docsplit_hf.models.packing import is_packed
 
@@ -259,6 +259,8 @@ def test_dense_layers_and_prompts_give_the_embeddings_of_sentence_transformers(t
     assert encoder.encode(texts[:8], show_progress=False) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="Dense.*not known here"):  # training would lose the layers
         AutoModelForDocSplit.from_pretrained(str(tmp_path / "dense"))
+    with pytest.raises(ValueError, match="dense layers, which a classifier has no place for"):
+        KNNClassifier.from_encoder(str(tmp_path / "dense"), num_labels=2)
 
 
 def test_the_fingerprint_changes_with_all_that_an_embedding_depends_on(

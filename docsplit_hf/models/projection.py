@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ACTIVATIONS = {kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU)}
-# The second is a pickle. Like transformers, torch is told to read nothing but tensors from it.
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+WEIGHTS = "model.safetensors"
 
 
 def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:
@@ -59,14 +58,12 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
 def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, torch.Tensor]:
     from safetensors.torch import load_file
 
-    for file in WEIGHTS:
-        path = Path(name, folder, file) if Path(name).is_dir() else None
-        if path is None:
-            found = cached_file(
-                name, f"{folder}/{file}", revision=revision, _raise_exceptions_for_missing_entries=False
-            )
-            path = None if found is None else Path(found)
-        if path is not None and path.is_file():
-            is_safe = path.suffix == ".safetensors"
-            return load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
-    raise OSError(f"{name} sends its embeddings through {folder!r}, which holds neither of {' and '.join(WEIGHTS)}.")
+    path: Path | str | None = Path(name, folder, WEIGHTS)
+    if not Path(name).is_dir():
+        path = cached_file(name, f"{folder}/{WEIGHTS}", revision=revision, _raise_exceptions_for_missing_entries=False)
+    if path is None or not Path(path).is_file():
+        raise OSError(
+            f"{name} sends its embeddings through {folder!r}, which has no {WEIGHTS}. Pickles (pytorch_model.bin) "
+            "are not read here: load it once with sentence-transformers, save it, and give that folder."
+        )
+    return load_file(path)

@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models are no faster on tw
 
 import numpy as np
 import pytest
+import spacy
 import torch
 from datasets import Dataset
 from transformers import BertConfig
@@ -51,6 +52,19 @@ def documents(texts, tokenizer):
 @pytest.fixture
 def collator(tokenizer):
     return DataCollatorForDocSplit(tokenizer, max_length=64)
+
+
+@pytest.fixture(scope="session")
+def nlp():
+    """A pipeline of spaCy with parts of speech and lemmas by lists of words: those of the texts, and "small"."""
+    pipeline = spacy.blank("en")
+    rules = pipeline.add_pipe("attribute_ruler")
+    for noun in {*SUBJECTS, *OBJECTS, "number"}:
+        rules.add([[{"LOWER": {"IN": [noun, f"{noun}s"]}}]], {"POS": "NOUN", "LEMMA": noun})
+    for verb in VERBS:
+        rules.add([[{"LOWER": {"IN": [verb, verb[:-1]]}}]], {"POS": "VERB", "LEMMA": verb[:-1]})
+    rules.add([[{"LOWER": "small"}]], {"POS": "ADJ", "LEMMA": "small"})
+    return pipeline
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,128 @@
+"""The words of a text in four groups, nouns, verbs, adjectives and others, as spaCy tells them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tqdm.auto import tqdm
+
+from ..data.documents import replace_lone_surrogates
+from ..models.batching import check_texts
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+logger = logging.getLogger(__name__)
+
+GROUPS = ("noun", "verb", "adjective", "other")
+# Auxiliaries ("is", "will") are function words and repeat in every sentence, whatever a text is about: they are others.
+GROUP_OF_TAG = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective"}
+# Parsing and named entities take most of the time of a pipeline, and no tag depends on them.
+UNNEEDED = ("parser", "senter", "sentencizer", "ner", "entity_ruler", "span_ruler", "entity_linker", "spancat")
+UNNEEDED += ("textcat", "textcat_multilabel")
+CHARACTERS = 100_000  # of one text, 15,000 words; spaCy itself refuses a text of more than a million
+TEXTS_PER_BATCH = 64  # spaCy holds a batch of analysed texts in memory
+
+
+class Word(NamedTuple):
+    """A word of a text: its characters, where they start, its group and its lemma (empty where the pipeline has none).
+
+    Example:
+
+        >>> Word("cats", 4, "noun", "cat").end
+        8
+    """
+
+    text: str
+    start: int
+    group: str
+    lemma: str
+
+    @property
+    def end(self) -> int:
+        """The character after the last."""
+        return self.start + len(self.text)
+
+
+def load_spacy(name: str = "en_core_web_sm") -> Language:
+    """Load a pipeline of spaCy, or say how to install it.
+
+    Args:
+        name: An installed pipeline, or a folder with one. It has to tag parts of speech; for the redundancy, to
+            lemmatize too.
+
+    Returns:
+        The pipeline.
+
+    Raises:
+        ModuleNotFoundError: If spaCy is not installed.
+        OSError: If there is no such pipeline.
+
+    Example:
+
+        >>> load_spacy("en_core_web_small")
+        Traceback (most recent call last):
+        OSError: spaCy has no pipeline 'en_core_web_small' here. Install it: python -m spacy download en_core_web_small
+    """
+    try:
+        import spacy
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "spaCy, which tells the parts of speech, is not installed: "
+            f"pip install docsplit_hf[experiments] && python -m spacy download {name}"
+        ) from error
+    if not spacy.util.is_package(name) and not Path(name).exists():
+        raise OSError(f"spaCy has no pipeline {name!r} here. Install it: python -m spacy download {name}")
+    return spacy.load(name)
+
+
+def tag_words(texts: Sequence[str], nlp: Language, show_progress: bool = True) -> Iterator[list[Word]]:
+    """The words of texts with their groups.
+
+    A word is a token of the pipeline with a letter or a digit in it, so punctuation and space are none. Nouns are
+    the tags NOUN and PROPN, verbs VERB, adjectives ADJ of the Universal Dependencies; all others, auxiliaries and words
+    without a tag among them, are ``"other"``. The papers do not say where proper nouns, auxiliaries and punctuation go.
+
+    Args:
+        texts: N texts. What a text has beyond 100,000 characters is left out, and counted in the log.
+        nlp: A pipeline of spaCy. Only what tagging needs of it is run.
+        show_progress: Whether to show a progress bar.
+
+    Yields:
+        The words of one text, in order. They start where they do in the text, lone surrogates replaced.
+
+    Raises:
+        TypeError: If ``texts`` is one string, or a text is not a string.
+        ValueError: At the end, if the pipeline has tagged no word at all.
+
+    Example:
+
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> nlp.add_pipe("attribute_ruler").add([[{"LOWER": "cats"}]], {"POS": "NOUN", "LEMMA": "cat"})
+        >>> list(tag_words(["Cats, yes."], nlp, show_progress=False))[0][0]
+        Word(text='Cats', start=0, group='noun', lemma='cat')
+    """
+    check_texts(texts)
+    valid = [replace_lone_surrogates(text) for text in texts]
+    if long := [len(text) - CHARACTERS for text in valid if len(text) > CHARACTERS]:
+        logger.warning(
+            "%d of %d texts are longer than %d characters: their last %d characters in all are left out.",
+            *(len(long), len(texts), CHARACTERS, sum(long)),
+        )
+    unneeded = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory in UNNEEDED]
+    analysed = nlp.pipe((text[:CHARACTERS] for text in valid), batch_size=TEXTS_PER_BATCH, disable=unneeded)
+    words_seen, is_tagged = 0, False
+    for document in tqdm(analysed, total=len(texts), desc="Tagging", unit="text", disable=not show_progress):
+        tokens = [token for token in document if any(map(str.isalnum, token.text))]
+        words_seen += len(tokens)
+        is_tagged = is_tagged or any(token.pos for token in tokens)
+        yield [Word(token.text, token.idx, GROUP_OF_TAG.get(token.pos_, "other"), token.lemma_) for token in tokens]
+    if words_seen and not is_tagged:
+        raise ValueError(
+            f"The pipeline ({', '.join(nlp.pipe_names) or 'blank'}) has tagged none of {words_seen} words with a part "
+            "of speech: use one with a tagger for the language of the texts, such as load_spacy('en_core_web_sm')."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +25,12 @@ GROUP_OF_TAG = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjecti
 UNNEEDED = ("parser", "senter", "sentencizer", "ner", "entity_ruler", "span_ruler", "entity_linker", "spancat")
 UNNEEDED += ("textcat", "textcat_multilabel")
 CHARACTERS = 100_000  # of one text, 15,000 words; spaCy itself refuses a text of more than a million
+UNBROKEN_CHARACTERS = 300  # without a space: data, no words, in the languages that spaCy's own tokenizer is for
 TEXTS_PER_BATCH = 64  # spaCy holds a batch of analysed texts in memory
+
+# The tokenizer takes marks off a string one by one, in time quadratic in its length: minutes for a long "=====".
+_SEPARATOR = re.compile(r"(?:[^\w\s]|_){50,}")
+_UNBROKEN = re.compile(rf"\S{{{UNBROKEN_CHARACTERS + 1},}}")
 
 
 class Word(NamedTuple):
@@ -87,7 +93,8 @@ def tag_words(texts: Sequence[str], nlp: Language, show_progress: bool = True) -
     without a tag among them, are ``"other"``. The papers do not say where proper nouns, auxiliaries and punctuation go.
 
     Args:
-        texts: N texts. What a text has beyond 100,000 characters is left out, and counted in the log.
+        texts: N texts. What a text has beyond 100,000 characters is left out, and so is what has more than 300
+            characters without a space where the tokenizer goes by spaces. Both are counted in the log.
         nlp: A pipeline of spaCy. Only what tagging needs of it is run.
         show_progress: Whether to show a progress bar.
 
@@ -107,14 +114,9 @@ def tag_words(texts: Sequence[str], nlp: Language, show_progress: bool = True) -
         Word(text='Cats', start=0, group='noun', lemma='cat')
     """
     check_texts(texts)
-    valid = [replace_lone_surrogates(text) for text in texts]
-    if long := [len(text) - CHARACTERS for text in valid if len(text) > CHARACTERS]:
-        logger.warning(
-            "%d of %d texts are longer than %d characters: their last %d characters in all are left out.",
-            *(len(long), len(texts), CHARACTERS, sum(long)),
-        )
+    valid = _within_bounds([replace_lone_surrogates(text) for text in texts], nlp)
     unneeded = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory in UNNEEDED]
-    analysed = nlp.pipe((text[:CHARACTERS] for text in valid), batch_size=TEXTS_PER_BATCH, disable=unneeded)
+    analysed = nlp.pipe(valid, batch_size=TEXTS_PER_BATCH, disable=unneeded)
     words_seen, is_tagged = 0, False
     for document in tqdm(analysed, total=len(texts), desc="Tagging", unit="text", disable=not show_progress):
         tokens = [token for token in document if any(map(str.isalnum, token.text))]
@@ -126,3 +128,27 @@ def tag_words(texts: Sequence[str], nlp: Language, show_progress: bool = True) -
             f"The pipeline ({', '.join(nlp.pipe_names) or 'blank'}) has tagged none of {words_seen} words with a part "
             "of speech: use one with a tagger for the language of the texts, such as load_spacy('en_core_web_sm')."
         )
+
+
+def _within_bounds(texts: list[str], nlp: Language) -> list[str]:
+    """What spaCy reads in a time that does not grow with the square of a text; every word keeps its place."""
+    from spacy.tokenizer import Tokenizer
+
+    kept, long, cut, blanked = [], 0, 0, 0
+    for text in texts:
+        long, cut, text = long + (len(text) > CHARACTERS), cut + max(len(text) - CHARACTERS, 0), text[:CHARACTERS]
+        if isinstance(nlp.tokenizer, Tokenizer):
+            text, times = _UNBROKEN.subn(_blank, _SEPARATOR.sub(_blank, text))
+            blanked += times
+        kept.append(text)
+    if long or blanked:
+        logger.warning(
+            "%d of %d texts are longer than %d characters: their last %d characters in all are left out; so are %d "
+            "strings of more than %d characters without a space.",
+            *(long, len(texts), CHARACTERS, cut, blanked, UNBROKEN_CHARACTERS),
+        )
+    return kept
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])

@@ -1,4 +1,5 @@
 import sys
+import time
 
 import pytest
 import spacy
@@ -78,6 +79,22 @@ def test_long_texts_are_cut_and_counted(nlp, caplog, monkeypatch):
     first, second = tag_words(["river river river", "river"], nlp, show_progress=False)
     assert len(first) == 2 and len(second) == 1
     assert "1 of 2 texts are longer than 11 characters: their last 6 characters in all are left out" in caplog.text
+
+
+def test_time_does_not_grow_with_the_square_of_a_string(nlp, caplog):
+    start = time.monotonic()
+    texts = ["=" * 50_000 + " river " + "_\U0001f44d(" * 10_000 + "river", "a" * 50_000 + " river", "http://" * 9000]
+    first, second, third = tag_words(texts, nlp, show_progress=False)
+    assert time.monotonic() - start < 10  # 40 minutes without the guard
+    assert [word.start for word in first] == [50_001, 80_007] and {word.text for word in first} == {"river"}
+    assert [word.start for word in second] == [50_001] and not third
+    assert "so are 2 strings of more than 300 characters without a space" in caplog.text
+
+    caplog.clear()
+    chinese = spacy.blank("zh")  # a tokenizer of its own, which needs no spaces
+    chinese.add_pipe("attribute_ruler").add([[{"LOWER": "河"}]], {"POS": "NOUN"})
+    [words] = tag_words(["河" * 500], chinese, show_progress=False)
+    assert len(words) == 500 and not caplog.text
 
 
 def test_errors_say_what_to_do(monkeypatch):

@@ -10,7 +10,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models are no faster on tw
 
 import numpy as np
 import pytest
-import spacy
 import torch
 from datasets import Dataset
 from transformers import BertConfig
@@ -57,6 +56,8 @@ def collator(tokenizer):
 @pytest.fixture(scope="session")
 def nlp():
     """A pipeline of spaCy with parts of speech and lemmas by lists of words: those of the texts, and "small"."""
+    import spacy  # takes seconds, and few tests need it
+
     pipeline = spacy.blank("en")
     rules = pipeline.add_pipe("attribute_ruler")
     for noun in {*SUBJECTS, *OBJECTS, "number"}:

@@ -41,7 +41,7 @@ def attention_by_part_of_speech(
     weights are the model's own, not rescaled: what goes to special tokens, punctuation and the first token itself is
     left out of the means, and missing in them.
 
-    The first token of Longformer attends globally, as when it embeds.
+    The first token of Longformer attends globally, as when it embeds. Texts are read without an instruction.
 
     Args:
         encoder: The encoder. Its attention implementation is ``"eager"`` meanwhile, since no other one gives weights,

@@ -117,7 +117,7 @@ def pair_similarity(features: Features, documents: np.ndarray) -> dict[str, floa
         ``"within"`` and ``"between"``.
 
     Raises:
-        ValueError: If no document has two sentences, or there is one document only.
+        ValueError: If no document has two sentences, there is one document only, or the features hold NaN.
 
     Example:
 
@@ -168,7 +168,7 @@ def sentence_similarity(
         ``"within"`` and ``"between"``.
 
     Raises:
-        ValueError: If the features are not finite, no document has two sentences, or there is one document only.
+        ValueError: If all documents are blank, none has two sentences, there is one only, or the features hold NaN.
 
     Example:
 
@@ -180,9 +180,9 @@ def sentence_similarity(
     """
     check_texts(texts)
     sentences, documents = _draw_sentences(texts, seed, language, max_documents, max_sentences, show_progress)
+    if not sentences:
+        raise ValueError(f"All of {len(texts)} documents are blank: give others.")
     [features] = system.features(sentences)
-    if not np.isfinite(features.data if scipy.sparse.issparse(features) else features).all():
-        raise ValueError(f"{system.name} gives features that are not finite numbers: its model has broken.")
     return pair_similarity(features, documents)
 
 

@@ -115,5 +115,9 @@ def test_errors_say_what_to_do():
         pair_similarity(two, np.array([0, 1]))
     with pytest.raises(ValueError, match="2 sentences of 1 documents: .* and another document"):
         pair_similarity(two, np.array([0, 0]))
+    with pytest.raises(ValueError, match="contains NaN"):
+        pair_similarity(np.array([[1.0], [np.nan], [1.0]]), np.array([0, 0, 1]))
+    with pytest.raises(ValueError, match="All of 2 documents are blank"):
+        sentence_similarity(load_system("tfidf"), ["", " \n"], show_progress=False)
     with pytest.raises(TypeError, match="pass \\[text\\]"):
         sentence_similarity(load_system("tfidf"), "a river")

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STREAM_BUFFER = 1_000  # documents
+ROWS_TO_LOOK_AT = 100  # for the columns of JSON lines, of which each row may have others
 SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev"), "test": ("test",)}
 FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
 
@@ -149,6 +150,34 @@ def file_format(path: Path) -> str:
     if suffix not in FILE_FORMATS:
         raise ValueError(f"The format of {path} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
     return FILE_FORMATS[suffix]
+
+
+def find_columns(file: Path) -> list[str]:
+    """The columns of a file, without reading all of it: in JSON those of the first rows.
+
+    Args:
+        file: A file in one of the known formats.
+
+    Returns:
+        The names of the columns.
+
+    Raises:
+        ValueError: If the format is unknown or the file cannot be read.
+
+    Example:
+
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "rows.jsonl"
+        >>> _ = file.write_text('{"text": "One."}' + chr(10) + '{"text": "Two.", "label": 1}')
+        >>> find_columns(file)
+        ['text', 'label']
+    """
+    if file_format(file) == "json":
+        return list(dict.fromkeys(chain.from_iterable(islice(read_json_rows(file), ROWS_TO_LOOK_AT))))
+    import datasets
+
+    rows = datasets.load_dataset(file_format(file), data_files=str(file), split="train", streaming=True)
+    return list(next(iter(rows), {}))
 
 
 def refuse_missing_file(source: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .labelled_examples import load_labelled_examples
-from .loading import file_format, find_splits, read_json_rows
+from .loading import find_columns, find_splits
 from .paths import refuse_mistyped_path
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ def load_task(name_or_folder: str | Path, seed: int = 0, validation_size: float 
     Args:
         name_or_folder: A name in ``TASKS``, which is loaded from the Hub; or a folder with ``train.jsonl``, and maybe
             ``validation.jsonl`` and ``test.jsonl`` (or another format of ``load_labelled_examples``), with the columns
-            ``label`` and ``text``, ``text`` and ``text_pair``, or ``text_a`` and ``text_b``.
+            ``label`` and ``text``, ``text`` and ``text_pair``, or ``text_a`` and ``text_b``; or one such file, which
+            is the training set.
         seed: Decides which training examples are held out for validation.
         validation_size: The fraction of them that is held out, or their number.
 
@@ -177,7 +178,7 @@ def load_task(name_or_folder: str | Path, seed: int = 0, validation_size: float 
     by_name = {name.lower(): task for name, task in TASKS.items()}
     if str(name_or_folder).lower() in by_name:
         return _load_from_hub(by_name[str(name_or_folder).lower()], seed, validation_size)
-    if not Path(name_or_folder).is_dir():
+    if not Path(name_or_folder).exists():
         refuse_mistyped_path(str(name_or_folder))
         near = {name.lower(): name for name in TASKS}
         near = [near[name] for name in difflib.get_close_matches(str(name_or_folder).lower(), near, n=1)]
@@ -207,17 +208,11 @@ def _load_from_hub(task: Task, seed: int, validation_size: float) -> DatasetDict
     )
 
 
-def _find_text_columns(folder: Path) -> dict[str, str]:
-    import datasets
-
-    file = find_splits(folder).get("train")
+def _find_text_columns(source: Path) -> dict[str, str]:
+    file = find_splits(source).get("train")
     if file is None:
-        raise ValueError(f"The folder {folder} has no training set: name a file train.jsonl.")
-    if file_format(file) == "json":
-        rows = read_json_rows(file)
-    else:
-        rows = iter(datasets.load_dataset(file_format(file), data_files=str(file), split="train", streaming=True))
-    columns = list(next(rows, {}))
+        raise ValueError(f"The folder {source} has no training set: name a file train.jsonl.")
+    columns = find_columns(file)
     for names in TEXT_COLUMNS:
         if set(names) <= set(columns):
             return dict(zip(("text_column", "text_pair_column"), names, strict=False))

@@ -27,10 +27,6 @@ def classification_metrics(probabilities: np.ndarray, labels: np.ndarray) -> dic
         >>> metrics["accuracy"], round(metrics["macro_f1"], 4)
         (0.5, 0.3333)
     """
-    from sklearn.metrics import accuracy_score, f1_score
-
-    if len(labels) == 0:
-        raise ValueError("There are no examples to evaluate.")
     labels = np.asarray(labels)
     clipped = np.clip(probabilities.astype(np.float64), SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
     if labels.ndim == 1:
@@ -40,10 +36,34 @@ def classification_metrics(probabilities: np.ndarray, labels: np.ndarray) -> dic
         labels = labels.astype(bool)
         predictions = probabilities >= 0.5
         likelihood = np.where(labels, clipped, 1 - clipped)
+    return prediction_metrics(predictions, labels) | {"log_loss": float(-np.log(likelihood).mean())}
+
+
+def prediction_metrics(predictions: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Accuracy and macro F1 of predicted labels, by scikit-learn.
+
+    Args:
+        predictions: ``(N,)`` numbers, or ``(N, C)`` of booleans for several labels a text.
+        labels: Of the same shape.
+
+    Returns:
+        ``accuracy`` and ``macro_f1`` as ``classification_metrics`` gives them.
+
+    Raises:
+        ValueError: If there is nothing to evaluate.
+
+    Example:
+
+        >>> prediction_metrics(np.array([0, 1]), np.array([0, 1]))
+        {'accuracy': 1.0, 'macro_f1': 1.0}
+    """
+    from sklearn.metrics import accuracy_score, f1_score
+
+    if len(labels) == 0:
+        raise ValueError("There are no examples to evaluate.")
     return {
         "accuracy": float(accuracy_score(labels, predictions)),
         "macro_f1": float(f1_score(labels, predictions, average="macro", zero_division=0)),
-        "log_loss": float(-np.log(likelihood).mean()),
     }
 
 

@@ -1,0 +1,337 @@
+"""Tasks to evaluate on: texts with labels, documents with pairs, texts alone; by name, or from files."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.labelled_examples import load_labelled_examples
+from ..data.loading import find_columns, find_splits, load_documents, refuse_missing_file
+from ..data.package_documentation import load_package_documentation
+from ..data.tasks import TASKS, load_task
+from .citation_pairs import Pair, has_citation_pairs, read_citation_pairs
+from .held_out import hold_out
+from .task_sources import LONG_DOCUMENT_TASKS, without_newsgroup_metadata
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetDict
+
+logger = logging.getLogger(__name__)
+
+DOCUMENTATION = "documentation"
+TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationTask:
+    """Texts, or pairs of texts, with one label each, to train and to test on.
+
+    Args:
+        name: As in the tables.
+        train_texts: N texts.
+        train_labels: int64 ``(N,)``, numbers in ``label_names``.
+        test_texts: M texts.
+        test_labels: int64 ``(M,)``.
+        label_names: The names of the classes.
+        train_pairs: N second texts, in tasks about pairs.
+        test_pairs: M second texts.
+
+    Raises:
+        ValueError: If there is not one label for each text, a split is empty, or only one class is trained on.
+
+    Example:
+
+        >>> labels = np.array([0, 1])
+        >>> task = ClassificationTask("mine", ["good", "bad"], labels, ["fine", "poor"], labels, ["pro", "contra"])
+        >>> task.corpus().texts
+        ['fine', 'poor']
+    """
+
+    name: str
+    train_texts: list[str]
+    train_labels: np.ndarray
+    test_texts: list[str]
+    test_labels: np.ndarray
+    label_names: list[str]
+    train_pairs: list[str] | None = None
+    test_pairs: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        for split in ("train", "test"):
+            texts, labels, pairs = (getattr(self, f"{split}_{part}") for part in ("texts", "labels", "pairs"))
+            if not len(texts) == len(labels) == len(texts if pairs is None else pairs) > 0:
+                raise ValueError(
+                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels. There must be at least one "
+                    "text, and a label (and a second text, if any) for each."
+                )
+        if len(np.unique(self.train_labels)) < 2:
+            raise ValueError(
+                f"{self.name}: each of the {len(self.train_labels)} training examples has the label "
+                f"{self.label_names[int(self.train_labels[0])]!r}: there is nothing to tell apart."
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the content; the name is no part of it."""
+        labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
+        return _sha256([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
+
+    def corpus(self) -> CorpusTask:
+        """The test texts without their labels."""
+        return CorpusTask(self.name, self.test_texts)
+
+
+@dataclass(frozen=True, eq=False)
+class PairTask:
+    """Documents, and which of them cite each other.
+
+    Args:
+        name: As in the tables.
+        documents: The text of each document, by its id.
+        train: Pairs of ids, and 1 where the first cites the second, else 0.
+        test: The same to test on.
+
+    Example:
+
+        >>> PairTask("mine", {"a": "One.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0)]).corpus().texts
+        ['One.', 'Two.']
+    """
+
+    name: str
+    documents: dict[str, str]
+    train: list[Pair]
+    test: list[Pair]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the content; the name is no part of it."""
+        return _sha256(self.documents.items(), self.train, self.test)
+
+    def corpus(self) -> CorpusTask:
+        """The documents alone."""
+        return CorpusTask(self.name, list(self.documents.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusTask:
+    """Texts without labels.
+
+    Args:
+        name: As in the tables.
+        texts: The texts.
+
+    Example:
+
+        >>> CorpusTask("mine", ["One."]).corpus().texts
+        ['One.']
+    """
+
+    name: str
+    texts: list[str]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the content; the name is no part of it."""
+        return _sha256(self.texts)
+
+    def corpus(self) -> CorpusTask:
+        """Itself."""
+        return self
+
+
+EvaluationTask = ClassificationTask | PairTask | CorpusTask
+
+
+def load_evaluation_task(
+    name: str | Path,
+    folder: str | Path | None = None,
+    max_train_examples: int | None = None,
+    max_test_examples: int | None = None,
+    seed: int = 0,
+) -> EvaluationTask:
+    """Load a task of the papers by its name, or one of your own from a file or a folder.
+
+    The official training set is trained on and the official test set is tested on: for GLUE and CLUE, whose test labels
+    are hidden, the development set. Where there is no test set it is the validation set, and where there is neither, a
+    fifth of each class is held out by ``seed``. A validation set beside a test set is not used: what needs held-out
+    examples holds its own out of the training set, the same for all. The papers do not say how they split the data sets
+    that come without a test set (FakeNews, arXiv, NYT, BBC).
+
+    Texts of ``20News`` are without headers, signatures and quotations, wherever they come from: see
+    ``without_newsgroup_metadata``. Empty texts, and those without a label, are dropped and counted in the log.
+
+    Args:
+        name: ``FakeNews``, ``20News``, ``arXiv``, ``NYT``, ``BBCNews``, ``AAN``, one of the six tasks of GLUE and six
+            of CLUE in ``docsplit_hf.data.tasks.TASKS``, or ``documentation`` (of installed packages, by package; needs
+            no network). Case, hyphens and blanks do not matter. Or a path: a file (``.jsonl``, ``.json``, ``.csv``,
+            ``.parquet``, also with ``.gz``) or a folder with ``train`` and maybe ``test`` in such files, with the
+            columns ``text`` (or ``text_a`` and ``text_b``) and ``label``; a folder with pairs of documents, as
+            ``read_citation_pairs`` reads it; or, without a column ``label``, or in ``.txt`` files, texts alone.
+        folder: Where the files of a task with a name are, laid out as above. None: it is loaded from the Hub.
+        max_train_examples: At most so many training examples (or pairs), drawn by ``seed``.
+        max_test_examples: The same for the test set, and for texts alone.
+        seed: Decides what is held out and what is drawn.
+
+    Returns:
+        The task.
+
+    Raises:
+        FileNotFoundError: If a file or folder is not there.
+        ValueError: If there is no such task, it is not on the Hub, or what is in the files cannot be used.
+
+    Example:
+
+        >>> import json, tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "reviews.jsonl"
+        >>> rows = [{"text": f"Review {i}.", "label": "good" if i % 2 else "bad"} for i in range(20)]
+        >>> _ = file.write_text("".join(json.dumps(row) + chr(10) for row in rows))
+        >>> task = load_evaluation_task(file)
+        >>> task.name, len(task.train_texts), len(task.test_texts), task.label_names
+        ('reviews', 16, 4, ['bad', 'good'])
+    """
+    known = _known_name(str(name))
+    if known is None and folder is not None:
+        raise ValueError(f"{_unknown(str(name))} A folder of your own is a task itself: give it instead of a name.")
+    if known is None and not Path(name).exists():
+        refuse_missing_file(str(name))
+        raise ValueError(f"{_unknown(str(name))} Or give a file or a folder.")
+    limits = {"train": max_train_examples, "test": max_test_examples}
+    if known == "AAN" or (known is None and Path(name).is_dir() and has_citation_pairs(Path(name))):
+        if known and folder is None:
+            raise ValueError(f"AAN is not on the Hub: give its folder. {LONG_DOCUMENT_TASKS['AAN'].note}")
+        return _pair_task(known or Path(name).name, Path(folder or name), limits, seed)
+    if known is None and not _has_labels(Path(name)):
+        return _corpus_task(Path(name), max_test_examples, seed)
+    splits = load_task(folder or name, seed, validation_size=0) if folder or not known else _from_hub(known, seed)
+    title = known or Path(Path(name).name.removesuffix(".gz")).stem
+    return _classification_task(title, _train_and_test(splits, title, seed), limits, seed)
+
+
+def _key(name: str) -> str:
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+def _known_names() -> dict[str, str]:
+    names = {alias: name for name, source in LONG_DOCUMENT_TASKS.items() for alias in (name, *source.aliases)}
+    return {_key(alias): name for alias, name in (names | {name: name for name in (*TASKS, DOCUMENTATION)}).items()}
+
+
+def _known_name(name: str) -> str | None:
+    return None if "/" in name or "\\" in name else _known_names().get(_key(name))
+
+
+def _unknown(name: str) -> str:
+    known = _known_names()
+    near = difflib.get_close_matches(_key(name), known, n=1)
+    hint = f" Did you mean {known[near[0]]!r}?" if near else ""
+    return f"There is no task {name!r}.{hint} Known tasks: {', '.join(dict.fromkeys(known.values()))}."
+
+
+def _has_labels(path: Path) -> bool:
+    file = find_splits(path).get("train")
+    return file is not None and "label" in find_columns(file)
+
+
+def _from_hub(name: str, seed: int) -> DatasetDict:
+    if name == DOCUMENTATION:
+        return load_labelled_examples(load_package_documentation(), validation_size=0)
+    if name in TASKS:
+        return load_task(name, seed, validation_size=0)
+    source = LONG_DOCUMENT_TASKS[name]
+    if source.dataset is None:
+        raise ValueError(f"{name} is not on the Hub: give its folder. {source.note}")
+    import datasets
+
+    logger.info(f"{name} is loaded from {source.dataset}. {source.note}")
+    loaded = datasets.load_dataset(source.dataset)
+    if source.prepare is not None:
+        loaded = loaded.map(source.prepare, remove_columns=loaded["train"].column_names, desc=f"Preparing {name}")
+    columns = {"text_column": source.text_column, "label_column": source.label_column}
+    return load_labelled_examples(loaded, **columns, validation_size=0, seed=seed)
+
+
+def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Dataset]:
+    train = splits["train"]
+    if not hasattr(train.features["label"], "names"):
+        raise ValueError(f"{name} has several labels a text. Only tasks with one label a text can be evaluated here.")
+    if "test" in splits or "validation" in splits:
+        unused = len(splits["validation"]) if {"test", "validation"} <= set(splits) else 0
+        if unused:
+            logger.info(f"{name}: the {unused} examples for validation are not used.")
+        return {"train": train, "test": splits["test"] if "test" in splits else splits["validation"]}
+    kept, held_out = hold_out(np.array(train["label"][:]), TEST_SHARE, seed)
+    if len(held_out) == 0:
+        raise ValueError(f"{name}: {len(train)} examples with a class each leave none to test on: give more.")
+    logger.info(f"{name}: there is no test set. {len(held_out)} of {len(train)} examples are held out for it.")
+    return {"train": train.select(kept), "test": train.select(held_out)}
+
+
+def _classification_task(
+    name: str, splits: dict[str, Dataset], limits: dict[str, int | None], seed: int
+) -> ClassificationTask:
+    parts: dict[str, Any] = {}
+    for split, rows in splits.items():
+        rows = rows.select(_draw(len(rows), limits[split], seed))
+        texts, labels = list(rows["text"]), np.array(rows["label"][:], dtype=np.int64)
+        if name == "20News":
+            texts = without_newsgroup_metadata(texts)
+        kept = [row for row, text in enumerate(texts) if text.strip()]
+        if len(kept) < len(texts):
+            logger.warning(f"{name}: {len(texts) - len(kept)} of {len(texts)} texts of {split} are empty: dropped.")
+        parts[f"{split}_texts"], parts[f"{split}_labels"] = [texts[row] for row in kept], labels[kept]
+        if "text_pair" in rows.column_names:
+            pairs = list(rows["text_pair"])
+            parts[f"{split}_pairs"] = [pairs[row] for row in kept]
+    return ClassificationTask(name, label_names=splits["train"].features["label"].names, **parts)
+
+
+def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int) -> PairTask:
+    pairs = read_citation_pairs(folder)
+    splits = {
+        split: [rows[row] for row in _draw(len(rows), limits[split], seed)]
+        for split, rows in (("train", pairs.train), ("test", pairs.test))
+    }
+    used = {document for rows in splits.values() for first, second, _ in rows for document in (first, second)}
+    return PairTask(name, {key: text for key, text in pairs.documents.items() if key in used}, **splits)
+
+
+def _corpus_task(path: Path, most: int | None, seed: int) -> CorpusTask:
+    rows = load_documents(str(path), test_size=0)["train"]
+    if "text" not in rows.column_names:
+        raise ValueError(f"{path} has the columns {rows.column_names}, but no text: rename one.")
+    rows = rows.select(_draw(len(rows), most, seed))
+    texts = [text for text in rows["text"] if isinstance(text, str) and text.strip()]
+    dropped = f" Dropped: {len(rows) - len(texts)} empty." if len(texts) < len(rows) else ""
+    logger.log(
+        logging.WARNING if dropped else logging.INFO,
+        f"{path} has no labels (no column label): {len(texts)} texts alone.{dropped}",
+    )
+    if not texts:
+        raise ValueError(f"{path} holds no text.")
+    return CorpusTask(Path(path.name.removesuffix(".gz")).stem, texts)
+
+
+def _draw(count: int, most: int | None, seed: int) -> np.ndarray:
+    if most is not None and most < 1:
+        raise ValueError(f"The most examples to use must be at least 1, got {most}.")
+    if most is None or most >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).permutation(count)[:most])
+
+
+def _sha256(*parts: Iterable[Any]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        for item in part:
+            digest.update(json.dumps(item).encode() + b"\n")
+        digest.update(b"\n")  # no item is an empty line, so this ends a part
+    return digest.hexdigest()

@@ -54,7 +54,7 @@ def hold_out_groups(groups: Sequence[Hashable], share: float = 0.1, seed: int = 
     Example:
 
         >>> hold_out_groups(["a", "a", "b", "b", "b"], share=0.5)
-        (array([0, 1]), array([2, 3, 4]))
+        (array([2, 3, 4]), array([0, 1]))
     """
     numbers: dict[Hashable, int] = {}
     group = np.array([numbers.setdefault(name, len(numbers)) for name in groups], dtype=np.int64)

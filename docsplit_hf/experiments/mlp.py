@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 LEARNING_RATE = 3e-4
 PATIENCE = 3
 MOST_EPOCHS = 100
+STEPS_WITHOUT_HELD_OUT = 2_000
 
 
 def fit_mlp(
@@ -32,7 +33,8 @@ def fit_mlp(
     """Train a multi-layer perceptron with ReLU by cross entropy and AdamW, learning rate 3e-4 (DocSplit, appendix A.1).
 
     After each epoch the cross entropy on the held-out examples is computed; training ends after 3 epochs without a
-    better one, and the weights of the best are taken. Without held-out examples it ends after 100 epochs.
+    better one, or after 100, and the weights of the best are taken. Without held-out examples it ends with the epoch in
+    which 2,000 steps are reached.
 
     Features are multiplied by one number, such that their mean square is 1. The papers say nothing of it, and have
     vectors of BERT, whose mean square is of that size. Of vectors of norm 1 it is 1 / D: with the learning rate of the
@@ -54,7 +56,7 @@ def fit_mlp(
     Example:
 
         >>> features, labels = np.eye(2, dtype=np.float32), np.array([0, 1])
-        >>> fit_mlp(features, labels, features, labels, hidden_widths=(4,), batch_size=2, seed=0)(features)
+        >>> fit_mlp(features, labels, features[:0], labels[:0], hidden_widths=(8,), batch_size=2, seed=0)(features)
         array([0, 1])
     """
     import torch
@@ -68,7 +70,9 @@ def fit_mlp(
     with _random_numbers_of(seed):
         network = _network((train.shape[1], *hidden_widths, num_labels))
         optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE)
-        for epoch in range(1, MOST_EPOCHS + 1):
+        steps_per_epoch = -(-len(examples) // batch_size)
+        epochs = MOST_EPOCHS if len(held_out) else -(-STEPS_WITHOUT_HELD_OUT // steps_per_epoch)
+        for epoch in range(1, epochs + 1):
             for rows in torch.randperm(len(examples)).split(batch_size):
                 loss = torch.nn.functional.cross_entropy(network(examples[rows]), targets[rows])
                 optimizer.zero_grad()

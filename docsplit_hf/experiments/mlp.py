@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 LEARNING_RATE = 3e-4
 PATIENCE = 3
+SMALLEST_GAIN = 1e-3  # in nats: of classes that can be told apart, the loss falls for hundreds of epochs to no effect
 MOST_EPOCHS = 100
 STEPS_WITHOUT_HELD_OUT = 2_000
 
@@ -32,8 +33,8 @@ def fit_mlp(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Train a multi-layer perceptron with ReLU by cross entropy and AdamW, learning rate 3e-4 (DocSplit, appendix A.1).
 
-    After each epoch the cross entropy on the held-out examples is computed; training ends after 3 epochs without a
-    better one, or after 100, and the weights of the best are taken. Without held-out examples it ends with the epoch in
+    After each epoch the cross entropy on the held-out examples is computed; training ends after 3 epochs without one
+    that is lower by 0.001, or after 100, and the weights of the best are taken. Without held-out examples it ends with the epoch in
     which 2,000 steps are reached.
 
     Features are multiplied by one number, such that their mean square is 1. The papers say nothing of it, and have
@@ -82,7 +83,7 @@ def fit_mlp(
                 continue
             with torch.no_grad():
                 loss = torch.nn.functional.cross_entropy(network(held_out_examples), held_out_targets).item()
-            if loss < best_loss:
+            if loss < best_loss - SMALLEST_GAIN:
                 best_loss, best_epoch, best_weights = loss, epoch, copy.deepcopy(network.state_dict())
             elif epoch - best_epoch >= PATIENCE:
                 break

@@ -31,10 +31,9 @@ def test_the_cosine_tells_near_pairs_and_random_labels_give_chance(sparse):
 
 
 def test_the_head_learns_what_the_cosine_knows():
-    train, test = pairs(2000, 0), pairs(400, 1)
-    assert pair_head_score(*train, *test, seed=0, interaction="nli")["accuracy"] > 0.85
-    rng = np.random.default_rng(0)
-    random = train[0], train[1], rng.permutation(train[2])
+    train, test = pairs(1000, 0), pairs(400, 1)
+    assert pair_head_score(*train, *test, seed=0, interaction="nli")["accuracy"] > 0.8
+    random = train[0], train[1], np.random.default_rng(0).permutation(train[2])
     assert 0.35 < pair_head_score(*random, *test, seed=0)["accuracy"] < 0.65
 
 

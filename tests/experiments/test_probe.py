@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 import torch
 
+from docsplit_hf.experiments import mlp
 from docsplit_hf.experiments.probe import fit_and_score
 
 
@@ -20,7 +21,8 @@ def clusters(count, classes=4, dimension=16, spread=0.1, seed=0):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", ["mlp", "logistic"])
 @pytest.mark.parametrize("count", [24, 600])
-def test_what_can_be_separated_is_and_random_labels_give_chance(kind, sparse, count):
+def test_what_can_be_separated_is_and_random_labels_give_chance(kind, sparse, count, monkeypatch):
+    monkeypatch.setattr(mlp, "STEPS_WITHOUT_HELD_OUT", 500)
     (train, labels), (test, test_labels) = clusters(count), clusters(400, seed=1)
     convert = scipy.sparse.csr_matrix if sparse else np.asarray
     perfect = fit_and_score(kind, convert(train), labels, convert(test), test_labels, seed=0)

@@ -34,8 +34,8 @@ def fit_mlp(
     """Train a multi-layer perceptron with ReLU by cross entropy and AdamW, learning rate 3e-4 (DocSplit, appendix A.1).
 
     After each epoch the cross entropy on the held-out examples is computed; training ends after 3 epochs without one
-    that is lower by 0.001, or after 100, and the weights of the best are taken. Without held-out examples it ends with the epoch in
-    which 2,000 steps are reached.
+    that is lower by 0.001, or after 100, and the weights of the best are taken. Without held-out examples it ends with
+    the epoch in which 2,000 steps are reached.
 
     Features are multiplied by one number, such that their mean square is 1. The papers say nothing of it, and have
     vectors of BERT, whose mean square is of that size. Of vectors of norm 1 it is 1 / D: with the learning rate of the

@@ -12,7 +12,7 @@ from .held_out import hold_out_groups
 from .mlp import fit_mlp
 
 if TYPE_CHECKING:
-    from .features import Features
+    from .systems import Features
 
 logger = logging.getLogger(__name__)
 

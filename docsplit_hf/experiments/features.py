@@ -9,10 +9,7 @@ import numpy as np
 from ..knn.keys import as_matrix, check_finite
 
 if TYPE_CHECKING:
-    import scipy.sparse
-
-    Features = np.ndarray | scipy.sparse.csr_matrix
-    """``(N, D)``: float32 embeddings, or sparse as TF-IDF gives them."""
+    from .systems import Features
 
 
 def check_features(features: Features, what: str, labels: np.ndarray | None = None) -> Features:

@@ -13,7 +13,7 @@ from ..data.views import docsplit
 from .features import check_features, is_sparse, normalize_rows
 
 if TYPE_CHECKING:
-    from .features import Features
+    from .systems import Features
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from .features import check_features, is_sparse, normalize_rows
 from .held_out import hold_out
 
 if TYPE_CHECKING:
-    from .features import Features
+    from .systems import Features
 
 logger = logging.getLogger(__name__)
 

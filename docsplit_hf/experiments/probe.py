@@ -13,7 +13,7 @@ from .held_out import hold_out
 from .mlp import fit_mlp
 
 if TYPE_CHECKING:
-    from .features import Features
+    from .systems import Features
 
 logger = logging.getLogger(__name__)
 

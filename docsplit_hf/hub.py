@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import string
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .data.views import get_views
 from .evaluation.half_retrieval import evaluations_by_step
 from .markdown import code_block, public_name, table
 from .models.pooling import SENTENCE_TRANSFORMERS_POOLING
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
     from .data.collator import DataCollatorForDocSplit
     from .training.contrastive_arguments import ContrastiveTrainingArguments
+
+
+DOCSPLIT_VIEWS = "The sentences of each document are assigned at random to two halves, its views."
+DOCSPLIT_CITATION = "DocSplit: Simple Contrastive Pretraining for Large Document Embeddings. Yujie Wang, Mike Izbicki."
+BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite the method that it was trained by."
 
 
 def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
@@ -73,6 +80,9 @@ class PretrainingFacts:
         location: Where it is loaded from: a name on the Hub, or the folder that it is saved in.
         arguments: The training arguments.
         collator: The collator, with its views and lengths.
+        method: How documents are trained on, in a sentence or two.
+        loss: The loss, in a few words.
+        negatives: The number of negatives a document.
         config: The configuration of the model.
         processes: The number of processes.
         documents: The number of training documents, None for a stream.
@@ -86,6 +96,9 @@ class PretrainingFacts:
     location: str
     arguments: ContrastiveTrainingArguments
     collator: DataCollatorForDocSplit
+    method: str
+    loss: str
+    negatives: int
     config: PretrainedConfig
     processes: int
     documents: int | None
@@ -119,15 +132,21 @@ def render_card(facts: PretrainingFacts) -> str:
 
     arguments, collator = facts.arguments, facts.collator
     base = facts.config.name_or_path or None
+    options = collator.views_kwargs or {}
+    is_docsplit = collator.views == "docsplit" and arguments.objective == "info_nce"
     evaluations = evaluations_by_step(facts.log_history)
     data = ModelCardData(
         library_name="peft" if facts.is_adapter else "sentence-transformers",
         pipeline_tag="feature-extraction",
         base_model=base if base and public_name(base) == base else None,
-        tags=["docsplit", "document-embeddings", "contrastive-pretraining", "feature-extraction"],
+        tags=[
+            *(["docsplit"] if is_docsplit else []),
+            "document-embeddings",
+            *(["contrastive-pretraining"] if arguments.objective != "mlm" else []),
+            "feature-extraction",
+        ],
     )
     batch = arguments.per_device_train_batch_size
-    negatives = batch * (facts.processes if arguments.gather_negatives else 1) - 1
     training = {
         "Starting point": public_name(base or f"random weights ({facts.config.model_type})"),
         "Data": public_name(arguments.data_description or "not described"),
@@ -135,16 +154,16 @@ def render_card(facts: PretrainingFacts) -> str:
         "Held-out documents": f"{round(1 / chance):,}" if (chance := _chance(evaluations)) else "none",
         "Optimizer steps": f"{facts.steps:,}",
         "Weights": "of the last step" if facts.best_step is None else f"of step {facts.best_step:,}, the best",
-        "Views": getattr(collator.views, "__name__", collator.views),
-        "Loss": f"InfoNCE, temperature {arguments.temperature}{', both directions' if arguments.symmetric else ''}"
-        + (f", + {arguments.mlm_weight} x MLM ({arguments.mlm_input} input)" if arguments.mlm_weight else ""),
+        "Views": ", ".join([collator.views_name, *(f"{key} {value}" for key, value in options.items())]),
+        "Objective": arguments.objective,
+        "Loss": facts.loss,
         "Batch": f"{batch} documents x {facts.processes} processes"
         + (
             f" x {arguments.gradient_accumulation_steps} accumulated"
             if arguments.gradient_accumulation_steps > 1
             else ""
         ),
-        "Negatives per document": f"{negatives}",
+        "Negatives per document": f"{facts.negatives:,}",
         "Maximum length": f"{collator.max_length} tokens",
         "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
         "Pooling": facts.config.docsplit["pooling"],
@@ -158,11 +177,20 @@ def render_card(facts: PretrainingFacts) -> str:
         title=Path(facts.location).resolve().name,
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
+        views=DOCSPLIT_VIEWS if collator.views == "docsplit" else _purpose(collator),
+        method=facts.method,
+        citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
         training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(facts),
         versions=", ".join(f"{package} {version(package)}" for package in packages),
     )
+
+
+def _purpose(collator: DataCollatorForDocSplit) -> str:
+    """How the views are made, by the first line of the view function's docstring."""
+    described = inspect.getdoc(get_views(collator.views)) or "made by a function without a description."
+    return f"Two views of each document, `{collator.views_name}`: {described.splitlines()[0]}"
 
 
 def _chance(evaluations: list[dict[str, Any]]) -> float:

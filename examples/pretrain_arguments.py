@@ -1,12 +1,13 @@
 """The arguments of run_pretrain.py, beside those of TrainingArguments."""
 
+import json
 import os
 from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import ContrastiveTrainingArguments
-from docsplit_hf.data.views import VIEWS
+from docsplit_hf.data.views import VIEWS, get_views
 
 
 @dataclass
@@ -43,9 +44,20 @@ class DataArguments:
     )
     mlm_probability: float = HfArg(default=0.15, help="Share of the tokens to mask for MLM.")
     views: str = HfArg(default="docsplit", help=f"How positive pairs are made: {', '.join(sorted(VIEWS))}.")
+    views_kwargs: dict | str | None = HfArg(
+        default=None, help="Options of the views, as JSON, such as '{\"ratio_min\": 0.05}' for cropping."
+    )
     segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for a sentence a line.")
     language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
     num_proc: int = HfArg(default=os.cpu_count(), help="Processes to prepare the documents with.")
+
+    def __post_init__(self) -> None:
+        if isinstance(self.views_kwargs, str):
+            try:
+                self.views_kwargs = json.loads(self.views_kwargs)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"--views_kwargs is JSON such as '{{\"ratio_min\": 0.05}}': {error}.") from error
+        get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 
 @dataclass

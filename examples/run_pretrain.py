@@ -28,6 +28,7 @@ from docsplit_hf.evaluation.half_retrieval import describe_progress
 from docsplit_hf.markdown import public_name
 from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
+from docsplit_hf.training.objectives import get_trainer_class
 from docsplit_hf.training.starting import start_run
 
 
@@ -78,6 +79,7 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Run
         max_length=data.max_length,
         mlm_probability=data.mlm_probability if arguments.mlm_weight > 0 else 0,
         views=data.views,
+        views_kwargs=data.views_kwargs,
         seed=arguments.seed,
     )
     choices = (data.text_column, data.segmenter, data.language)
@@ -104,7 +106,8 @@ def main() -> None:
 
     with arguments.main_process_first(desc="preparing documents"):  # the other processes read its cache
         model, collator, documents = prepare(model_arguments, data, arguments)
-    trainer = docsplit_hf.ContrastiveTrainer(model, arguments, documents["train"], documents.get("test"), collator)
+    trainer_class = get_trainer_class(arguments.objective)
+    trainer = trainer_class(model, arguments, documents["train"], documents.get("test"), collator)
     trainer.train(resume)
     if "test" in documents:
         trainer.evaluate()

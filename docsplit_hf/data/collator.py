@@ -39,10 +39,12 @@ class DataCollatorForDocSplit:
         views: How the positive pair is made: a name in ``docsplit_hf.data.views.VIEWS`` or a function
             ``(tokens, sentence_lengths, rng) -> (anchor, positive)``.
         seed: Changes every random choice.
+        views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
 
     Raises:
         ValueError: If ``max_length`` leaves no room for text, if a probability is out of range, if MLM is asked for and
-            the tokenizer has no mask token, or if the tokenizer has no padding token.
+            the tokenizer has no mask token, if the tokenizer has no padding token, or if there are no such views or
+            options of them.
 
     Example:
 
@@ -60,9 +62,10 @@ class DataCollatorForDocSplit:
     mlm_probability: float = 0.15
     views: str | ViewFunction = "docsplit"
     seed: int = 0
+    views_kwargs: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self.view_function = get_views(self.views)
+        self.view_function = get_views(self.views, self.views_kwargs)
         self.prefix, self.suffix = special_tokens_around(self.tokenizer)
         self.special_ids = np.array(sorted(set(self.tokenizer.all_special_ids)), dtype=np.int64)
         specials = len(self.prefix) + len(self.suffix)
@@ -87,6 +90,11 @@ class DataCollatorForDocSplit:
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
     @property
+    def views_name(self) -> str:
+        """The name of the view function."""
+        return str(self.views if isinstance(self.views, str) else getattr(self.views, "__name__", self.views))
+
+    @property
     def epoch(self) -> int:
         """The epoch that the random choices of the next batch belong to."""
         return int(self._epoch)
@@ -99,13 +107,18 @@ class DataCollatorForDocSplit:
         """
         self._epoch.fill_(epoch)
 
-    def frozen(self) -> DataCollatorForDocSplit:
-        """A copy that stays at epoch 0: the same views of a document each time, as an evaluation needs them.
+    def for_evaluation(self) -> DataCollatorForDocSplit:
+        """A copy that makes the halves of docsplit, whatever the views, and stays at epoch 0.
+
+        So an evaluation sees the same halves of a document each time, and half-document retrieval measures every method
+        alike: with the views of ``simcse_long`` it would be perfect for any model.
 
         Returns:
             The copy, sharing nothing that changes with this collator.
         """
         twin = copy.copy(self)
+        twin.views, twin.views_kwargs = "docsplit", None
+        twin.view_function = get_views(twin.views)
         twin._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
         return twin
 

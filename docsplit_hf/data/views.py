@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +15,8 @@ ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.
 
 ``tokens`` is the document without special tokens, integers of shape ``(n,)``; ``sentence_lengths`` the number of tokens
 of each sentence, integers of shape ``(s,)`` that sum to ``n``; ``rng`` the only source of randomness. Both views are
-token arrays, never empty.
+token arrays, never empty. Options of a view are further keyword arguments with defaults. The first line of the
+docstring goes into the model cards of what is trained with it.
 """
 
 
@@ -45,9 +50,7 @@ def docsplit(
         >>> docsplit(np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.random.default_rng(0))
         (array([1, 1]), array([2, 3, 3]))
     """
-    sentences = len(sentence_lengths)
-    if sentences == 0:
-        raise ValueError("An empty document cannot be split: drop documents without sentences before making views.")
+    sentences = _count_sentences(sentence_lengths)
     if sentences == 1:
         return tokens, tokens
     in_second = rng.random(sentences) < 0.5
@@ -57,28 +60,210 @@ def docsplit(
     return tokens[~token_in_second], tokens[token_in_second]
 
 
-VIEWS: dict[str, ViewFunction] = {"docsplit": docsplit}
+def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Take one sentence of the document twice, which differs by dropout only (SimCSE, Gao et al. 2021, section 3).
+
+    Deviation from SimCSE, which reads a corpus of sentences: the sentence is drawn from the document, a new one in each
+    epoch. So an epoch sees one sentence a document, and has as many steps as an epoch of every other method.
+
+    Args:
+        tokens: The document's token ids without special tokens, shape ``(n,)``.
+        sentence_lengths: Tokens per sentence, shape ``(s,)``, each at least 1, summing to ``n``.
+        rng: The source of randomness.
+
+    Returns:
+        The token ids of the sentence, twice.
+
+    Raises:
+        ValueError: If the document is empty.
+
+    Example:
+
+        >>> import numpy as np
+        >>> simcse(np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.random.default_rng(0))
+        (array([3, 3]), array([3, 3]))
+    """
+    number = rng.integers(_count_sentences(sentence_lengths))
+    end = int(sentence_lengths[: number + 1].sum())
+    sentence = tokens[end - sentence_lengths[number] : end]
+    return sentence, sentence
 
 
-def get_views(views: str | ViewFunction) -> ViewFunction:
-    """Look a view function up by name; a callable is returned as it is.
+def simcse_long(
+    tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take the whole document twice, which differs by dropout only (SimCSE_long of SimDE and SimLTE).
+
+    With dropout 0 the two views have the same embedding, and there is little to learn.
+
+    Args:
+        tokens: The document's token ids without special tokens, shape ``(n,)``.
+        sentence_lengths: Tokens per sentence, shape ``(s,)``.
+        rng: Not used.
+
+    Returns:
+        The document, twice.
+
+    Raises:
+        ValueError: If the document is empty.
+
+    Example:
+
+        >>> import numpy as np
+        >>> simcse_long(np.array([1, 2]), np.array([1, 1]), np.random.default_rng(0))
+        (array([1, 2]), array([1, 2]))
+    """
+    _count_sentences(sentence_lengths)
+    return tokens, tokens
+
+
+def cropping(
+    tokens: np.ndarray,
+    sentence_lengths: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    ratio_min: float = 0.1,
+    ratio_max: float = 0.5,
+    deletion: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Crop the document twice at random, each time a contiguous run of tokens (Contriever, Izacard et al. 2022).
+
+    Of a document of ``n`` tokens a crop has ``int(n * U(ratio_min, ratio_max))``, and begins anywhere that it fits. The
+    two are independent, and may overlap. Sentences do not matter.
+
+    Deviations from the released code: it crops chunks of 256 tokens of a stream that ignores where documents end, here
+    it is the document; and a crop has at least one token, also after deletion.
+
+    Args:
+        tokens: The document's token ids without special tokens, shape ``(n,)``.
+        sentence_lengths: Tokens per sentence, shape ``(s,)``.
+        rng: The source of randomness.
+        ratio_min: Shortest crop, as a fraction of the document. 0.1 in the code's defaults, 0.05 in its script.
+        ratio_max: Longest crop.
+        deletion: The chance of each token of a crop to be deleted. 0.1 in Contriever's English run.
+
+    Returns:
+        The token ids of the two crops.
+
+    Raises:
+        ValueError: If the document is empty, or an option is out of range.
+
+    Example:
+
+        >>> import numpy as np
+        >>> cropping(np.arange(10), np.array([4, 6]), np.random.default_rng(0), ratio_min=0.3)
+        (array([3, 4, 5, 6]), array([2, 3, 4]))
+    """
+    _count_sentences(sentence_lengths)
+    if not 0 < ratio_min <= ratio_max <= 1:
+        raise ValueError(f"Crops need 0 < ratio_min <= ratio_max <= 1, got {ratio_min} and {ratio_max}.")
+    if not 0 <= deletion < 1:
+        raise ValueError(f"deletion must be in [0, 1), got {deletion}. Contriever uses 0.1.")
+    crops = []
+    for _ in range(2):
+        length = max(1, int(len(tokens) * rng.uniform(ratio_min, ratio_max)))
+        start = rng.integers(len(tokens) - length + 1)
+        crop = tokens[start : start + length]
+        if deletion > 0:
+            kept = rng.random(length) >= deletion
+            kept[rng.integers(length)] |= not kept.any()
+            crop = crop[kept]
+        crops.append(crop)
+    return crops[0], crops[1]
+
+
+def inverse_cloze(
+    tokens: np.ndarray,
+    sentence_lengths: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    keep_span: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take a span of whole sentences against the rest of its document (inverse cloze task, Lee et al. 2019).
+
+    The number of sentences of the span is drawn uniformly from 1 to all but one, then its place. Span and rest together
+    are the document. A document of one sentence has no rest: it is paired with itself, as in ``docsplit``.
+
+    Deviations from ORQA (Lee et al. 2019, section 5), whose span is one sentence: as in Contriever's description it may
+    be longer. Contriever's released code has no inverse cloze to compare with.
+
+    Args:
+        tokens: The document's token ids without special tokens, shape ``(n,)``.
+        sentence_lengths: Tokens per sentence, shape ``(s,)``, each at least 1, summing to ``n``.
+        rng: The source of randomness.
+        keep_span: The chance that the span stays in its document too. 0.1 in ORQA.
+
+    Returns:
+        The token ids of the span, and of the rest.
+
+    Raises:
+        ValueError: If the document is empty, or an option is out of range.
+
+    Example:
+
+        >>> import numpy as np
+        >>> inverse_cloze(np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.random.default_rng(0))
+        (array([2, 3, 3]), array([1, 1]))
+    """
+    sentences = _count_sentences(sentence_lengths)
+    if not 0 <= keep_span <= 1:
+        raise ValueError(f"keep_span must be in [0, 1], got {keep_span}. ORQA uses 0.1.")
+    if sentences == 1:
+        return tokens, tokens
+    chosen = rng.integers(1, sentences)
+    first = rng.integers(sentences - chosen + 1)
+    start, end = (int(sentence_lengths[:number].sum()) for number in (first, first + chosen))
+    keeps = rng.random() < keep_span
+    return tokens[start:end], tokens if keeps else np.concatenate([tokens[:start], tokens[end:]])
+
+
+VIEWS: dict[str, ViewFunction] = {
+    view.__name__: view for view in (docsplit, simcse, simcse_long, cropping, inverse_cloze)
+}
+
+
+def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = None) -> ViewFunction:
+    """Look a view function up by name, and set its options.
 
     Args:
         views: A key of ``VIEWS``, or a function with the signature of ``ViewFunction``.
+        options: Keyword arguments of the view function, such as ``{"ratio_min": 0.05}`` for ``"cropping"``.
 
     Returns:
         The view function.
 
     Raises:
-        ValueError: If there is no view of that name.
+        ValueError: If there is no view of that name, or an option is unknown to it or has a wrong value.
 
     Example:
 
         >>> get_views("docsplit") is docsplit
         True
+        >>> crops = get_views("cropping", {"ratio_min": 0.5})(np.arange(6), np.array([6]), np.random.default_rng(0))
+        >>> [len(crop) for crop in crops]
+        [3, 3]
     """
-    if callable(views):
-        return views
-    if views not in VIEWS:
+    if not callable(views) and views not in VIEWS:
         raise ValueError(f"There are no views named {views!r}. Choose one of {sorted(VIEWS)}, or pass a function.")
-    return VIEWS[views]
+    function = views if callable(views) else VIEWS[views]
+    if not options:
+        return function
+    if not isinstance(options, Mapping):
+        raise ValueError(f"The options of views are a dictionary such as {{'ratio_min': 0.05}}, got {options!r}.")
+    known = {name: value.default for name, value in list(inspect.signature(function).parameters.items())[3:]}
+    name = getattr(function, "__name__", function)
+    for option, value in options.items():
+        if option not in known:
+            listed = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
+            raise ValueError(f"The views {name!r} have no option {option!r}. Their options: {listed}.")
+        if isinstance(known[option], float) and (not isinstance(value, numbers.Real) or isinstance(value, bool)):
+            raise ValueError(f"The option {option} of the views {name!r} is a number, got {value!r}.")
+    chosen = functools.partial(function, **options)
+    chosen(np.arange(2), np.ones(2, dtype=np.int64), np.random.default_rng(0))  # a wrong value shows at once
+    return chosen
+
+
+def _count_sentences(sentence_lengths: np.ndarray) -> int:
+    if len(sentence_lengths) == 0:
+        raise ValueError("An empty document has no views: drop documents without sentences before making views.")
+    return len(sentence_lengths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import torch
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
@@ -12,6 +13,7 @@ from ..models.positions import check_max_length
 from ..models.pretraining import DocSplitEncoderForward, DocSplitForward
 from .common_checks import check_processes, check_vocabulary
 from .contrastive_arguments import ContrastiveTrainingArguments
+from .objectives import get_objective
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -69,6 +71,74 @@ def check_adapter(model: PreTrainedModel) -> None:
             )
 
 
+def check_objective(args: ContrastiveTrainingArguments, objective: str, trainer: str) -> None:
+    """Refuse arguments that are meant for another trainer, or that the objective knows nothing of.
+
+    Args:
+        args: The arguments.
+        objective: The objective that the trainer trains.
+        trainer: The trainer's name.
+
+    Raises:
+        ValueError: If something that was asked for would not be done.
+
+    Example:
+
+        >>> check_objective(ContrastiveTrainingArguments("output", use_cpu=True), "info_nce", "ContrastiveTrainer")
+    """
+    if args.objective != objective:
+        raise ValueError(
+            f"{trainer} trains {objective!r} and the arguments say objective={args.objective!r}: take the trainer that "
+            "get_trainer_class(args.objective) of docsplit_hf.training.objectives gives."
+        )
+    of_objective = get_objective(objective)
+    if args.mlm_weight > 0 and of_objective.mlm_weight == 0:
+        raise ValueError(
+            f"objective={objective!r} is trained without MLM, as in its paper, and mlm_weight={args.mlm_weight}: leave "
+            "mlm_weight out."
+        )
+    if objective == "mlm" and args.mlm_weight == 0:
+        raise ValueError("objective='mlm' with mlm_weight=0 has nothing to learn: leave mlm_weight out.")
+    if args.symmetric and objective != "info_nce":
+        raise ValueError(f"symmetric=True is an option of objective='info_nce'; {objective!r} has one direction.")
+    if args.forward_chunk_size is not None and not of_objective.compares_batch:
+        raise ValueError(
+            f"forward_chunk_size={args.forward_chunk_size} does not go with objective={objective!r}, whose loss does "
+            "not compare the documents of a batch: gradient_accumulation_steps does the same for one forward."
+        )
+
+
+def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
+    """Refuse what an objective with two encoders cannot be trained with.
+
+    Args:
+        model: The model, maybe wrapped by PEFT.
+        args: The arguments.
+
+    Raises:
+        ValueError: If the second encoder would not be what it is meant to be.
+
+    Example:
+
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> check_two_encoders(BertModel(config), ContrastiveTrainingArguments("output", use_cpu=True))
+    """
+    if hasattr(model, "peft_config"):
+        raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
+    if args.fsdp or args.deepspeed:
+        raise ValueError(
+            f"objective={args.objective!r} keeps a second encoder whole on each process, which FSDP and DeepSpeed take "
+            "apart: use DDP."
+        )
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    if dtypes != {torch.float32}:
+        raise ValueError(
+            f"objective={args.objective!r} moves its encoders by small steps, which get lost in weights of "
+            f"{', '.join(sorted(map(str, dtypes)))}: load the model in float32; bf16=True computes in half precision."
+        )
+
+
 def check_fit(
     model: PreTrainedModel,
     args: ContrastiveTrainingArguments,
@@ -109,12 +179,13 @@ def check_fit(
             "step with each backward pass: choose another optimizer, or leave it out."
         )
     negatives_from = args.world_size if args.gather_negatives else 1
-    if args.per_device_train_batch_size * negatives_from < 2:
+    compares_batch = get_objective(args.objective).compares_batch
+    if compares_batch and args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
             "not help, it adds no negatives."
         )
-    if args.gather_negatives and args.world_size > 1:
+    if args.gather_negatives and args.world_size > 1 and args.objective != "mlm":
         uneven = args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches
         if uneven:
             raise ValueError(

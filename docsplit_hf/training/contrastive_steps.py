@@ -16,7 +16,11 @@ from .measuring_trainer import MeasuringTrainer
 
 
 class ContrastiveSteps(MeasuringTrainer):
-    """The loss of ``ContrastiveTrainer``, with the same gradients on any number of processes and in any chunks."""
+    """The loss of ``ContrastiveTrainer``, with the same gradients on any number of processes and in any chunks.
+
+    Another objective overrides ``contrast``, if its loss is a function of the embeddings of a batch; or else
+    ``training_loss``. Held-out documents are measured by InfoNCE among their batch, whatever the objective.
+    """
 
     # compute_loss divides by the counts of the whole accumulated batch itself (transformers >= 5.23).
     loss_is_scaled_for_ga = True
@@ -46,10 +50,10 @@ class ContrastiveSteps(MeasuringTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, Any]:
-        """InfoNCE + mlm_weight x MLM of one batch, as its share of the means over the whole accumulated batch.
+        """The objective's loss of one batch, as its share of the means over the whole accumulated batch.
 
-        Both are sums over this process, divided by the counts over all processes and accumulated batches, times the
-        number of processes, which DDP's averaging takes out again.
+        Its parts are sums over this process, divided by the counts over all processes and accumulated batches, times
+        the number of processes, which DDP's averaging takes out again.
 
         Args:
             model: The model, maybe wrapped.
@@ -61,11 +65,107 @@ class ContrastiveSteps(MeasuringTrainer):
             The loss, and the output if asked for.
         """
         counts = sum_over_processes(_counts(inputs)) if num_items_in_batch is None else num_items_in_batch
+        self._measure_cut(inputs)
+        if model.training and not return_outputs:
+            return self.training_loss(model, inputs, counts)
         output = model(**self._model_inputs(inputs))
-        loss = self._contrastive_share(output.embeddings, inputs, counts)
-        if output.mlm_loss is not None:
-            loss = loss + self._mlm_share(output.mlm_loss, inputs, counts)
+        loss = self._loss_of(output, self.contrast_in_batch(output.embeddings, inputs), inputs, counts)
         return (loss, output) if return_outputs else loss
+
+    def training_loss(
+        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
+    ) -> torch.Tensor:
+        """The loss of one batch of a training step: ``contrast`` + mlm_weight x MLM.
+
+        Args:
+            model: The model, maybe wrapped.
+            inputs: A batch of the collator.
+            counts: Documents and masked tokens of the whole accumulated batch, over all processes, ``(2,)``.
+
+        Returns:
+            The loss, a scalar: what ``contrastive_share`` and ``mlm_share`` make of its parts.
+        """
+        output = model(**self._model_inputs(inputs))
+        return self._loss_of(output, self.contrast(output.embeddings, inputs), inputs, counts)
+
+    def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+        """The contrastive loss of a batch: what another objective overrides.
+
+        Args:
+            embeddings: ``(2B, D)``, rows i and B+i being the views of document i.
+            inputs: The batch, with ``document_ids``.
+
+        Returns:
+            Loss and statistics of each document of this process, ``(B,)`` each.
+        """
+        return self.contrast_in_batch(embeddings, inputs)
+
+    def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+        """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``.
+
+        Args:
+            embeddings: ``(2B, D)``.
+            inputs: The batch, with ``document_ids``.
+
+        Returns:
+            Loss and statistics of each document of this process, ``(B,)`` each.
+        """
+
+        def one_direction(anchors: torch.Tensor, positives: torch.Tensor) -> InfoNCE:
+            candidates, *names = self.candidates(positives, inputs["document_ids"])
+            return info_nce(anchors, candidates, self.args.temperature, *names, self.args.similarity)
+
+        anchors, positives = embeddings.chunk(2)
+        forward = one_direction(anchors, positives)
+        return symmetric(forward, one_direction(positives, anchors)) if self.args.symmetric else forward
+
+    def candidates(
+        self, positives: torch.Tensor, document_ids: torch.Tensor
+    ) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
+        """What the anchors of this process are compared with.
+
+        Args:
+            positives: Embeddings of this process, ``(B, D)``.
+            document_ids: ``(B,)``.
+
+        Returns:
+            The positives of all processes if ``gather_negatives``, with gradients, else those of this process; where
+            the own ones begin; the own document ids; the candidates' document ids.
+        """
+        if not self.args.gather_negatives:
+            return positives, 0, document_ids, document_ids
+        first = process_index() * len(document_ids)
+        return gather_with_gradient(positives), first, document_ids, gather(document_ids)
+
+    def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
+        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch.
+
+        Args:
+            contrastive: Loss and statistics of each document of this process.
+            counts: As in ``training_loss``.
+
+        Returns:
+            A scalar.
+        """
+        names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
+        for name, values in zip(names, contrastive, strict=True):
+            self._means.add(name, values.sum(), len(values))
+        return contrastive.loss.sum() * (process_count() / counts[0])
+
+    def mlm_share(self, mlm_loss: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
+        """Log an MLM loss, and scale it to its weighted share of the mean over the accumulated batch.
+
+        Args:
+            mlm_loss: The mean over the masked tokens of the batch, a scalar.
+            inputs: The batch, with ``mlm_labels``.
+            counts: As in ``training_loss``.
+
+        Returns:
+            A scalar.
+        """
+        masked = _counts(inputs)[1]
+        self._means.add("mlm_loss", mlm_loss * masked, masked)
+        return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
 
     def training_step(
         self,
@@ -91,6 +191,7 @@ class ContrastiveSteps(MeasuringTrainer):
             self.optimizer.train()
         inputs = self._prepare_inputs(inputs)
         counts = sum_over_processes(_counts(inputs)) if num_items_in_batch is None else num_items_in_batch
+        self._measure_cut(inputs)
         masked_apart = self.args.mlm_weight > 0 and self.args.mlm_input == "separate"
 
         def embed(chunk: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -98,18 +199,18 @@ class ContrastiveSteps(MeasuringTrainer):
             if masked_apart or not torch.is_grad_enabled():
                 chosen = {name: chosen[name] for name in ("input_ids", "attention_mask")}
             output = model(**chosen)
-            share = None if output.mlm_loss is None else self._mlm_share(output.mlm_loss, chunk, counts)
+            share = None if output.mlm_loss is None else self.mlm_share(output.mlm_loss, chunk, counts)
             return output.embeddings, share
 
         def predict_masked(chunk: dict[str, torch.Tensor]) -> torch.Tensor:
             chosen = {"attention_mask": chunk["attention_mask"], "mlm_labels": chunk["mlm_labels"]}
-            return self._mlm_share(model(input_ids=chunk["mlm_input_ids"], **chosen).mlm_loss, chunk, counts)
+            return self.mlm_share(model(input_ids=chunk["mlm_input_ids"], **chosen).mlm_loss, chunk, counts)
 
         with self.compute_loss_context_manager():
             return backward_in_chunks(
                 chunk_documents(inputs, size),
                 embed,
-                lambda embeddings: self._contrastive_share(join_views(embeddings), inputs, counts),
+                lambda embeddings: self.contrastive_share(self.contrast(join_views(embeddings), inputs), counts),
                 self.accelerator.backward,
                 self.args.device,
                 loss_beside=predict_masked if masked_apart else None,
@@ -125,35 +226,15 @@ class ContrastiveSteps(MeasuringTrainer):
             chosen["input_ids"] = inputs["mlm_input_ids"]
         return chosen
 
-    def _contrastive(self, embeddings: torch.Tensor, document_ids: torch.Tensor) -> InfoNCE:
-        gathers = self.args.gather_negatives
-        first = process_index() * len(document_ids) if gathers else 0
-        all_ids = gather(document_ids) if gathers else document_ids
-
-        def one_direction(anchors: torch.Tensor, positives: torch.Tensor) -> InfoNCE:
-            candidates = gather_with_gradient(positives) if gathers else positives
-            return info_nce(anchors, candidates, self.args.temperature, first, document_ids, all_ids)
-
-        anchors, positives = embeddings.chunk(2)
-        forward = one_direction(anchors, positives)
-        return symmetric(forward, one_direction(positives, anchors)) if self.args.symmetric else forward
-
-    def _contrastive_share(
-        self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor
+    def _loss_of(
+        self, output: Any, contrastive: InfoNCE, inputs: dict[str, torch.Tensor], counts: torch.Tensor
     ) -> torch.Tensor:
-        contrastive = self._contrastive(embeddings, inputs["document_ids"])
-        self._measure(contrastive, inputs)
-        return contrastive.loss.sum() * (process_count() / counts[0])
+        loss = self.contrastive_share(contrastive, counts)
+        if output.mlm_loss is None:
+            return loss
+        return loss + self.mlm_share(output.mlm_loss, inputs, counts)
 
-    def _mlm_share(self, mlm_loss: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
-        masked = _counts(inputs)[1]
-        self._means.add("mlm_loss", mlm_loss * masked, masked)
-        return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
-
-    def _measure(self, contrastive: InfoNCE, inputs: dict[str, torch.Tensor]) -> None:
-        names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
-        for name, values in zip(names, contrastive, strict=True):
-            self._means.add(name, values.sum(), len(values))
+    def _measure_cut(self, inputs: dict[str, torch.Tensor]) -> None:
         special_tokens = len(self.data_collator.prefix) + len(self.data_collator.suffix)
         total = inputs["view_lengths"].sum()
         kept = inputs["attention_mask"].sum() - special_tokens * len(inputs["view_lengths"])

@@ -16,10 +16,10 @@ from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
 from ..models.packing import use_packing
 from .callbacks import CollatorEpoch
-from .checks import check_adapter, check_fit, freeze_unused
+from .checks import check_adapter, check_fit, check_objective, freeze_unused
 from .contrastive_arguments import ContrastiveTrainingArguments
 from .contrastive_steps import ContrastiveSteps
-from .distributed import keep_outputs_in_float32
+from .distributed import keep_outputs_in_float32, process_count
 from .statistics import RunningMeans
 from .stock_checkpoints import StockCheckpoints
 
@@ -36,9 +36,10 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
 
     - the loss: InfoNCE between the two views of each document, plus ``mlm_weight`` times the MLM loss, with the same
-      gradients on any number of processes;
+      gradients on any number of processes. The trainers of other objectives are subclasses: ``get_trainer_class``;
     - the logs: both losses, in-batch accuracy, similarities, the number of negatives, the fraction of tokens cut;
-    - the evaluation: half-document retrieval (recall@1, recall@10, MRR) on ``eval_dataset``;
+    - the evaluation: half-document retrieval (recall@1, recall@10, MRR) on ``eval_dataset``, with docsplit's halves
+      whatever the views and the objective, so that all are measured alike;
     - the saves: stock checkpoints with the files of sentence-transformers and a model card made from the run.
 
     A resumed run gives the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
@@ -79,6 +80,11 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         2
     """
 
+    objective = "info_nce"
+    method = (
+        "The two views of a document are each other's positive, and the other documents of the batch are negatives."
+    )
+
     def __init__(
         self,
         model: PreTrainedModel,
@@ -96,6 +102,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             data_collator = DataCollatorForDocSplit(processing_class, mlm_probability=probability, seed=args.seed)
         check_adapter(model)
         stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
+        check_objective(args, self.objective, type(self).__name__)
         check_fit(stock_model, args, train_dataset, data_collator)
         if args.mlm_weight == 0:
             freeze_unused(stock_model)
@@ -117,13 +124,56 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         # The batch has its own names for labels, and the evaluation its own prediction_step.
         self.can_return_loss, self.label_names = True, ["mlm_labels"]
         self.model_accepts_loss_kwargs = False
-        self._evaluation_collator = data_collator.frozen()
+        self._training_collator, self._evaluation_collator = data_collator, data_collator.for_evaluation()
         self._tokens_cut, self._cut_fraction = RunningMeans(), None  # of the whole run, for the model card
         if self.is_fsdp_enabled:
             keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self._docsplit_config = stock_model.config
+
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """The scheduler of the arguments; piecewise constant if they give ``learning_rate_steps``.
+
+        Args:
+            num_training_steps: Steps of the run.
+            optimizer: As ``Trainer.create_scheduler``.
+
+        Returns:
+            The scheduler.
+        """
+        rates = self.args.learning_rate_steps
+        if rates and self.lr_scheduler is None:
+            first = self.args.learning_rate
+
+            def factor(step: int) -> float:
+                return next((rate for start, rate in reversed(rates.items()) if step >= start), first) / first
+
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, factor)
+            self._created_lr_scheduler = True
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    def describe_loss(self) -> str:
+        """The loss in a few words, for the model card. Another objective overrides it, and ``method``.
+
+        Returns:
+            A line of text.
+        """
+        args = self.args
+        similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
+        both = ", both directions" if args.symmetric else ""
+        mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
+        return f"InfoNCE{similarity}, temperature {args.temperature}{both}{mlm}"
+
+    def count_negatives(self) -> int:
+        """How many negatives a document has in a step, for the model card.
+
+        Returns:
+            The number.
+        """
+        return self.args.per_device_train_batch_size * (process_count() if self.args.gather_negatives else 1) - 1
 
     def prediction_step(
         self,
@@ -164,7 +214,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             return super().evaluate(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
-        """The embeddings of both views of each document, always with the same views.
+        """The embeddings of both halves of each document, always the same halves.
 
         Args:
             *args: As ``Trainer.predict``.
@@ -190,12 +240,13 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
     @contextlib.contextmanager
     def _around_training(self, checkpoint: str | None) -> Iterator[None]:
         logger.info(
-            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, halves of up to %d tokens%s.",
+            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, %s of up to %d tokens%s.",
             type(self.model).__name__,
             sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad) / 1e6,
             len(self.train_dataset) if has_length(self.train_dataset) else "streamed",
             self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
             self.args.device,
+            f"views ({self.data_collator.views_name})",
             self.data_collator.max_length,
             f", going on from {checkpoint}" if checkpoint else "",
         )
@@ -203,7 +254,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
 
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """Collate with the same views each time, leave no document out, and keep what is measured apart."""
+        """Collate into the same halves each time, leave no document out, and keep what is measured apart."""
         training = self.data_collator, self.args.dataloader_drop_last
         self.data_collator, self.args.dataloader_drop_last = self._evaluation_collator, False
         try:

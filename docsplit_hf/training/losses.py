@@ -7,15 +7,17 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
+SIMILARITIES = ("cosine", "dot")
+
 
 class InfoNCE(NamedTuple):
-    """InfoNCE and what it was computed from, each of shape ``(A,)``: one value an anchor.
+    """A contrastive loss and what it was computed from, each of shape ``(A,)``: one value an anchor.
 
     Args:
         loss: The loss, to be averaged over the anchors.
         correct: 1 where the positive is the most similar of all candidates, else 0.
-        positive_similarity: Cosine similarity to the positive.
-        negative_similarity: Mean cosine similarity to the negatives; 0 without negatives.
+        positive_similarity: Similarity to the positive.
+        negative_similarity: Mean similarity to the negatives; 0 without negatives.
         negatives: The number of negatives that were used.
     """
 
@@ -33,10 +35,11 @@ def info_nce(
     first_positive: int = 0,
     anchor_ids: torch.Tensor | None = None,
     candidate_ids: torch.Tensor | None = None,
+    similarity: str = "cosine",
 ) -> InfoNCE:
     """InfoNCE with in-batch negatives (SimLTE, equation 1; SimCSE, equation 1).
 
-    For anchor ``a_i`` with positive ``c_j``, ``j = first_positive + i``, and cosine similarity ``s``::
+    For anchor ``a_i`` with positive ``c_j``, ``j = first_positive + i``, and similarity ``s``::
 
         loss_i = -log( exp(s(a_i, c_j) / temperature) / sum_k exp(s(a_i, c_k) / temperature) )
 
@@ -51,12 +54,14 @@ def info_nce(
         first_positive: Where the anchors' own positives begin among the candidates.
         anchor_ids: ``(A,)``, names of the anchors' documents. None: there are no duplicates.
         candidate_ids: ``(C,)``, names of the candidates' documents.
+        similarity: ``"cosine"``, as in the papers, or ``"dot"``, the dot product of the embeddings as they are, as in
+            Contriever.
 
     Returns:
         The loss and the statistics of each anchor.
 
     Raises:
-        ValueError: If the temperature is not above 0.
+        ValueError: If the temperature is not above 0, or there is no such similarity.
 
     Example:
 
@@ -67,7 +72,7 @@ def info_nce(
     if temperature <= 0:
         raise ValueError(f"temperature must be above 0, got {temperature}. The papers use 0.05.")
     with torch.autocast(anchors.device.type, enabled=False):
-        similarities = functional.normalize(anchors.float()) @ functional.normalize(candidates.float()).T  # (A, C)
+        similarities = comparable(anchors, similarity) @ comparable(candidates, similarity).T  # (A, C)
     targets = torch.arange(len(anchors), device=anchors.device) + first_positive  # (A,)
     is_positive = functional.one_hot(targets, len(candidates)).bool()
     is_negative = ~is_positive
@@ -84,6 +89,29 @@ def info_nce(
             negatives.float(),
         )
     return InfoNCE(functional.cross_entropy(logits, targets, reduction="none"), *statistics)
+
+
+def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
+    """Embeddings whose dot products are the similarity that was asked for.
+
+    Args:
+        embeddings: ``(N, D)``.
+        similarity: ``"cosine"`` or ``"dot"``.
+
+    Returns:
+        float32 of shape ``(N, D)``; of norm 1 for ``"cosine"``.
+
+    Raises:
+        ValueError: If there is no such similarity.
+
+    Example:
+
+        >>> comparable(torch.tensor([[3.0, 4.0]]), "cosine")
+        tensor([[0.6000, 0.8000]])
+    """
+    if similarity not in SIMILARITIES:
+        raise ValueError(f"similarity must be one of {SIMILARITIES}, got {similarity!r}.")
+    return functional.normalize(embeddings.float()) if similarity == "cosine" else embeddings.float()
 
 
 def symmetric(forward: InfoNCE, backward: InfoNCE) -> InfoNCE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ class ShareableCheckpoints(Trainer):
         with self._around_training(checkpoint):
             return super().train(resume_from_checkpoint=checkpoint, **kwargs)
 
+    def saved_arguments(self) -> dict[str, Any]:
+        """The arguments of the run, as they are saved.
+
+        Returns:
+            What ``training_args.json`` holds.
+        """
+        return self.args.to_dict()
+
     def save_beside_weights(self, folder: Path) -> None:
         """Write further files into a folder that has just got weights, tokenizer and arguments.
 
@@ -59,7 +68,7 @@ class ShareableCheckpoints(Trainer):
         folder = Path(output_dir or self.args.output_dir)
         # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
         (folder / "training_args.bin").unlink(missing_ok=True)
-        (folder / "training_args.json").write_text(self.args.to_json_string() + "\n")
+        (folder / "training_args.json").write_text(json.dumps(self.saved_arguments(), indent=2) + "\n")
         self.save_beside_weights(folder)
 
     def _holds_best_model(self) -> bool:

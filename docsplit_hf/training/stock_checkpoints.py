@@ -17,8 +17,9 @@ from .shareable_checkpoints import ShareableCheckpoints
 class StockCheckpoints(ShareableCheckpoints):
     """The saving of ``ContrastiveTrainer``, apart from its training.
 
-    A subclass sets ``_docsplit_config`` (the model's configuration, with ``config.docsplit``), ``_evaluation_collator``
-    (for its settings) and ``_cut_fraction`` (the fraction of tokens cut off so far, or None).
+    A subclass sets ``_docsplit_config`` (the model's configuration, with ``config.docsplit``), ``_training_collator``
+    and ``_cut_fraction`` (the fraction of tokens cut off so far, or None), and describes its objective: ``method``,
+    ``describe_loss`` and ``count_negatives``.
     """
 
     def create_model_card(self, **kwargs: Any) -> None:
@@ -49,6 +50,20 @@ class StockCheckpoints(ShareableCheckpoints):
         save_sentence_transformers_files(output_dir, merged.config)
         save_card(output_dir, dataclasses.replace(self._facts(output_dir), is_adapter=False))
 
+    def saved_arguments(self) -> dict[str, Any]:
+        """The arguments, and the collator's settings, which they do not hold.
+
+        Returns:
+            What ``training_args.json`` holds.
+        """
+        collator = self._training_collator
+        return super().saved_arguments() | {
+            "views": collator.views_name,
+            "views_kwargs": collator.views_kwargs,
+            "max_length": collator.max_length,
+            "mlm_probability": collator.mlm_probability,
+        }
+
     def save_beside_weights(self, folder: Path) -> None:
         """Write sentence-transformers' files and the model card.
 
@@ -63,7 +78,10 @@ class StockCheckpoints(ShareableCheckpoints):
         return PretrainingFacts(
             location=self.args.hub_model_id or str(folder),
             arguments=self.args,
-            collator=self._evaluation_collator,
+            collator=self._training_collator,
+            method=self.method,
+            loss=self.describe_loss(),
+            negatives=self.count_negatives(),
             config=self._docsplit_config,
             processes=process_count(),
             documents=len(documents) if documents is not None and has_length(documents) else None,

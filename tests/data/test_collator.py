@@ -93,7 +93,7 @@ def test_workers_that_live_on_see_the_next_epoch(collator, documents, workers):
 
 
 def test_a_frozen_copy_stays_where_it_is(collator, documents):
-    frozen = collator.frozen()
+    frozen = collator.for_evaluation()
     before = rows_of(frozen([documents[0]]), 0)
     collator.set_epoch(5)
     assert rows_of(frozen([documents[0]]), 0) == before

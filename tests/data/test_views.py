@@ -3,10 +3,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.data.views import VIEWS, docsplit, get_views
+from docsplit_hf.data.views import VIEWS, cropping, docsplit, get_views, inverse_cloze, simcse, simcse_long
+
+LENGTHS = st.lists(st.integers(1, 5), min_size=1, max_size=30)
+SEEDS = st.integers(0, 2**32 - 1)
 
 
-@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=30), seed=st.integers(0, 2**32 - 1))
+def views_of(function, lengths, seed, **options):
+    """Views of a document whose tokens are their own places in it."""
+    return function(np.arange(sum(lengths)), np.array(lengths), np.random.default_rng(seed), **options)
+
+
+def is_contiguous(view):
+    return (np.diff(view) == 1).all()
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=30), seed=SEEDS)
 def test_halves_are_a_partition_that_keeps_sentences_and_order(lengths, seed):
     tokens = np.arange(sum(lengths))
     halves = docsplit(tokens, np.array(lengths), np.random.default_rng(seed))
@@ -25,19 +37,96 @@ def test_every_split_with_two_non_empty_halves_is_equally_likely():
     assert all(abs(count - 1000) < 150 for count in counts.values())  # 5 standard deviations
 
 
-def test_one_sentence_is_paired_with_itself():
+@pytest.mark.parametrize("view", [docsplit, inverse_cloze])
+def test_one_sentence_is_paired_with_itself(view):
     tokens = np.array([7, 8])
-    first, second = docsplit(tokens, np.array([2]), np.random.default_rng(0))
+    first, second = view(tokens, np.array([2]), np.random.default_rng(0))
     assert first.tolist() == second.tolist() == [7, 8]
 
 
-def test_an_empty_document_is_an_error():
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_an_empty_document_is_an_error(view):
     with pytest.raises(ValueError, match="empty document"):
-        docsplit(np.array([]), np.array([]), np.random.default_rng(0))
+        view(np.array([]), np.array([]), np.random.default_rng(0))
+
+
+@given(lengths=LENGTHS, seed=SEEDS)
+def test_simcse_is_one_whole_sentence_twice_and_simcse_long_the_document(lengths, seed):
+    first, second = views_of(simcse, lengths, seed)
+    sentences = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    assert first.tolist() == second.tolist() and first.tolist() in [sentence.tolist() for sentence in sentences]
+    assert [view.tolist() for view in views_of(simcse_long, lengths, seed)] == 2 * [list(range(sum(lengths)))]
+
+
+def test_each_sentence_is_drawn_as_often():
+    rng = np.random.default_rng(0)
+    drawn = [simcse(np.arange(6), np.array([1, 3, 2]), rng)[0].tolist() for _ in range(3000)]
+    assert all(abs(drawn.count(sentence) - 1000) < 130 for sentence in ([0], [1, 2, 3], [4, 5]))
+
+
+@given(lengths=LENGTHS, seed=SEEDS, ratios=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)))
+def test_crops_are_contiguous_inside_the_document_and_as_long_as_asked(lengths, seed, ratios):
+    low, high = sorted(ratios)
+    for crop in views_of(cropping, lengths, seed, ratio_min=low, ratio_max=high):
+        assert is_contiguous(crop) and crop[0] >= 0 and crop[-1] < sum(lengths)
+        assert max(1, int(sum(lengths) * low)) <= len(crop) <= max(1, int(sum(lengths) * high))
+
+
+@given(lengths=LENGTHS, seed=SEEDS, deletion=st.floats(0.01, 0.99))
+def test_deletion_keeps_order_and_at_least_one_token(lengths, seed, deletion):
+    for crop in views_of(cropping, lengths, seed, deletion=deletion):
+        assert len(crop) > 0 and (np.diff(crop) > 0).all()
+
+
+def test_crops_are_independent_reach_both_ends_and_lose_a_tenth():
+    pairs = [views_of(cropping, [100], seed, deletion=0.1) for seed in range(2000)]
+    starts, ends = ([view[place] for pair in pairs for view in pair] for place in (0, -1))
+    assert min(starts) == 0 and max(ends) == 99
+    lengths = np.array([[len(view) for view in pair] for pair in pairs])
+    assert abs(np.corrcoef(lengths.T)[0, 1]) < 0.1
+    assert lengths.mean() == pytest.approx(0.9 * 29.5, abs=0.5)  # int(100 * U(0.1, 0.5)), and a tenth deleted
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=30), seed=SEEDS)
+def test_span_and_complement_together_are_the_document(lengths, seed):
+    span, rest = views_of(inverse_cloze, lengths, seed)
+    assert is_contiguous(span) and len(span) > 0 and len(rest) > 0
+    assert np.concatenate([rest[rest < span[0]], span, rest[rest > span[-1]]]).tolist() == list(range(sum(lengths)))
+    assert (np.diff(rest) > 0).all()
+    boundaries = {0, *np.cumsum(lengths).tolist()}
+    assert span[0] in boundaries and span[-1] + 1 in boundaries
+
+
+def test_the_span_stays_in_its_document_as_often_as_asked():
+    kept = [len(views_of(inverse_cloze, [1, 2, 3], seed, keep_span=0.1)[1]) == 6 for seed in range(2000)]
+    assert np.mean(kept) == pytest.approx(0.1, abs=0.03)
 
 
 def test_views_by_name_or_function():
     assert get_views("docsplit") is VIEWS["docsplit"]
     assert get_views(docsplit) is docsplit
-    with pytest.raises(ValueError, match="'cropping'.*'docsplit'"):
-        get_views("cropping")
+    with pytest.raises(ValueError, match="'halves'.*'cropping', 'docsplit'"):
+        get_views("halves")
+
+
+def test_options_are_passed_on():
+    crops = get_views("cropping", {"ratio_min": 1, "ratio_max": 1})(np.arange(9), [9], np.random.default_rng(0))
+    assert [len(crop) for crop in crops] == [9, 9]
+
+
+@pytest.mark.parametrize(
+    "views, options, message",
+    [
+        ("cropping", {"ratio": 0.1}, "no option 'ratio'.*ratio_min=0.1, ratio_max=0.5, deletion=0.0"),
+        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*none"),
+        ("cropping", {"ratio_min": "a"}, "ratio_min of the views 'cropping' is a number, got 'a'"),
+        ("cropping", {"ratio_min": 0.6}, "ratio_min <= ratio_max <= 1, got 0.6 and 0.5"),
+        ("cropping", {"ratio_min": 0}, "0 < ratio_min"),
+        ("cropping", {"deletion": 1.0}, r"deletion must be in \[0, 1\), got 1.0"),
+        ("inverse_cloze", {"keep_span": 2}, "keep_span must be in .*got 2"),
+        ("cropping", [0.1], r"a dictionary such as .*got \[0.1\]"),
+    ],
+)
+def test_options_that_do_not_fit(views, options, message):
+    with pytest.raises(ValueError, match=message):
+        get_views(views, options)

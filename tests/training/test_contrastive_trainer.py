@@ -90,7 +90,7 @@ def test_accumulation_gives_the_mlm_gradient_of_the_whole_batch(make_trainer, ba
             train_sampling_strategy="sequential",
         )
         # The contrastive part depends on the negatives, which accumulation does not add: leave it out.
-        trainer._contrastive = lambda embeddings, ids: info_nce(
+        trainer.contrast = lambda embeddings, inputs: info_nce(
             embeddings.detach().chunk(2)[0], embeddings.detach().chunk(2)[0]
         )
         return gradients_after_one_step(trainer)

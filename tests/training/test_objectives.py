@@ -1,0 +1,133 @@
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM
+
+from docsplit_hf import ContrastiveTrainer, ContrastiveTrainingArguments, DocumentEncoder
+from docsplit_hf.data.views import VIEWS
+from docsplit_hf.training.objectives import OBJECTIVES, get_trainer_class
+
+OPTIONS = {"momentum_contrast": {"queue_size": 16}}
+
+
+@pytest.mark.parametrize(
+    "objective, views", [*((objective, "simcse") for objective in OBJECTIVES), *(("info_nce", view) for view in VIEWS)]
+)
+def test_every_objective_and_every_view_trains_evaluates_and_leaves_a_stock_checkpoint(make_baseline, objective, views):
+    trainer = make_baseline(objective, views, max_steps=2, **OPTIONS.get(objective, {}))
+    before = copy.deepcopy(trainer.model.state_dict())
+    trainer.train()
+    assert any(not torch.equal(weight, before[name]) for name, weight in trainer.model.state_dict().items())
+    assert {"eval_recall@1", "eval_mrr", "eval_contrastive_loss"} <= set(trainer.evaluate())
+    trainer.save_model()
+    folder = trainer.args.output_dir
+    kind = AutoModelForMaskedLM if trainer.args.mlm_weight else AutoModel
+    _, info = kind.from_pretrained(folder, output_loading_info=True)
+    assert not info["unexpected_keys"] and all(key.startswith("pooler.") for key in info["missing_keys"])
+    assert DocumentEncoder.from_pretrained(folder).encode(["A text."], show_progress=False).shape == (1, 32)
+    card = Path(folder, "README.md").read_text()
+    assert f"| Views | {views} |" in card and f"| Objective | {objective} |" in card
+    arguments = json.loads(Path(folder, "training_args.json").read_text())
+    assert (arguments["objective"], arguments["views"], arguments["max_length"]) == (objective, views, 64)
+
+
+def test_the_card_of_a_baseline_does_not_claim_to_be_docsplit(make_baseline):
+    trainer = make_baseline("info_nce", "cropping", {"ratio_min": 0.2}, max_steps=1, similarity="dot", mlm_weight=0.0)
+    trainer.train()
+    trainer.save_model()
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "Two views of each document, `cropping`: Crop the document twice at random" in card
+    assert "| Views | cropping, ratio_min 0.2 |" in card and "InfoNCE of dot products, temperature 0.05" in card
+    assert "a baseline for DocSplit, not DocSplit itself" in card and "\n- docsplit\n" not in card
+    assert "two halves, its views" not in card
+    arguments = json.loads(Path(trainer.args.output_dir, "training_args.json").read_text())
+    assert arguments["views_kwargs"] == {"ratio_min": 0.2} and arguments["similarity"] == "dot"
+
+
+def test_the_card_of_docsplit_says_so(make_baseline):
+    trainer = make_baseline("info_nce", max_steps=1)
+    trainer.train()
+    trainer.save_model()
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "two halves, its views" in card and "DocSplit: Simple Contrastive" in card and "\n- docsplit\n" in card
+
+
+def test_mlm_only_is_the_stock_loss_of_the_masked_views(make_baseline, loss_of_steps):
+    trainer = make_baseline("mlm", max_steps=1, learning_rate=0.0)
+    batch = next(iter(trainer.get_train_dataloader()))
+    stock = AutoModelForMaskedLM.from_config(trainer.model.config)
+    stock.load_state_dict(trainer.model.state_dict())
+    expected = stock(batch["mlm_input_ids"], attention_mask=batch["attention_mask"], labels=batch["mlm_labels"]).loss
+    assert loss_of_steps(trainer) == {1: pytest.approx(expected.item(), abs=1e-5)}
+    logs = trainer.state.log_history[0]
+    assert "contrastive_loss" not in logs and logs["mlm_loss"] == pytest.approx(logs["loss"], rel=1e-5)
+
+
+def test_all_objectives_and_views_are_evaluated_on_the_same_halves(make_baseline):
+    """The same model, whatever it is going to be trained with."""
+    trainers = [make_baseline(name, views) for name in OBJECTIVES for views in ("simcse_long", "cropping")]
+    for trainer in trainers:
+        with torch.no_grad():
+            for name, parameter in sorted(trainer.model.named_parameters()):
+                key = name.split("bert.")[-1].removeprefix("encoders.0.").removeprefix("encoders.1.")
+                generator = torch.Generator().manual_seed(sum(map(ord, key)))
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) / 10)
+    recalls = [trainer.evaluate()["eval_mrr"] for trainer in trainers]
+    assert recalls == pytest.approx([recalls[0]] * len(recalls)) and recalls[0] < 1
+
+
+def test_in_batch_dot_products(make_baseline):
+    trainer = make_baseline("info_nce", similarity="dot", mlm_weight=0.0, temperature=0.7)
+    batch = next(iter(trainer.get_train_dataloader()))
+    anchors, positives = trainer.model(batch["input_ids"], batch["attention_mask"]).embeddings.chunk(2)
+    expected = torch.nn.functional.cross_entropy(anchors @ positives.T / 0.7, torch.arange(8))
+    assert trainer.compute_loss(trainer.model.train(), batch).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_what_an_objective_brings_along():
+    arguments = {name: ContrastiveTrainingArguments("output", objective=name, use_cpu=True) for name in OBJECTIVES}
+    assert {name: args.mlm_weight for name, args in arguments.items()} == {
+        "info_nce": 0.1, "momentum_contrast": 0.0, "contrastive_tension": 0.0, "mlm": 1.0,
+    }  # fmt: skip
+    assert [args.similarity for args in arguments.values()] == ["cosine", "dot", "dot", "cosine"]
+
+
+def test_names_that_there_are_not(make_baseline):
+    with pytest.raises(ValueError, match="no objective named 'moco'.*contrastive_tension.*mlm"):
+        get_trainer_class("moco")
+    with pytest.raises(ValueError, match="no objective named 'moco'"):
+        ContrastiveTrainingArguments("output", objective="moco", use_cpu=True)
+    with pytest.raises(ValueError, match="similarity must be one of .*'cosinus'"):
+        ContrastiveTrainingArguments("output", similarity="cosinus", use_cpu=True)
+
+
+def test_the_trainer_of_another_objective(make_baseline):
+    trainer = make_baseline("mlm")
+    with pytest.raises(ValueError, match="ContrastiveTrainer trains 'info_nce' and the arguments say objective='mlm'"):
+        ContrastiveTrainer(trainer.model, trainer.args, trainer.train_dataset, None, trainer.data_collator)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"forward_chunk_size": 4}, "does not go with objective='mlm'"), ({"mlm_weight": 0.0}, "nothing to learn"),
+])  # fmt: skip
+def test_mlm_refuses_what_does_not_fit(make_baseline, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_baseline("mlm", **options)
+
+
+@pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])
+def test_two_encoders_are_not_trained_with_adapters_or_in_half_precision(make_baseline, objective):
+    from peft import LoraConfig, get_peft_model
+
+    trainer = make_baseline("info_nce", mlm_weight=0.0)
+    trainer.args.objective, trainer.args.similarity, trainer.args.queue_size = objective, "dot", 16
+    others = trainer.args, trainer.train_dataset, None, trainer.data_collator
+    half = copy.deepcopy(trainer.model).bfloat16()
+    adapted = get_peft_model(trainer.model, LoraConfig(target_modules="all-linear"))
+    with pytest.raises(ValueError, match="do without PEFT"):
+        get_trainer_class(objective)(adapted, *others)
+    with pytest.raises(ValueError, match="weights of torch.bfloat16: load the model in float32"):
+        get_trainer_class(objective)(half, *others)

@@ -40,7 +40,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             Contriever's English run.
         tension_negatives: Negatives a document in ``"contrastive_tension"``. 7 as in its paper.
         learning_rate_steps: A piecewise constant learning rate: from which step on it has which value, such as
-            ``{500: 8e-6, 1000: 6e-6}``; until the first it is ``learning_rate``. It goes before ``lr_scheduler_type``.
+            ``{500: 8e-6, 1000: 6e-6}``; until the first it is ``learning_rate``. It takes the place of
+            ``lr_scheduler_type`` and of warm-up.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -146,6 +147,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         self.similarity = objective.similarity if self.similarity is None else self.similarity
         self._check_values()
         self.learning_rate_steps = _learning_rates(self.learning_rate_steps)
+        if self.learning_rate_steps and self.learning_rate <= 0:
+            raise ValueError(f"learning_rate_steps need a learning_rate above 0 first, got {self.learning_rate}.")
         if self.accelerator_config.dispatch_batches is None:
             self.accelerator_config.dispatch_batches = False
 

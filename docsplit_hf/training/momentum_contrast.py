@@ -209,7 +209,8 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         with torch.no_grad():
             keys = self.key_encoder(input_ids=ids[1], attention_mask=masks[1]).embeddings
         args = self.args
-        contrastive = momentum_contrast(queries, keys, self.queue.keys, args.temperature, args.similarity)
+        negatives = self.queue.keys.clone()  # the backward pass needs them as they are before the keys come in
+        contrastive = momentum_contrast(queries, keys, negatives, args.temperature, args.similarity)
         self.queue.enqueue(gather(comparable(keys, args.similarity)))
         return self.contrastive_share(contrastive, counts)
 

@@ -100,6 +100,8 @@ def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_step
         optimizer.step()
     assert loss_of_steps(trainer) == pytest.approx(expected, rel=1e-5)
     for name, weight in trainer.model.encoders.named_parameters():
+        if name.endswith("key.bias"):
+            continue  # attention does not depend on it: its gradient is rounding, which RMSprop brings to full size
         torch.testing.assert_close(weight, encoders.get_parameter(name), atol=1e-5, rtol=1e-4, msg=name)
     rates = [logs["learning_rate"] for logs in trainer.state.log_history if "loss" in logs]
     assert rates == pytest.approx([1e-4, 8e-5, 8e-5, 6e-5])

@@ -1,5 +1,6 @@
 """Run by test_objectives.py in two real processes: two steps of each objective, and what came of them in a file."""
 
+import os
 import sys
 
 import torch
@@ -13,11 +14,13 @@ from docsplit_hf.training.objectives import get_trainer_class
 
 def train(folder, objective):
     """Two steps of 8 documents, on however many processes there are."""
-    options = {"momentum_contrast": {"queue_size": 20, "momentum": 0.5}, "mlm": {"mlm_weight": 1.0}}
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    options = {"momentum_contrast": {"queue_size": 20, "momentum": 0.5, "temperature": 20.0}}
     args = ContrastiveTrainingArguments(
-        f"{folder}/run-{objective}-{process_count()}",
+        f"{folder}/run-{objective}-{processes}",
         objective=objective,
-        per_device_train_batch_size=8 // process_count(),
+        tension_negatives=5,  # fewer than all others of a batch: which ones must not depend on the processes
+        per_device_train_batch_size=8 // processes,
         train_sampling_strategy="sequential",
         max_steps=2,
         optim="sgd",
@@ -36,12 +39,18 @@ def train(folder, objective):
         model, args, documents.select(range(16)), documents.select(range(16, 29)), collator
     )
     trainer.train()
+    assert process_count() == processes
     metrics = trainer.evaluate()
     logs = [logs["loss"] for logs in trainer.state.log_history if "loss" in logs]
-    result = {"weights": trainer.model.state_dict(), "losses": logs, "mrr": metrics["eval_mrr"]}
+    result = {"weights": _weights(trainer.model), "losses": logs, "mrr": metrics["eval_mrr"]}
     if objective == "momentum_contrast":
-        result |= {"queue": trainer.queue.keys, "keys": trainer.key_encoder.state_dict()}
+        result |= {"queue": trainer.queue.keys, "keys": _weights(trainer.key_encoder)}
     return trainer, result
+
+
+def _weights(model):
+    # The pooler is in no masked-LM checkpoint: each process has its own random one, which no embedding goes through.
+    return {name: weight for name, weight in model.state_dict().items() if "pooler" not in name}
 
 
 if __name__ == "__main__":

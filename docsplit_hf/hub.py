@@ -133,6 +133,7 @@ def render_card(facts: PretrainingFacts) -> str:
     arguments, collator = facts.arguments, facts.collator
     base = facts.config.name_or_path or None
     options = collator.views_kwargs or {}
+    schedule = "piecewise constant" if arguments.learning_rate_steps else arguments.lr_scheduler_type.value
     is_docsplit = collator.views == "docsplit" and arguments.objective == "info_nce"
     evaluations = evaluations_by_step(facts.log_history)
     data = ModelCardData(
@@ -167,7 +168,7 @@ def render_card(facts: PretrainingFacts) -> str:
         "Maximum length": f"{collator.max_length} tokens",
         "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
         "Pooling": facts.config.docsplit["pooling"],
-        "Learning rate": f"{arguments.learning_rate:g} ({arguments.lr_scheduler_type.value})",
+        "Learning rate": f"{arguments.learning_rate:g} ({schedule}), {arguments.optim.value}",
         "Seed": f"{arguments.seed}",
     }
     packages = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")

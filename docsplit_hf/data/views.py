@@ -61,7 +61,9 @@ def docsplit(
 
 
 def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Take one sentence of the document twice, which differs by dropout only (SimCSE, Gao et al. 2021, section 3).
+    """Take one sentence of the document twice (SimCSE, Gao et al. 2021, section 3).
+
+    The two embeddings differ by dropout only. With dropout 0 they are the same, and there is little to learn.
 
     Deviation from SimCSE, which reads a corpus of sentences: the sentence is drawn from the document, a new one in each
     epoch. So an epoch sees one sentence a document, and has as many steps as an epoch of every other method.
@@ -92,9 +94,9 @@ def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Gene
 def simcse_long(
     tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Take the whole document twice, which differs by dropout only (SimCSE_long of SimDE and SimLTE).
+    """Take the whole document twice (SimCSE_long of SimDE and SimLTE).
 
-    With dropout 0 the two views have the same embedding, and there is little to learn.
+    As in ``simcse``, the two embeddings differ by dropout only.
 
     Args:
         tokens: The document's token ids without special tokens, shape ``(n,)``.

@@ -181,10 +181,6 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     """
 
     objective = "contrastive_tension"
-    method = (
-        "Two encoders that started alike were trained to agree on the two views of a document, and to disagree on "
-        "those of different documents (Contrastive Tension). This is the better of the two on held-out documents."
-    )
 
     def __init__(self, model: PreTrainedModel, args: ContrastiveTrainingArguments, *others: Any, **kwargs: Any) -> None:
         check_two_encoders(model, args)
@@ -195,7 +191,20 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
                 f"contrastive_tension keeps the encoder that is better on held-out documents: give one set of them, "
                 f"not {len(self.eval_dataset)}."
             )
+        if self.eval_dataset is None:
+            logger.warning("There are no held-out documents to tell which encoder is better: the first will be saved.")
         self.model = self.model_wrapped = EncoderPair(self.model)
+
+    @property
+    def method(self) -> str:
+        """What was done, for the model card."""
+        chosen = "first of the two: no held-out documents were evaluated"
+        if any("eval_first_encoder_recall@1" in logs for logs in self.state.log_history):
+            chosen = "better of the two on held-out documents"
+        return (
+            "Two encoders that started alike were trained to agree on the two views of a document, and to disagree on "
+            f"those of different documents (Contrastive Tension). This is the {chosen}."
+        )
 
     def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
         """The loss of a batch.

@@ -137,7 +137,18 @@ def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_
     assert DocumentEncoder.from_pretrained(str(tmp_path / "saved")).encode(["A text."]).shape == (1, 32)
     assert not (tmp_path / "saved" / STATE_FILE).exists()
     card = (tmp_path / "saved" / "README.md").read_text()
-    assert "first_encoder_recall@1" in card and "Contrastive Tension" in card
+    assert "first_encoder_recall@1" in card and "the better of the two on held-out documents" in card
+
+
+def test_without_an_evaluation_the_card_claims_no_choice(make_baseline, tmp_path):
+    trainer = make_baseline(
+        "contrastive_tension", "simcse", max_steps=1, optim="rmsprop", learning_rate_steps={1: 1e-6}
+    )
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert "the first of the two: no held-out documents were evaluated" in card
+    assert "| Learning rate | 0.001 (piecewise constant), rmsprop |" in card
 
 
 def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):

@@ -144,15 +144,13 @@ ERRORS = {
     ),
     "an encoder followed by layers of sentence-transformers": (
         lambda c: (
-            (c.folder / "modules.json").write_text(
-                '[{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]'
-            ),
+            (c.folder / "modules.json").write_text('[{"type": "sentence_transformers.models.LSTM", "path": "2_LSTM"}]'),
             c.model.config.__dict__.pop("docsplit"),
             c.model.save_pretrained(c.folder),
             DocumentEncoder.from_pretrained(str(c.folder)),
         ),
         ValueError,
-        "models.Dense",
+        "models.LSTM",
     ),
     # arguments
     "pushing the Trainer's pickles": (

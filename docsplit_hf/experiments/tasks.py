@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 DOCUMENTATION = "documentation"
 TEST_SHARE = 0.2
+KEPT_OF_EACH_CLASS = 20  # of a sample of the training set
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +178,8 @@ def load_evaluation_task(
             columns ``text`` (or ``text_a`` and ``text_b``) and ``label``; a folder with pairs of documents, as
             ``read_citation_pairs`` reads it; or, without a column ``label``, or in ``.txt`` files, texts alone.
         folder: Where the files of a task with a name are, laid out as above. None: it is loaded from the Hub.
-        max_train_examples: At most so many training examples (or pairs), drawn by ``seed``.
+        max_train_examples: At most so many training examples (or pairs), drawn by ``seed``. Each class keeps 20 of its
+            examples, if it has them, so that a few of each can still be drawn; the others are drawn from all alike.
         max_test_examples: The same for the test set, and for texts alone.
         seed: Decides what is held out and what is drawn.
 
@@ -280,7 +282,8 @@ def _classification_task(
 ) -> ClassificationTask:
     parts: dict[str, Any] = {}
     for split, rows in splits.items():
-        rows = rows.select(_draw(len(rows), limits[split], seed))
+        of_class = np.array(rows["label"][:]) if split == "train" else None
+        rows = rows.select(_draw(len(rows), limits[split], seed, of_class))
         texts, labels = list(rows["text"]), np.array(rows["label"][:], dtype=np.int64)
         if name == "20News":
             texts = without_newsgroup_metadata(texts)
@@ -320,12 +323,20 @@ def _corpus_task(path: Path, most: int | None, seed: int) -> CorpusTask:
     return CorpusTask(Path(path.name.removesuffix(".gz")).stem, texts)
 
 
-def _draw(count: int, most: int | None, seed: int) -> np.ndarray:
+def _draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
     if most is not None and most < 1:
         raise ValueError(f"The most examples to use must be at least 1, got {most}.")
     if most is None or most >= count:
         return np.arange(count)
-    return np.sort(np.random.default_rng(seed).permutation(count)[:most])
+    order = np.random.default_rng(seed).permutation(count)
+    if labels is not None:
+        rank_in_class = np.empty(count, dtype=np.int64)
+        for label in np.unique(labels):
+            rows = order[labels[order] == label]
+            rank_in_class[rows] = np.arange(len(rows))
+        floor = min(KEPT_OF_EACH_CLASS, most // len(np.unique(labels)))
+        order = order[np.argsort(rank_in_class[order] >= floor, kind="stable")]
+    return np.sort(order[:most])
 
 
 def _sha256(*parts: Iterable[Any]) -> str:

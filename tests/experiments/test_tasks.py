@@ -82,6 +82,16 @@ def test_fewer_examples_are_drawn_by_the_seed(tmp_path):
         load_evaluation_task(tmp_path, max_train_examples=0)
 
 
+def test_a_sample_of_the_training_set_keeps_some_of_each_class(tmp_path):
+    rows = [{"text": f"Text {i}.", "label": "rare" if i < 5 else "common"} for i in range(400)]
+    write_rows(tmp_path / "train.jsonl", rows)
+    write_rows(tmp_path / "test.jsonl", rows)
+    for most, rare in ((100, 5), (8, 4)):
+        task = load_evaluation_task(tmp_path, max_train_examples=most)
+        assert len(task.train_texts) == most
+        assert (task.train_labels == task.label_names.index("rare")).sum() == rare
+
+
 def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
     file = write_rows(tmp_path / "corpus.jsonl", [{"text": text} for text in ("One.", " ", "Two.", "Three.")])
     with caplog.at_level(logging.WARNING, "docsplit_hf"):

@@ -106,7 +106,7 @@ class ClassifierCheckpoints(ShareableCheckpoints):
             examples=None if self.train_dataset is None else len(self.train_dataset),
             max_length=input_length(self.accelerator.unwrap_model(self.model), self.processing_class),
             steps=self.state.global_step,
-            best_step=self.state.best_global_step if self._holds_best_model() else None,
+            best_step=self.state.best_global_step if self._best_model_is_loaded else None,
             log_history=self.state.log_history,
             datastore=self.datastore,
         )

@@ -282,6 +282,7 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     def _load_best_model(self) -> None:
         logger.info("Loading the best encoders, of %s.", self.state.best_model_checkpoint)
         self._load_from_checkpoint(self.state.best_model_checkpoint)
+        self._best_model_is_loaded = True
 
 
 def _check_arguments(args: ContrastiveTrainingArguments) -> None:

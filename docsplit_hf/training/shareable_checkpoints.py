@@ -20,6 +20,8 @@ class ShareableCheckpoints(Trainer):
     what it does before and after a run.
     """
 
+    _best_model_is_loaded = False  # a run that was interrupted never comes to it
+
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run.
 
@@ -35,6 +37,7 @@ class ShareableCheckpoints(Trainer):
             ValueError: If there is no complete checkpoint to resume from.
         """
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
+        self._best_model_is_loaded = False
         with self._around_training(checkpoint):
             return super().train(resume_from_checkpoint=checkpoint, **kwargs)
 
@@ -71,7 +74,6 @@ class ShareableCheckpoints(Trainer):
         (folder / "training_args.json").write_text(json.dumps(self.saved_arguments(), indent=2) + "\n")
         self.save_beside_weights(folder)
 
-    def _holds_best_model(self) -> bool:
-        return (
-            self.args.load_best_model_at_end and not self.is_in_train and self.state.best_model_checkpoint is not None
-        )
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        self._best_model_is_loaded = True

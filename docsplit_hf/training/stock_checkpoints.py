@@ -86,7 +86,7 @@ class StockCheckpoints(ShareableCheckpoints):
             processes=process_count(),
             documents=len(documents) if documents is not None and has_length(documents) else None,
             steps=self.state.global_step,
-            best_step=self.state.best_global_step if self._holds_best_model() else None,
+            best_step=self.state.best_global_step if self._best_model_is_loaded else None,
             log_history=self.state.log_history,
             cut_fraction=self._cut_fraction,
             is_adapter=hasattr(self.model, "peft_config"),

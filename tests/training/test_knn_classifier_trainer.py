@@ -189,16 +189,19 @@ def test_what_evaluation_measures_is_kept_apart(make_trainer):
 
 def test_an_interrupted_run_can_still_be_saved_whole(make_trainer):
     class Interrupt(TrainerCallback):
-        def on_step_end(self, args, state, control, **kwargs):
-            raise KeyboardInterrupt
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.best_model_checkpoint is not None:
+                raise KeyboardInterrupt
 
-    trainer = make_trainer()
+    trainer = make_trainer(max_steps=4, eval_strategy="steps", eval_steps=1, save_steps=1, load_best_model_at_end=True)
     trainer.add_callback(Interrupt())
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     trainer.build_datastore(show_progress=False)
     trainer.save_model()
     assert len(KNNDatastore.from_pretrained(trainer.args.output_dir)) == 36
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "| Weights | of the last step |" in card  # the best were never loaded
 
 
 def test_lora_trains_resumes_and_is_merged_at_the_end(make_trainer, examples):

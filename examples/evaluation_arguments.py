@@ -1,0 +1,54 @@
+"""The arguments of run_evaluation.py, beside those of EvaluationSettings."""
+
+from dataclasses import dataclass
+
+from transformers.hf_argparser import HfArg
+
+from docsplit_hf.experiments.protocols import PROTOCOLS
+
+PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
+
+
+@dataclass
+class EvaluationArguments:
+    """What to measure, and where the results go."""
+
+    models: list[str] = HfArg(
+        default_factory=list,
+        help="The systems: tfidf, bm25, folders with a checkpoint, models on the Hub, https://HOST/v1#MODEL for an "
+        "endpoint. '...#name=NAME' names one in the tables; '#pooling=mean' and '#instruction=TEXT' are options of it. "
+        "Must be given.",
+    )
+    tasks: list[str] = HfArg(
+        default_factory=lambda: ["documentation"],
+        help="Names of the papers' tasks, or files and folders of your own (.jsonl, .csv, .parquet: a column 'text', "
+        "and 'label' if there are labels). Default: documentation of installed packages, by package.",
+    )
+    task_folders: list[str] = HfArg(
+        default_factory=list, help="Where named tasks are on this machine: NYT=/data/nyt 20News=/data/20news."
+    )
+    protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=PROTOCOL_HELP + ".")
+    output_dir: str = HfArg(
+        default="output/evaluation", help="Where results.json, results.md and the figures go. What is there is kept."
+    )
+    cache_dir: str | None = HfArg(
+        default=None, help="Where embeddings are kept. Default: embeddings/ in the output folder."
+    )
+    bf16: bool = HfArg(default=False, help="Encoders compute in bfloat16.")
+    long_documents: str = HfArg(
+        default="truncate", help="'truncate' cuts what is longer than --max_length, 'average' reads it in pieces."
+    )
+    figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")
+
+    def folder_of(self, task: str) -> str | None:
+        """The folder that --task_folders gives for a task."""
+        folders = {}
+        for pair in self.task_folders:
+            name, equals, folder = pair.partition("=")
+            if not equals:
+                raise ValueError(f"--task_folders takes TASK=FOLDER, got {pair!r}.")
+            folders[name.casefold()] = folder
+        unknown = set(folders) - {name.casefold() for name in self.tasks}
+        if unknown:
+            raise ValueError(f"--task_folders has {sorted(unknown)}, which --tasks has not: {self.tasks}.")
+        return folders.get(task.casefold())

@@ -1,0 +1,87 @@
+"""Evaluate encoders and word counts by the papers' experiments, on equal terms: tables, figures, and every number.
+
+Without a data set: the documentation of installed packages, by package; needs no network.
+
+    python examples/run_evaluation.py --models output/pretrain tfidf
+
+Is DocSplit worth it on your documents? A file with a column of texts and a column of labels, and any checkpoints:
+
+    python examples/run_evaluation.py --models output/pretrain sentence-transformers/all-MiniLM-L6-v2 tfidf \
+        --tasks my.csv --protocol full few_shot curve half_documents --output_dir output/mine
+
+The papers' tasks, from the Hub or from folders:
+
+    python examples/run_evaluation.py --models output/pretrain google-bert/bert-base-uncased tfidf \
+        --tasks 20News BBCNews AAN --task_folders AAN=data/aan --protocol full few_shot citation
+
+The same command again computes nothing that is in results.json: a run that was stopped goes on where it was.
+"""
+
+import logging
+import sys
+from pathlib import Path
+
+from evaluation_arguments import EvaluationArguments
+from transformers import HfArgumentParser
+
+from docsplit_hf.experiments.figures import save_figures
+from docsplit_hf.experiments.protocols import check_protocols
+from docsplit_hf.experiments.provenance import describe_run
+from docsplit_hf.experiments.report import main_table, results_markdown
+from docsplit_hf.experiments.results import ResultStore
+from docsplit_hf.experiments.runner import run_protocols, short_names
+from docsplit_hf.experiments.settings import EvaluationSettings
+from docsplit_hf.experiments.summary import summarize_records
+from docsplit_hf.experiments.systems import load_system
+from docsplit_hf.experiments.tasks import load_evaluation_task
+
+
+def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
+    """The tasks, of which no two have one name."""
+    tasks = []
+    for name in arguments.tasks:
+        limits = settings.max_train_examples, settings.max_test_examples
+        task = load_evaluation_task(name, arguments.folder_of(name), *limits, seed=settings.seed)
+        if task.name in (other.name for other in tasks):
+            raise ValueError(f"Two tasks are called {task.name!r}: rename a file, since the tables go by the name.")
+        tasks.append(task)
+    return tasks
+
+
+def load_systems(arguments: EvaluationArguments, settings: EvaluationSettings):
+    """The systems by what names them, under short names."""
+    systems = {}
+    for name, short in zip(arguments.models, short_names(arguments.models), strict=True):
+        cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
+        system = load_system(name, cache, settings.max_length, arguments.bf16, arguments.long_documents)
+        system.name = short
+        systems[name] = system
+    return systems
+
+
+def main() -> None:
+    parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
+    arguments, settings = parser.parse_args_into_dataclasses()
+    if not arguments.models:
+        parser.error("--models must be given: tfidf, a folder with a checkpoint, a model on the Hub")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    check_protocols(arguments.protocol)
+    folder = Path(arguments.output_dir)
+    run = describe_run(sys.argv)
+    store = ResultStore(folder, run)
+    tasks, systems = load_tasks(arguments, settings), load_systems(arguments, settings)
+    before = len(store.records)
+    records, left_out = run_protocols(systems, tasks, arguments.protocol, settings, store)
+    if not records:
+        raise ValueError("Nothing was measured: " + " ".join(left_out))
+    figures = save_figures(summarize_records(records), settings, folder) if arguments.figures else []
+    report = results_markdown(records, store.runs, store.tasks, settings, run["command"], left_out, figures)
+    (folder / "results.md").write_text(report, encoding="utf-8")
+    new = len(store.records) - before
+    print(f"\n{main_table(records, settings)}\n")
+    print(f"{len(records):,} records, {new:,} of them measured now. Tables and figures: {folder / 'results.md'}")
+    print(f"Every number, with its seed and settings: {store.path}")
+
+
+if __name__ == "__main__":
+    main()

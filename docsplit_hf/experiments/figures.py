@@ -95,8 +95,8 @@ def save(draw: Callable[[], Figure], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figure = draw()
-        figure.savefig(path.with_suffix(".png"), dpi=150, bbox_inches="tight", metadata={"Software": None})
-        figure.savefig(path.with_suffix(".svg"), bbox_inches="tight", metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
 def curves(cells: Sequence[Cell]) -> Figure:
@@ -118,7 +118,7 @@ def curves(cells: Sequence[Cell]) -> Figure:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     tasks, systems = _names(cells, "task"), _names(cells, "system")
-    figure, axes = _panels(len(tasks), 4.0, 3.2)
+    figure, axes = _panels(len(tasks), 4.4 if len(tasks) == 1 else 4.0, 3.2)
     for axis, task in zip(axes, tasks, strict=True):
         mine = [cell for cell in cells if cell.task == task]
         for number, system in enumerate(systems):
@@ -174,7 +174,7 @@ def bars_by_task(cells: Sequence[Cell], spread: str) -> Figure:
     """
     tasks, systems = _names(cells, "task"), _names(cells, "system")
     per_task = max(0.5 + 0.17 * len(systems), 0.3 + 0.09 * max(map(len, tasks)))
-    narrowest = 4.0 if len(systems) < 5 else 5.5  # inches; the legend needs some
+    narrowest = 4.4 if len(systems) < 5 else 5.5  # inches; the legend needs some
     figure, axes = _panels(1, max(narrowest, 0.8 + len(tasks) * per_task), 3.2)
     groups = [[_find(cells, system, task) for task in tasks] for system in systems]
     values = [[None if cell is None else cell.metrics["accuracy"] for cell in group] for group in groups]
@@ -202,7 +202,7 @@ def attention_bars(cells: Sequence[Cell]) -> Figure:
     """
     tasks, systems = _names(cells, "task"), _names(cells, "system")
     groups = ("noun", "verb", "adjective", "other")
-    figure, axes = _panels(len(tasks), max(3.8, 0.8 + 4 * (0.2 + 0.11 * len(systems))), 3.0)
+    figure, axes = _panels(len(tasks), max(4.0, 0.8 + 4 * (0.2 + 0.11 * len(systems))), 3.0)
     for axis, task in zip(axes, tasks, strict=True):
         found = [_find(cells, system, task) for system in systems]
         values = [[None if cell is None else cell.metrics.get(group) for group in groups] for cell in found]
@@ -255,6 +255,7 @@ def _legend(figure: Figure, axes: list[Axes], spread: str | None) -> None:
         handles, labels = axis.get_legend_handles_labels()
         by_label |= dict(zip(labels, handles, strict=True))
     width, height = figure.get_size_inches()
+    width = max(width, 0.9 + 0.085 * max(map(len, by_label)))
     most = max(1, int(width / (0.7 + 0.085 * max(map(len, by_label)))))
     rows = math.ceil(len(by_label) / most)
     columns = math.ceil(len(by_label) / rows)

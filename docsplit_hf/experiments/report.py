@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -276,9 +277,16 @@ def _tasks(fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any
     rows = []
     for name, fingerprint in fingerprints.items():
         task = tasks[fingerprint]
-        numbers = (f"{task[field]:,}" if field in task else MISSING for field in ("train", "test", "classes"))
-        rows.append((escape(name), task["kind"], *numbers, f"{task['mean_words']:,.0f}", fingerprint[:8]))
-    return table(("Task", "Kind", "Train", "Test", "Classes", "Mean words", "SHA-256"), rows)
+        numbers = [f"{task[field]:,}" if field in task else MISSING for field in ("train", "test", "classes")]
+        chance = f"{196 * math.sqrt(0.25 / task['test']):.1f}"
+        words = f"{task['mean_words']:,.0f}"
+        rows.append((escape(name), task["kind"], *numbers, words, chance, fingerprint[:8]))
+    header = ("Task", "Kind", "Train", "Test", "Classes", "Mean words", "Chance (points)", "SHA-256")
+    meaning = (
+        "Chance is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller "
+        "difference between two systems may be one of this test set only."
+    )
+    return f"{table(header, rows)}\n\n{meaning}"
 
 
 def _ran_on(records: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> str:

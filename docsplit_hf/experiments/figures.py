@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ STYLE = {
     "hatch.linewidth": 0.6,
 }
 PANELS_PER_ROW = 3
+CITATION_METRICS = {"accuracy": "head of LRA", "cosine_accuracy": "cosine threshold"}
 SPREADS = {
     "std": "Error bars: standard deviation over the draws",
     "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
@@ -57,11 +58,11 @@ def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: st
     few_shot = [cell for cell in cells if cell.protocol == "few_shot"]
     figures: dict[str, Callable[[], Figure]] = {}
     if at_shots := [cell for cell in few_shot if cell.settings["shots"] == settings.shots_of(cell.task)]:
-        figures["few_shot"] = lambda: bars_by_task(at_shots, "std")
+        figures["few_shot"] = lambda: accuracy_bars(at_shots, {"accuracy": ""}, "std")
     if len({cell.settings["shots"] for cell in few_shot}) > 1:
         figures["few_shot_curve"] = lambda: curves(few_shot)
     if citation := [cell for cell in cells if cell.protocol == "citation"]:
-        figures["citation"] = lambda: bars_by_task(citation, "interval")
+        figures["citation"] = lambda: accuracy_bars(citation, CITATION_METRICS, "interval")
     if attention := [cell for cell in cells if cell.protocol == "attention"]:
         figures["attention"] = lambda: attention_bars(attention)
     for name, draw in figures.items():
@@ -155,11 +156,12 @@ def curves(cells: Sequence[Cell]) -> Figure:
     return figure
 
 
-def bars_by_task(cells: Sequence[Cell], spread: str) -> Figure:
-    """Accuracy, a bar a system, grouped by task: few-shot classification, and DocSplit's figure 3.
+def accuracy_bars(cells: Sequence[Cell], metrics: Mapping[str, str], spread: str) -> Figure:
+    """A bar a system, grouped by task and metric: few-shot classification, and DocSplit's figure 3.
 
     Args:
         cells: One for each system and task.
+        metrics: The metrics, and what they are called beside the task.
         spread: ``"std"`` or ``"interval"``: the error bars.
 
     Returns:
@@ -168,17 +170,21 @@ def bars_by_task(cells: Sequence[Cell], spread: str) -> Figure:
     Example:
 
         >>> from docsplit_hf.experiments.summary import summarize
-        >>> cells = [Cell("A", "B", "citation", {}, {"accuracy": summarize([0.5, 0.6])}, (0, 1))]
-        >>> len(bars_by_task(cells, "interval").axes)
+        >>> cells = [Cell("A", "B", "few_shot", {}, {"accuracy": summarize([0.5, 0.6])}, (0, 1))]
+        >>> len(accuracy_bars(cells, {"accuracy": ""}, "std").axes)
         1
     """
     tasks, systems = _names(cells, "task"), _names(cells, "system")
-    per_task = max(0.5 + 0.17 * len(systems), 0.3 + 0.09 * max(map(len, tasks)))
+    groups = {(task, metric): f"{task}\n{name}".strip() for task in tasks for metric, name in metrics.items()}
+    longest = max(len(line) for label in groups.values() for line in label.split("\n"))
+    per_group = max(0.5 + 0.17 * len(systems), 0.3 + 0.09 * longest)
     narrowest = 4.4 if len(systems) < 5 else 5.5  # inches; the legend needs some
-    figure, axes = _panels(1, max(narrowest, 0.8 + len(tasks) * per_task), 3.2)
-    groups = [[_find(cells, system, task) for task in tasks] for system in systems]
-    values = [[None if cell is None else cell.metrics["accuracy"] for cell in group] for group in groups]
-    _grouped_bars(axes[0], systems, tasks, values, spread, 100)
+    figure, axes = _panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
+    values = [
+        [None if (cell := _find(cells, system, task)) is None else cell.metrics.get(metric) for task, metric in groups]
+        for system in systems
+    ]
+    _grouped_bars(axes[0], systems, list(groups.values()), values, spread, 100)
     axes[0].set_ylabel("Accuracy (%)")
     _legend(figure, axes, _spread_shown(cells, spread))
     return figure

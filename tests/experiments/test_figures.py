@@ -2,9 +2,17 @@ import builtins
 
 import pytest
 
-from docsplit_hf.experiments.figures import COLORS, attention_bars, bars_by_task, curves, save, save_figures
+from docsplit_hf.experiments.figures import (
+    CITATION_METRICS,
+    COLORS,
+    accuracy_bars,
+    attention_bars,
+    curves,
+    save,
+    save_figures,
+)
 from docsplit_hf.experiments.settings import EvaluationSettings
-from docsplit_hf.experiments.summary import summarize_records
+from docsplit_hf.experiments.summary import Cell, summarize, summarize_records
 
 from .handmade import make_records
 
@@ -30,7 +38,7 @@ def test_every_figure_of_the_papers_is_a_png_and_an_svg(tmp_path):
 def test_the_same_results_give_the_same_files(tmp_path):
     cells = cells_of(3, 1, "citation")
     for name in ("first", "second"):
-        save(lambda: bars_by_task(cells, "interval"), tmp_path / name)
+        save(lambda: accuracy_bars(cells, CITATION_METRICS, "interval"), tmp_path / name)
     for ending in (".png", ".svg"):
         first, second = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("first", "second"))
         assert first == second and b"dc:date" not in first
@@ -45,7 +53,11 @@ def test_nothing_measured_is_nothing_drawn(tmp_path):
 @pytest.mark.parametrize(("systems", "tasks"), [(2, 1), (8, 4)])
 @pytest.mark.parametrize(
     ("draw", "protocol"),
-    [(curves, "few_shot"), (lambda cells: bars_by_task(cells, "std"), "citation"), (attention_bars, "attention")],
+    [
+        (curves, "few_shot"),
+        (lambda cells: accuracy_bars(cells, CITATION_METRICS, "std"), "citation"),
+        (attention_bars, "attention"),
+    ],
     ids=["curves", "bars", "attention"],
 )
 def test_labels_do_not_overlap_and_all_have_units_and_a_legend(draw, protocol, systems, tasks):
@@ -68,8 +80,16 @@ def test_labels_do_not_overlap_and_all_have_units_and_a_legend(draw, protocol, s
 def test_eight_systems_differ_in_color_and_in_marker_or_hatch():
     lines = [container[0] for container in curves(cells_of(8, 1, "few_shot")).axes[0].containers]
     assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == len(COLORS) == 8
-    bars = bars_by_task(cells_of(8, 1, "citation"), "interval").axes[0].patches
+    bars = accuracy_bars(cells_of(8, 1, "citation"), {"accuracy": ""}, "interval").axes[0].patches
     assert len({bar.get_hatch() for bar in bars}) == 8
+
+
+def test_a_system_without_the_head_has_no_bar_there():
+    cells = cells_of(2, 1, "citation")
+    word_counts = Cell("tfidf", "AAN", "citation", {}, {"cosine_accuracy": summarize([0.5, 0.6])}, (0, 1))
+    axis = accuracy_bars([*cells, word_counts], CITATION_METRICS, "interval").axes[0]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["AAN\nhead of LRA", "AAN\ncosine threshold"]
+    assert [len(container) for container in axis.containers if hasattr(container, "patches")] == [2, 2, 1]
 
 
 def test_error_bars_are_there_after_several_repeats_and_said_in_the_legend():

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+import spacy
+
+from docsplit_hf.experiments.measures import MEASURES
+from docsplit_hf.experiments.protocols import PROTOCOLS, check_protocols, measure, plan
+from docsplit_hf.experiments.settings import EvaluationSettings
+from docsplit_hf.experiments.subject import SpacyPipeline, Subject
+from docsplit_hf.experiments.systems import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.experiments.tasks import ClassificationTask, CorpusTask, PairTask
+
+SETTINGS = EvaluationSettings(probe="logistic", seeds=2, repeats=3, curve_shots=[1, 2, 50], shots=2, max_length=64)
+METRICS = {
+    "full": {"accuracy", "macro_f1"},
+    "few_shot": {"accuracy", "macro_f1"},
+    "curve": {"accuracy", "macro_f1"},
+    "knn": {"accuracy", "macro_f1"},
+    "decoupled": {"accuracy", "macro_f1", "classifier_accuracy", "classifier_macro_f1", "knn_accuracy", "knn_macro_f1"},
+    "citation": {"accuracy", "cosine_accuracy"},
+    "half_documents": {"recall@1", "recall@10", "mrr"},
+    "redundancy": {"within", "between"},
+}
+
+
+@pytest.fixture(scope="module")
+def tasks(texts):
+    labels = np.array(["river" in text for text in texts], dtype=np.int64)
+    keys = [str(number) for number in range(len(texts))]
+    pairs = [(keys[i], keys[i + 1], i % 2) for i in range(len(keys) - 1)]
+    return {
+        "classification": ClassificationTask("rivers", texts[:32], labels[:32], texts[32:], labels[32:], ["no", "yes"]),
+        "pairs": PairTask("cited", dict(zip(keys, texts, strict=True)), pairs[:30], pairs[30:]),
+        "corpus": CorpusTask("alone", texts),
+    }
+
+
+def test_seeds_settings_and_no_measurement_twice(tasks):
+    planned, left_out = plan(["full", "few_shot", "curve"], TfidfSystem(), tasks["classification"], SETTINGS)
+    assert [(one.protocol, one.settings.get("shots"), one.seed) for one in planned] == [
+        ("full", None, 0), ("full", None, 1),
+        ("few_shot", 2, 0), ("few_shot", 2, 1), ("few_shot", 2, 2),  # the curve's two shots are these
+        ("few_shot", 1, 0), ("few_shot", 1, 1), ("few_shot", 1, 2),
+    ]  # fmt: skip
+    assert planned[0].settings == {"probe": "logistic", "max_length": 64}
+    assert planned[2].settings == {"shots": 2, "probe": "logistic", "max_length": 64}
+    [line] = left_out
+    assert line.startswith("curve leaves 50 examples per class out on rivers")
+
+
+def test_what_does_not_fit_is_left_out_with_a_line(tasks):
+    planned, left_out = plan(["full", "attention"], TfidfSystem(), tasks["pairs"], SETTINGS)
+    assert planned == [] and left_out == [
+        "full does not run on cited: it takes texts with labels, and cited has pairs of documents.",
+        "attention does not run with tfidf: it takes an encoder whose weights are here.",
+    ]
+
+
+def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_a_task(tasks):
+    pipeline = SpacyPipeline(spacy.blank("en"))
+    planned, _ = plan(["redundancy", "full"], pipeline, tasks["classification"], SETTINGS)
+    assert [one.protocol for one in planned] == ["nouns_and_verbs"]
+    assert plan(["full"], pipeline, tasks["classification"], SETTINGS) == ([], [])
+
+
+def test_a_class_with_fewer_examples_than_the_shots_is_named_when_planning(tasks):
+    with pytest.raises(ValueError, match="'yes' has"):
+        plan(["few_shot"], TfidfSystem(), tasks["classification"], EvaluationSettings(shots=20))
+
+
+def test_an_unknown_protocol_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="no protocol 'few-shot'. Did you mean 'few_shot'. Known protocols: full, few"):
+        check_protocols(["full", "few-shot"])
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+@pytest.mark.parametrize("kind", ["tfidf", "encoder"])
+def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, kind, tasks, tiny_checkpoint):
+    system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False) if kind == "encoder" else None
+    system = system or TfidfSystem()
+    task = next(task for task in tasks.values() if type(task) in PROTOCOLS[name].tasks)
+    planned, left_out = plan([name], system, task, SETTINGS)
+    if name == "decoupled" and kind == "tfidf":
+        assert planned == [] and "takes an encoder" in left_out[0]
+        return
+    found = [measure(Subject(system, task, str(tiny_checkpoint)), planned[0]) for _ in range(2)]
+    without_head = {"accuracy"} if (name, kind) == ("citation", "tfidf") else set()
+    assert found[0] == found[1] and set(found[0]) == METRICS[name] - without_head
+    assert all(-1 <= value <= 1 for value in found[0].values())
+
+
+def test_attention_and_nouns_and_verbs_use_the_pipeline(tasks, tiny_checkpoint, monkeypatch):
+    nlp = spacy.blank("en")
+    nouns = [[{"LOWER": {"IN": ["river", "harbour", "number"]}}]]
+    nlp.add_pipe("attribute_ruler").add(nouns, {"POS": "NOUN", "LEMMA": "noun"})
+    monkeypatch.setattr("docsplit_hf.experiments.measures.load_spacy", lambda name: nlp)
+    system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False)
+    [planned], _ = plan(["attention"], system, tasks["corpus"], SETTINGS)
+    assert {"noun", "other"} <= set(measure(Subject(system, tasks["corpus"]), planned))
+    pipeline = SpacyPipeline(nlp)
+    [planned], _ = plan(["redundancy"], pipeline, tasks["corpus"], SETTINGS)
+    assert measure(Subject(pipeline, tasks["corpus"]), planned)["all"] > 1
+
+
+def test_every_protocol_has_a_measure_and_a_description():
+    assert set(MEASURES) == set(PROTOCOLS) - {"curve"} | {"nouns_and_verbs"}
+    assert all(protocol.description for protocol in PROTOCOLS.values())
+
+
+def test_an_encoder_behind_an_endpoint_has_no_attention(tasks):
+    system = EncoderSystem("service", object())
+    assert plan(["attention", "decoupled"], system, tasks["classification"], SETTINGS)[0] == []

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify test quality style benchmark wheel clean
+.PHONY: help pretrain classify evaluate test quality style benchmark wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -20,6 +20,10 @@ pretrain: .venv/installed ## Pretrain a small encoder on the documentation of in
 classify: .venv/installed ## Then: classify that documentation by package, with neighbors (after make pretrain)
 	$(BIN)/python examples/run_classification.py --model_name_or_path output/pretrain --learning_rate 1e-3 \
 		--max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
+
+evaluate: .venv/installed ## Then: the papers' experiments on that documentation, against word counts (after make pretrain)
+	$(BIN)/python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation \
+		--protocol full few_shot curve half_documents --probe logistic --output_dir output/evaluation
 
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

@@ -16,6 +16,7 @@ from .subject import SpacyPipeline, Subject, document_encoder
 from .tasks import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 if TYPE_CHECKING:
+    from ..models.encoder import DocumentEncoder
     from .systems import System
 
 ANY_TASK = (ClassificationTask, PairTask, CorpusTask)
@@ -126,8 +127,8 @@ def plan(
             left_out.append(
                 f"{name} does not run on {task.name}: it takes {wanted}, and {task.name} has {KINDS[type(task)]}."
             )
-        elif protocol.needs_weights and document_encoder(system) is None:
-            left_out.append(f"{name} does not run with {system.name}: it takes an encoder whose weights are here.")
+        elif protocol.needs_weights and (reason := _why_not(name, document_encoder(system))):
+            left_out.append(f"{name} does not run with {system.name}: it takes an encoder {reason}.")
         else:
             planned, lines = protocol.measurements(task, settings)
             measurements += [one for one in planned if one not in measurements]
@@ -159,6 +160,14 @@ def measure(subject: Subject, measurement: Measurement) -> dict[str, float]:
         1.0
     """
     return MEASURES[measurement.protocol](subject, measurement.settings, measurement.seed)
+
+
+def _why_not(name: str, encoder: DocumentEncoder | None) -> str | None:
+    if encoder is None:
+        return "whose weights are here"
+    if name == "decoupled" and (encoder.instruction or encoder.projection is not None):
+        return "without an instruction and without dense layers behind it"
+    return None
 
 
 def _over_seeds(protocol: str, *fields: str) -> Callable[[EvaluationTask, EvaluationSettings], Planned]:

@@ -1,3 +1,5 @@
+import contextlib
+import io
 import json
 import os
 import runpy
@@ -34,7 +36,7 @@ def labelled(workshop, texts):
     return [str(workshop / f"{name}.csv") for name in files]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def command(workshop, labelled):
     def command(folder, *options):
         models = ["--models", str(workshop / "tiny"), "tfidf"]
@@ -43,17 +45,24 @@ def command(workshop, labelled):
     return command
 
 
-@pytest.fixture
-def evaluate(command, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def evaluate(command):
     """Run the example script in this process; gives what it printed."""
 
     def evaluate(folder, *options):
-        monkeypatch.setattr(sys, "argv", command(folder, *options))
-        monkeypatch.syspath_prepend(SCRIPT.parent)
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-        return capsys.readouterr().out
+        with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()) as printed:
+            patched.setattr(sys, "argv", command(folder, *options))
+            patched.syspath_prepend(SCRIPT.parent)
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        return printed.getvalue()
 
     return evaluate
+
+
+@pytest.fixture(scope="module")
+def whole(evaluate, workshop):
+    """The folder of a run that nothing disturbed, and what it printed."""
+    return workshop / "whole", evaluate(workshop / "whole")
 
 
 def numbers(folder):
@@ -62,9 +71,29 @@ def numbers(folder):
     return sorted(json.dumps([record[name] for name in names]) for record in content["records"])
 
 
-def test_a_killed_run_goes_on_where_it_was_and_the_same_command_computes_nothing(
-    command, evaluate, tmp_path, monkeypatch
-):
+def test_the_report_and_the_last_screen(whole):
+    folder, printed = whole
+    assert "Full classification" in printed and "| tiny |" in printed and "results.md" in printed
+    report = (folder / "results.md").read_text()
+    for part in (
+        "## Full classification", "## Few-shot classification by examples per class", "## Half-document retrieval",
+        "python " + str(SCRIPT), "Seeds: 0, 1.", "![few_shot_curve.png](few_shot_curve.png)", "| third | texts with",
+    ):  # fmt: skip
+        assert part in report, part
+
+
+def test_the_same_command_again_computes_nothing_and_gives_the_same_files(evaluate, whole, monkeypatch):
+    folder, _ = whole
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    assert set(before) == {
+        "results.json", "results.md", "few_shot.png", "few_shot.svg", "few_shot_curve.png", "few_shot_curve.svg",
+    }  # fmt: skip
+    monkeypatch.setattr("docsplit_hf.experiments.runner.measure", lambda *_: 1 / 0)
+    assert f"{RECORDS} records, 0 of them measured now" in evaluate(folder)
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
+
+
+def test_a_killed_run_goes_on_where_it_was(command, evaluate, whole, tmp_path):
     results = tmp_path / "killed" / "results.json"
     with open(tmp_path / "log", "w") as log:
         process = subprocess.Popen([sys.executable, *command(tmp_path / "killed")], stdout=log, stderr=log)
@@ -77,35 +106,21 @@ def test_a_killed_run_goes_on_where_it_was_and_the_same_command_computes_nothing
     done = json.loads(results.read_text())["records"]
     assert 3 <= len(done) < RECORDS
 
-    printed = evaluate(tmp_path / "killed")
+    printed = evaluate(tmp_path / "killed", "--no_figures")
     assert f"{RECORDS} records, {RECORDS - len(done)} of them measured now" in printed
     assert json.loads(results.read_text())["records"][: len(done)] == done
-
-    evaluate(tmp_path / "whole")
-    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
-
-    before = {file.name: file.read_bytes() for file in (tmp_path / "whole").iterdir() if file.is_file()}
-    monkeypatch.setattr("docsplit_hf.experiments.runner.measure", lambda *_: 1 / 0)
-    assert f"{RECORDS} records, 0 of them measured now" in evaluate(tmp_path / "whole")
-    assert {file.name: file.read_bytes() for file in (tmp_path / "whole").iterdir() if file.is_file()} == before
-    assert set(before) == {
-        "results.json", "results.md", "few_shot.png", "few_shot.svg", "few_shot_curve.png", "few_shot_curve.svg",
-    }  # fmt: skip
+    assert numbers(tmp_path / "killed") == numbers(whole[0])
 
 
 def test_embeddings_are_kept_apart_from_the_results_and_a_changed_length_is_embedded_anew(
-    evaluate, tmp_path, monkeypatch
+    evaluate, whole, tmp_path, monkeypatch
 ):
-    evaluate(tmp_path, "--no_figures")
-    (tmp_path / "results.json").unlink()
-    first = (tmp_path / "results.md").read_text()
     with monkeypatch.context() as patched:
         patched.setattr(DocumentEncoder, "_embed", _only_fixed_texts(DocumentEncoder._embed))
-        evaluate(tmp_path, "--no_figures")
-    tables = [text.partition("## Full")[2] for text in (first, (tmp_path / "results.md").read_text())]
-    assert tables[0] == tables[1] != ""
-    printed = evaluate(tmp_path, "--no_figures", "--max_length=16")
-    assert f"{RECORDS} records, {RECORDS} of them measured now" in printed
+        evaluate(tmp_path, "--no_figures", f"--cache_dir={whole[0] / 'embeddings'}")
+        assert numbers(tmp_path) == numbers(whole[0])
+        with pytest.raises(AssertionError, match="not served from the cache"):
+            evaluate(tmp_path, f"--cache_dir={whole[0] / 'embeddings'}", "--max_length=16")
 
 
 def _only_fixed_texts(real):
@@ -116,17 +131,6 @@ def _only_fixed_texts(real):
         return real(self, pieces, *rest)
 
     return embed
-
-
-def test_the_report_and_the_last_screen(evaluate, tmp_path):
-    printed = evaluate(tmp_path)
-    assert "Full classification" in printed and "| tiny |" in printed and "results.md" in printed
-    report = (tmp_path / "results.md").read_text()
-    for part in (
-        "## Full classification", "## Few-shot classification by examples per class", "## Half-document retrieval",
-        "python " + str(SCRIPT), "Seeds: 0, 1.", "![few_shot_curve.png](few_shot_curve.png)", "| third | texts with",
-    ):  # fmt: skip
-        assert part in report, part
 
 
 @pytest.mark.parametrize(
@@ -159,12 +163,18 @@ def test_a_model_that_gives_nan_is_named(evaluate, workshop, tmp_path):
         evaluate(tmp_path / "out", "--models", str(tmp_path / "broken"))
 
 
-def test_without_models_it_says_what_to_give(evaluate, tmp_path, capsys):
+def test_without_models_it_says_what_to_give(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     with pytest.raises(SystemExit):
-        evaluate(tmp_path, "--models")
-    assert "--models must be given" in capsys.readouterr().err
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert "--models must be given: tfidf, a folder with a checkpoint" in capsys.readouterr().err
 
 
-def test_help_explains(run_python):
-    printed = " ".join(run_python(SCRIPT, "--help").split())
+def test_help_explains(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--help"])
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    printed = " ".join(capsys.readouterr().out.split())
     assert "few_shot over the number of examples" in printed and "The papers use 10" in printed

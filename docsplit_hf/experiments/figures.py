@@ -186,6 +186,7 @@ def accuracy_bars(cells: Sequence[Cell], metrics: Mapping[str, str], spread: str
     ]
     _grouped_bars(axes[0], systems, list(groups.values()), values, spread, 100)
     axes[0].set_ylabel("Accuracy (%)")
+    axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may reach beyond what there is
     _legend(figure, axes, _spread_shown(cells, spread))
     return figure
 
@@ -238,6 +239,7 @@ def _grouped_bars(axis: Axes, systems: list[str], groups: Sequence[str], values,
             linewidth=0.5,
             error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
         )
+    axis.set_ylim(bottom=0)
     axis.set_xticks(range(len(groups)), groups)
     axis.grid(axis="y", color="#DDDDDD", linewidth=0.6)
 

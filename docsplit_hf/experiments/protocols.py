@@ -12,7 +12,7 @@ import numpy as np
 from .few_shot import sample_per_class
 from .measures import MEASURES
 from .settings import EvaluationSettings
-from .subject import SpacyPipeline, Subject, document_encoder
+from .subject import SpacyPipeline, Subject, document_encoder, spacy_pipeline
 from .tasks import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 if TYPE_CHECKING:
@@ -201,7 +201,8 @@ def _at_shots(shots: int, settings: EvaluationSettings) -> list[Measurement]:
 
 
 def _attention(task: EvaluationTask, settings: EvaluationSettings) -> Planned:
-    chosen = {"spacy_pipeline": settings.spacy_pipeline, "max_length": settings.max_length}
+    name = settings.spacy_pipeline
+    chosen = {"spacy_pipeline": name, "spacy_version": spacy_pipeline(name).name, "max_length": settings.max_length}
     return [Measurement("attention", chosen, settings.seed)], []
 
 

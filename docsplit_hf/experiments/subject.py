@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..data.tasks import TASKS
 from ..models.encoder import DocumentEncoder
 from .half_documents import half_texts
+from .parts_of_speech import load_spacy
 from .systems import EncoderSystem
 from .tasks import EvaluationTask
 
@@ -51,6 +53,11 @@ class Subject:
         self.task = task
         self.checkpoint = checkpoint
 
+    @property
+    def language(self) -> str:
+        """The two-letter code of the language, by which texts are split into sentences. Of files: English."""
+        return TASKS[self.task.name].language if self.task.name in TASKS else "en"
+
     @cached_property
     def classification_features(self) -> tuple[Features, Features]:
         """Of the training and the test texts of a ``ClassificationTask``, ``(N, D)`` and ``(M, D)``.
@@ -88,7 +95,7 @@ class Subject:
 
     def half_features(self, seed: int) -> tuple[Features, Features]:
         """Of the two halves of each text, ``(N, D)`` each. What is fitted is fitted on all halves."""
-        first, second = half_texts(self.task.corpus().texts, seed)
+        first, second = half_texts(self.task.corpus().texts, seed, self.language)
         [both] = self.system.features([*first, *second])
         return both[: len(first)], both[len(first) :]
 
@@ -110,6 +117,29 @@ class SpacyPipeline:
         self.nlp = nlp
         self.name = f"spaCy {nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
         self.fingerprint = f"{self.name}: {' '.join(nlp.pipe_names)}"
+
+
+@cache
+def spacy_pipeline(name: str) -> SpacyPipeline:
+    """Load a pipeline of spaCy, once.
+
+    Args:
+        name: An installed pipeline, or a folder with one.
+
+    Returns:
+        The pipeline.
+
+    Raises:
+        ModuleNotFoundError: If spaCy is not installed.
+        OSError: If there is no such pipeline.
+
+    Example:
+
+        >>> spacy_pipeline("en_core_web_small")
+        Traceback (most recent call last):
+        OSError: spaCy has no pipeline 'en_core_web_small' here. Install it: python -m spacy download en_core_web_small
+    """
+    return SpacyPipeline(load_spacy(name))
 
 
 def document_encoder(system: System | SpacyPipeline) -> DocumentEncoder | None:

@@ -152,6 +152,15 @@ def test_what_cannot_work_is_named_before_anything_is_measured(evaluate, tmp_pat
     assert not (tmp_path / "results.json").exists()
 
 
+def test_labels_that_are_missing_or_all_the_same_are_named(evaluate, texts, tmp_path):
+    (tmp_path / "one.csv").write_text("text,label\n" + "".join(f'"{text}",yes\n' for text in texts))
+    with pytest.raises(ValueError, match="Each of the .* training examples has the label .*yes"):
+        evaluate(tmp_path / "out", "--tasks", str(tmp_path / "one.csv"))
+    (tmp_path / "none.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in texts))
+    with pytest.raises(ValueError, match="Nothing was measured: full does not run on none: it takes texts with labels"):
+        evaluate(tmp_path / "out", "--tasks", str(tmp_path / "none.csv"), "--protocol", "full")
+
+
 def test_a_model_that_gives_nan_is_named(evaluate, workshop, tmp_path):
     model = AutoModelForMaskedLM.from_pretrained(workshop / "tiny")
     with torch.no_grad():

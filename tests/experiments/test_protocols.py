@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
-import spacy
 
 from docsplit_hf.experiments.measures import MEASURES
 from docsplit_hf.experiments.protocols import PROTOCOLS, check_protocols, measure, plan
 from docsplit_hf.experiments.settings import EvaluationSettings
-from docsplit_hf.experiments.subject import SpacyPipeline, Subject
+from docsplit_hf.experiments.subject import Subject, spacy_pipeline
 from docsplit_hf.experiments.systems import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.experiments.tasks import ClassificationTask, CorpusTask, PairTask
 
@@ -34,6 +33,18 @@ def tasks(texts):
     }
 
 
+@pytest.fixture(scope="session")
+def pipeline_folder(tmp_path_factory):
+    """A pipeline that knows a few nouns, saved as spaCy saves them."""
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("en", meta={"name": "nouns", "version": "1.2.3"})
+    nouns = [[{"LOWER": {"IN": ["river", "harbour", "number"]}}]]
+    nlp.add_pipe("attribute_ruler").add(nouns, {"POS": "NOUN", "LEMMA": "noun"})
+    folder = tmp_path_factory.mktemp("pipeline")
+    nlp.to_disk(folder)
+    return str(folder)
+
+
 def test_seeds_settings_and_no_measurement_twice(tasks):
     planned, left_out = plan(["full", "few_shot", "curve"], TfidfSystem(), tasks["classification"], SETTINGS)
     assert [(one.protocol, one.settings.get("shots"), one.seed) for one in planned] == [
@@ -55,11 +66,12 @@ def test_what_does_not_fit_is_left_out_with_a_line(tasks):
     ]
 
 
-def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_a_task(tasks):
-    pipeline = SpacyPipeline(spacy.blank("en"))
+def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_a_task(tasks, pipeline_folder):
+    pipeline = spacy_pipeline(pipeline_folder)
     planned, _ = plan(["redundancy", "full"], pipeline, tasks["classification"], SETTINGS)
     assert [one.protocol for one in planned] == ["nouns_and_verbs"]
     assert plan(["full"], pipeline, tasks["classification"], SETTINGS) == ([], [])
+    assert measure(Subject(pipeline, tasks["corpus"]), planned[0])["all"] > 1
 
 
 def test_a_class_with_fewer_examples_than_the_shots_is_named_when_planning(tasks):
@@ -89,17 +101,12 @@ def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, ki
     assert all(-1 <= value <= 1 for value in found[0].values())
 
 
-def test_attention_and_nouns_and_verbs_use_the_pipeline(tasks, tiny_checkpoint, monkeypatch):
-    nlp = spacy.blank("en")
-    nouns = [[{"LOWER": {"IN": ["river", "harbour", "number"]}}]]
-    nlp.add_pipe("attribute_ruler").add(nouns, {"POS": "NOUN", "LEMMA": "noun"})
-    monkeypatch.setattr("docsplit_hf.experiments.measures.load_spacy", lambda name: nlp)
+def test_attention_uses_the_pipeline_and_is_known_by_it(tasks, tiny_checkpoint, pipeline_folder):
     system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False)
-    [planned], _ = plan(["attention"], system, tasks["corpus"], SETTINGS)
-    assert {"noun", "other"} <= set(measure(Subject(system, tasks["corpus"]), planned))
-    pipeline = SpacyPipeline(nlp)
-    [planned], _ = plan(["redundancy"], pipeline, tasks["corpus"], SETTINGS)
-    assert measure(Subject(pipeline, tasks["corpus"]), planned)["all"] > 1
+    settings = EvaluationSettings(spacy_pipeline=pipeline_folder, max_length=64)
+    [planned], _ = plan(["attention"], system, tasks["corpus"], settings)
+    assert planned.settings["spacy_version"] == "spaCy en_nouns 1.2.3"
+    assert set(measure(Subject(system, tasks["corpus"]), planned)) == {"noun", "other"}
 
 
 def test_every_protocol_has_a_measure_and_a_description():

@@ -26,11 +26,11 @@ from typing import Any, NoReturn
 import datasets
 import pysbd
 import torch
-from machine import processor
 from torch.utils.data import DataLoader
 
 from docsplit_hf import DataCollatorForDocSplit, load_package_documentation, segment_documents
 from docsplit_hf.data.sentences import get_segmenter
+from docsplit_hf.experiments.provenance import processor
 from docsplit_hf.markdown import table
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 

@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from docsplit_hf.experiments.provenance import processor
 from docsplit_hf.knn.datastore import KNNDatastore
 
 K, BATCH = 64, 64
@@ -237,13 +238,9 @@ def megabytes(size: int) -> float:
 
 
 def machine() -> str:
-    model = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = ", ".join(f"{package} {version(package)}" for package in ("faiss-cpu", "numpy"))
-    return f"{model}, {cores} cores, Python {platform.python_version()}, {versions}"
+    return f"{processor()}, {cores} cores, Python {platform.python_version()}, {versions}"
 
 
 if __name__ == "__main__":

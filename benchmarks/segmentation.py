@@ -21,12 +21,12 @@ from typing import Any, NoReturn
 
 import datasets
 import pysbd
-from machine import processor
 
 from docsplit_hf import load_package_documentation
 from docsplit_hf.data.certain_boundaries import cut_at_certain_boundaries
 from docsplit_hf.data.loading import load_documents
 from docsplit_hf.data.sentences import get_segmenter
+from docsplit_hf.experiments.provenance import processor
 from docsplit_hf.markdown import table
 
 TARGET_RATIO, TARGET_F1 = 10, 0.995

@@ -7,10 +7,10 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 import torch
-from machine import processor
 from torch import nn
 from transformers import PreTrainedModel
 
+from docsplit_hf.experiments.provenance import processor
 from docsplit_hf.markdown import table
 
 PACKAGES = ("torch", "transformers", "sentence-transformers")

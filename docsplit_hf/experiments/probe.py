@@ -82,16 +82,16 @@ def fit_and_score(
         return prediction_metrics(fit_mlp(*examples, (HIDDEN_WIDTH,), BATCH_SIZE, seed)(test), test_labels)
     if kind == "mlp":
         logger.info("Sparse features: a linear support vector machine takes the place of the perceptron.")
-    strength = _choose_strength(train, train_labels, kept, held_out)
-    return prediction_metrics(_linear(train, strength).fit(train, train_labels).predict(test), test_labels)
+    strength = _choose_strength(train, train_labels, kept, held_out, seed)
+    return prediction_metrics(_linear(train, strength, seed).fit(train, train_labels).predict(test), test_labels)
 
 
-def _choose_strength(train: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray) -> float:
+def _choose_strength(train: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> float:
     strengths = STRENGTHS["sparse" if is_sparse(train) else "dense"]
     if len(held_out) == 0:
         return strengths[1]
     accuracy = {
-        strength: _linear(train, strength).fit(train[kept], labels[kept]).score(train[held_out], labels[held_out])
+        strength: _linear(train, strength, seed).fit(train[kept], labels[kept]).score(train[held_out], labels[held_out])
         for strength in strengths
     }
     best = max(strengths, key=accuracy.__getitem__)  # of equal ones the first, which is the simplest classifier
@@ -99,8 +99,10 @@ def _choose_strength(train: Features, labels: np.ndarray, kept: np.ndarray, held
     return best
 
 
-def _linear(features: Features, strength: float) -> Any:
+def _linear(features: Features, strength: float, seed: int) -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
-    return LinearSVC(C=strength) if is_sparse(features) else LogisticRegression(C=strength, max_iter=1000)
+    if is_sparse(features):
+        return LinearSVC(C=strength, random_state=seed)  # liblinear goes through the examples in a random order
+    return LogisticRegression(C=strength, max_iter=1000)

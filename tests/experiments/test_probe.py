@@ -53,6 +53,15 @@ def test_the_seed_decides_and_nothing_else():
     assert scores[0] == scores[1] != scores[2]
 
 
+def test_a_support_vector_machine_neither_reads_nor_moves_the_callers_random_numbers():
+    train, labels = (scipy.sparse.random(60, 200, 0.1, "csr", random_state=0), np.arange(60) % 4)
+    np.random.seed(1)
+    expected = np.random.random()
+    np.random.seed(1)
+    fit_and_score("mlp", train, labels, train, labels, 0)
+    assert np.random.random() == expected
+
+
 def test_a_class_with_one_example_and_one_that_is_only_tested_are_no_obstacle():
     train, labels = clusters(600)
     labels = np.where(np.arange(600) == 5, 4, labels)

@@ -14,6 +14,7 @@ from transformers.utils import ModelOutput
 
 from ..data.documents import replace_lone_surrogates
 from ..models.batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
+from ..models.cut_texts import warn_of_cut_texts
 from ..models.encoder import DocumentEncoder
 from ..models.packing import run_encoder
 from .parts_of_speech import GROUPS, Word, tag_words
@@ -149,22 +150,18 @@ def _tokenize(
     room = max_length - len(encoder.prefix) - len(encoder.suffix)
     if room < 1:
         raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
-    read, spans, rows, long, tokens, cut = [], [], [], 0, 0, 0
+    read, spans, rows, lengths = [], [], [], []
     for start in range(0, len(texts), TOKENIZER_BATCH):
         batch = [replace_lone_surrogates(text) for text in texts[start : start + TOKENIZER_BATCH]]
         options = {"add_special_tokens": False, "return_attention_mask": False, "return_offsets_mapping": True}
         encoding = encoder.tokenizer(batch, verbose=False, **options)
         for text, ids, offsets in zip(batch, encoding["input_ids"], encoding["offset_mapping"], strict=True):
-            tokens, cut, long = tokens + len(ids), cut + max(len(ids) - room, 0), long + (len(ids) > room)
+            lengths.append(len(ids))
             spans.append(np.array(offsets[:room], dtype=np.int64).reshape(-1, 2))
             # The tagger need not read what the encoder does not; at the end it may meet half a word.
             read.append(text[: spans[-1][:, 1].max()] if len(ids) > room else text)
             rows.append({"input_ids": np.array(encoder.prefix + ids[:room] + encoder.suffix, dtype=np.int32)})
-    if cut:
-        logger.warning(
-            "%d of %d texts are longer than %d tokens: %.1f %% of all tokens were cut off.",
-            *(long, len(texts), max_length, 100 * cut / tokens),
-        )
+    warn_of_cut_texts(lengths, room, max_length)
     return read, spans, rows
 
 

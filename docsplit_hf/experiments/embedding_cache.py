@@ -14,6 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..models.batching import check_texts
+from ..models.cut_texts import cut_texts_summed_up
 
 if TYPE_CHECKING:
     from .encoders import TextEncoder
@@ -31,7 +32,8 @@ def cached_embeddings(
     Texts are embedded and written in chunks of 256, in the order in which they come. The name of a chunk's file is a
     checksum of the encoder's fingerprint and the chunk's texts, so nothing is ever served for another model,
     tokenizer, length or text. Files appear whole or not at all, and hold a checksum of the embeddings: one that is
-    damaged is found out, logged, and written anew. The folder may be deleted at any time.
+    damaged is found out, logged, and written anew. The folder may be deleted at any time. What an encoder cuts off is
+    logged once, for all texts that are embedded now.
 
     Args:
         encoder: The encoder.
@@ -65,7 +67,10 @@ def cached_embeddings(
     check_texts(texts)
     fingerprint = encoder.fingerprint
     chunks, known = [], 0
-    with tqdm(total=len(texts), desc="Embedding", unit="text", disable=not show_progress) as progress:
+    with (
+        cut_texts_summed_up(),  # closed last, so that the line does not break the progress bar
+        tqdm(total=len(texts), desc="Embedding", unit="text", disable=not show_progress) as progress,
+    ):
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
             path = None if folder is None else Path(folder, f"{_key(fingerprint, part)}.safetensors")

@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 
 from ..data.documents import replace_lone_surrogates
 from ..models.batching import check_texts
+from ..models.cut_texts import warn_of_cut_texts
 
 if TYPE_CHECKING:
     import httpx2
@@ -147,8 +148,7 @@ class EndpointEncoder:
         texts = [replace_lone_surrogates(text) for text in texts]
         if self.max_characters is None:
             return texts
-        if long := sum(len(text) > self.max_characters for text in texts):
-            logger.warning("%d of %d texts are cut to %d characters.", long, len(texts), self.max_characters)
+        warn_of_cut_texts([len(text) for text in texts], self.max_characters, self.max_characters, "characters")
         return [text[: self.max_characters] for text in texts]
 
     def _request(self, client: httpx2.Client, texts: list[str]) -> httpx2.Response:

@@ -16,6 +16,7 @@ from ..data.paths import refuse_mistyped_path
 from ..data.special_tokens import special_tokens_around
 from .batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
 from .checkpoint_loading import is_adapter, load_base_model
+from .cut_texts import warn_of_cut_texts
 from .fingerprint import encoder_fingerprint
 from .packing import is_packed, run_encoder, use_packing
 from .pooling import check_pooling, pool
@@ -222,24 +223,20 @@ class DocumentEncoder:
     def _pieces(self, texts: list[str], long_documents: str) -> tuple[list[list[int]], list[int]]:
         """Token ids of what is to be embedded, and for each the number of its text."""
         room, instructed = self._room, self._instruction_length
-        pieces, owners, long, total, cut = [], [], 0, 0, 0
+        pieces, owners, lengths = [], [], []
         for start in range(0, len(texts), TOKENIZER_BATCH):
             batch = texts[start : start + TOKENIZER_BATCH]
             if self.instruction is not None:
                 batch = [self.instruction + text.strip() for text in batch]
             for i, row in enumerate(self._tokenize(batch), start):
                 instruction, ids = row[:instructed], row[instructed:]
-                total, long = total + len(ids), long + (len(ids) > room)
+                lengths.append(len(ids))
                 starts = [0] if long_documents == "truncate" else range(0, max(len(ids), 1), room)
-                cut += max(len(ids) - room, 0) if long_documents == "truncate" else 0
                 pieces += [self.prefix + instruction + ids[s : s + room] + self.suffix for s in starts]
                 owners += [i] * len(starts)
-        if cut:
-            logger.warning(
-                "%d of %d texts are longer than %d tokens: %.1f %% of all tokens were cut off. "
-                "long_documents='average' reads them whole.",
-                *(long, len(texts), self.max_length, 100 * cut / total),
-            )
+        if long_documents == "truncate":
+            advice = "long_documents='average' reads them whole."
+            warn_of_cut_texts(lengths, room, self.max_length, advice=advice)
         return pieces, owners
 
     def _embed(

@@ -50,6 +50,16 @@ def test_the_second_run_embeds_nothing(tmp_path, caplog):
     assert cached_embeddings(encoder, [], tmp_path, show_progress=False).size == 0
 
 
+def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog, capsys):
+    encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=32)
+    encoder.encode(texts, show_progress=False)
+    [expected] = [record.message for record in caplog.records if "longer than 32 tokens" in record.message]
+    caplog.clear()
+    cached_embeddings(encoder, texts, None)
+    assert [record.message for record in caplog.records if "longer than" in record.message] == [expected]
+    assert capsys.readouterr().err.count("\n") == 1  # of the progress bar
+
+
 def test_without_a_folder_nothing_is_kept():
     encoder = CountingEncoder()
     cached_embeddings(encoder, TEXTS, None, show_progress=False)

@@ -185,7 +185,7 @@ def test_the_key_is_nowhere_to_be_seen(endpoint, encoder, monkeypatch):
 def test_long_texts_are_cut_and_counted(endpoint, encoder, caplog):
     encoder.max_characters = 5
     encoder.encode(TEXTS, show_progress=False)
-    assert "2 of 7 texts are cut to 5 characters" in caplog.text
+    assert "2 of 7 texts are longer than 5 characters" in caplog.text
     assert endpoint.requests[-1][2]["input"] == ["a" * 5]
 
 

@@ -56,8 +56,9 @@ def fit_mlp(
 
     Example:
 
-        >>> features, labels = np.eye(2, dtype=np.float32), np.array([0, 1])
-        >>> fit_mlp(features, labels, features[:0], labels[:0], hidden_widths=(8,), batch_size=2, seed=0)(features)
+        >>> features, labels = np.eye(2, dtype=np.float32)[[0, 1] * 32], np.array([0, 1] * 32)
+        >>> predict = fit_mlp(features, labels, features[:8], labels[:8], hidden_widths=(64,), batch_size=8, seed=0)
+        >>> predict(features[:2])
         array([0, 1])
     """
     import torch

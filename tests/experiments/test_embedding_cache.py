@@ -1,10 +1,5 @@
 import logging
 import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,37 +150,23 @@ def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):
         cached_embeddings(encoder, TEXTS, None, show_progress=False)
 
 
-RUN = """
-import sys, time
-import numpy as np
-from docsplit_hf.experiments import embedding_cache
+@pytest.mark.parametrize("place", ["embedding", "writing"])
+def test_a_run_that_is_broken_off_goes_on_where_it_was(tmp_path, monkeypatch, place):
+    """At any step: tests/end_to_end kills the process of a run with SIGKILL."""
 
-class SlowEncoder:
-    fingerprint = "one"
-    def encode(self, texts, show_progress=True):
-        time.sleep(0.3)
-        return np.array([np.random.default_rng(len(t)).standard_normal(3) for t in texts], np.float32)
+    def broken_off(encode_or_replace, after):
+        calls = iter(range(after))
+        return lambda *arguments, **options: (next(calls), encode_or_replace(*arguments, **options))[1]
 
-embedding_cache.CHUNK = 2
-texts = [f"text number {'x' * n}" for n in range(25)]
-embedding_cache.cached_embeddings(SlowEncoder(), texts, sys.argv[1], show_progress=False)
-"""
-
-
-def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    process = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], cwd=root, env=environment)
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("*.safetensors"))) < 3 and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    kept = 2 * len(list(tmp_path.glob("*.safetensors")))
-    assert 6 <= kept < len(TEXTS)
-    monkeypatch.setattr(embedding_cache, "CHUNK", 2)
+    encoder = CountingEncoder()
+    with monkeypatch.context() as patched:
+        where, what = (encoder, "encode") if place == "embedding" else (os, "replace")
+        patched.setattr(where, what, broken_off(getattr(where, what), after=2), raising=False)
+        with pytest.raises(StopIteration):
+            cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    (tmp_path / "of-a-killed-process.tmp").write_bytes(b"half of a file")
     encoder = CountingEncoder()
     embeddings = cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
-    assert encoder.embedded == len(TEXTS) - kept
+    assert encoder.embedded == 5
     assert embeddings == pytest.approx(encoder.encode(TEXTS))

@@ -15,7 +15,7 @@ from .half_documents import half_retrieval_score
 from .neighbors import knn_score
 from .probe import fit_and_score
 from .redundancy import by_length, nouns_and_verbs_ratio, sentence_similarity
-from .subject import Subject, document_encoder, spacy_pipeline
+from .subject import Subject, document_encoder, language_of, spacy_pipeline
 
 Settings = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def _nouns_and_verbs(subject: Subject, settings: Settings, seed: int) -> dict[st
 
 
 def _redundancy(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:
-    return sentence_similarity(subject.system, subject.task.corpus().texts, seed, subject.language)
+    return sentence_similarity(subject.system, subject.task.corpus().texts, seed, language_of(subject.task))
 
 
 def _attention(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 from .few_shot import sample_per_class
 from .measures import MEASURES
 from .settings import EvaluationSettings
-from .subject import SpacyPipeline, Subject, document_encoder, spacy_pipeline
+from .subject import SpacyPipeline, Subject, document_encoder, language_of, spacy_pipeline
 from .tasks import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .systems import System
 
 ANY_TASK = (ClassificationTask, PairTask, CorpusTask)
+SPLIT_INTO_SENTENCES = ("half_documents", "redundancy")
 KINDS = {ClassificationTask: "texts with labels", PairTask: "pairs of documents", CorpusTask: "texts alone"}
 
 
@@ -175,6 +176,10 @@ def _over_seeds(protocol: str, *fields: str) -> Callable[[EvaluationTask, Evalua
 
     def measurements(task: EvaluationTask, settings: EvaluationSettings) -> Planned:
         chosen = {field: getattr(settings, field) for field in fields}
+        if (
+            protocol in SPLIT_INTO_SENTENCES and language_of(task) != "en"
+        ):  # the same texts may be a task of no language
+            chosen["language"] = language_of(task)
         return [Measurement(protocol, chosen, seed) for seed in settings.seeds_of(settings.seeds)], []
 
     return measurements

@@ -253,8 +253,8 @@ def _settings_text(cells: Sequence[Cell]) -> dict[str, str]:
     for name in dict.fromkeys(name for cell in cells for name in cell.settings):
         tasks: dict[str, list[str]] = {}
         for cell in cells:
-            if cell.task not in tasks.setdefault(str(cell.settings.get(name)), []):
-                tasks[str(cell.settings.get(name))].append(cell.task)
+            if cell.task not in tasks.setdefault(str(cell.settings.get(name, MISSING)), []):
+                tasks[str(cell.settings.get(name, MISSING))].append(cell.task)
         texts[name] = (
             next(iter(tasks))
             if len(tasks) == 1

@@ -53,11 +53,6 @@ class Subject:
         self.task = task
         self.checkpoint = checkpoint
 
-    @property
-    def language(self) -> str:
-        """The two-letter code of the language, by which texts are split into sentences. Of files: English."""
-        return TASKS[self.task.name].language if self.task.name in TASKS else "en"
-
     @cached_property
     def classification_features(self) -> tuple[Features, Features]:
         """Of the training and the test texts of a ``ClassificationTask``, ``(N, D)`` and ``(M, D)``.
@@ -95,9 +90,27 @@ class Subject:
 
     def half_features(self, seed: int) -> tuple[Features, Features]:
         """Of the two halves of each text, ``(N, D)`` each. What is fitted is fitted on all halves."""
-        first, second = half_texts(self.task.corpus().texts, seed, self.language)
+        first, second = half_texts(self.task.corpus().texts, seed, language_of(self.task))
         [both] = self.system.features([*first, *second])
         return both[: len(first)], both[len(first) :]
+
+
+def language_of(task: EvaluationTask) -> str:
+    """The language by which the texts of a task are split into sentences.
+
+    Args:
+        task: The task.
+
+    Returns:
+        The two-letter code; English for files of one's own.
+
+    Example:
+
+        >>> from docsplit_hf.experiments.tasks import CorpusTask
+        >>> language_of(CorpusTask("IFLYTEK", [])), language_of(CorpusTask("mine", []))
+        ('zh', 'en')
+    """
+    return TASKS[task.name].language if task.name in TASKS else "en"
 
 
 class SpacyPipeline:

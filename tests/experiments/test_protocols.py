@@ -58,6 +58,13 @@ def test_seeds_settings_and_no_measurement_twice(tasks):
     assert line.startswith("curve leaves 50 examples per class out on rivers")
 
 
+def test_a_measurement_of_sentences_knows_their_language_where_it_is_not_english(texts):
+    planned, _ = plan(["half_documents", "redundancy"], TfidfSystem(), CorpusTask("IFLYTEK", texts), SETTINGS)
+    assert [one.settings["language"] for one in planned] == ["zh"] * 4
+    planned, _ = plan(["half_documents"], TfidfSystem(), CorpusTask("mine", texts), SETTINGS)
+    assert planned[0].settings == {"max_length": 64}
+
+
 def test_what_does_not_fit_is_left_out_with_a_line(tasks):
     planned, left_out = plan(["full", "attention"], TfidfSystem(), tasks["pairs"], SETTINGS)
     assert planned == [] and left_out == [

@@ -19,6 +19,8 @@ INTERVAL = (
     "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same test set"
 )
 DEVIATION = "± is the standard deviation over the draws"
+WORD_COUNTS = "of word counts a linear support vector machine"
+LENGTH = "`max_length` is the longest input of encoders, in tokens; word counts and endpoints do not know it."
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,15 @@ SECTIONS = (
     Section(
         "full",
         "Full classification",
-        "Frozen features, the whole training set, probe `{probe}`. Accuracy and macro F1 in %.",
+        f"Frozen features, the whole training set, probe `{{probe}}` ({WORD_COUNTS}). Accuracy and macro F1 in %.",
         CLASSIFICATION,
         paper=FULL,
     ),
     Section(
         "few_shot",
         "Few-shot classification",
-        "Frozen features, {shots} examples per class, probe `{probe}`. Accuracy and macro F1 in %.",
+        f"Frozen features, {{shots}} examples per class, probe `{{probe}}` ({WORD_COUNTS}). "
+        "Accuracy and macro F1 in %.",
         CLASSIFICATION,
         spread="std",
         paper=FEW_SHOT,
@@ -286,7 +289,7 @@ def _tasks(fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any
         "Chance is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller "
         "difference between two systems may be one of this test set only."
     )
-    return f"{table(header, rows)}\n\n{meaning}"
+    return f"{table(header, rows)}\n\n{meaning}\n\n{LENGTH}"
 
 
 def _ran_on(records: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> str:

@@ -128,7 +128,8 @@ class BM25System:
     with k1 = 1.2, b = 0.75 and Lucene's idf, ln(1 + (n - n_t + 0.5) / (n_t + 0.5)), which is never negative. So the
     score is symmetric, and each side is one vector, sqrt(idf) w. A search engine's BM25 counts the words of its short
     query without saturation instead; for two documents that would favor the longer query. Words that are not in the
-    training texts count nowhere.
+    training texts count nowhere. Where the experiments take cosines (citations, halves, neighbors), as they do of every
+    system, it becomes s(a, b) / sqrt(s(a, a) s(b, b)).
 
     Args:
         name: The name in the tables.

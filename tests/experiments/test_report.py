@@ -34,6 +34,11 @@ def test_it_says_how_to_repeat_it_on_what_it_ran_and_what_was_left_out(report):
     assert "| 20News | texts with labels | 1,000 | 400 | 20 | 182 | 4.9 |" in report
 
 
+def test_it_does_not_claim_the_perceptron_or_the_length_for_word_counts(report):
+    assert "probe `mlp` (of word counts a linear support vector machine)" in section(report, "Full classification")
+    assert "word counts and endpoints do not know it" in report
+
+
 def test_full_has_an_interval_over_the_seeds_and_few_shot_a_deviation_over_the_draws(report):
     full, few_shot = section(report, "Full classification"), section(report, "Few-shot classification")
     assert "95 % confidence interval of the mean over the seeds" in full and "Seeds: 0 to 2." in full

@@ -47,6 +47,8 @@ def encoder_fingerprint(
     """
     config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}
     described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]
+    if projection is not None:
+        described.append(repr(projection))  # its activations have no weights
     digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode())
     for module in (model, projection or nn.Identity()):
         for name, tensor in sorted(module.state_dict().items()):

@@ -277,6 +277,7 @@ def test_the_fingerprint_changes_with_all_that_an_embedding_depends_on(
     def changed(**settings):
         return DocumentEncoder(encoder.model, settings.pop("tokenizer", tokenizer), **{"pooling": "mean"} | settings)
 
+    layer = torch.nn.Linear(32, 32)
     one_weight = copy.deepcopy(encoder.model)
     one_weight.embeddings.word_embeddings.weight.data[-1, -1] += 1e-6
     others = [
@@ -285,7 +286,8 @@ def test_the_fingerprint_changes_with_all_that_an_embedding_depends_on(
         changed(instruction="river"),
         changed(instruction="garden"),
         changed(tokenizer=t5_tokenizer),
-        changed(projection=torch.nn.Linear(32, 32)),
+        changed(projection=torch.nn.Sequential(layer, torch.nn.Identity())),
+        changed(projection=torch.nn.Sequential(layer, torch.nn.Tanh())),
         DocumentEncoder(one_weight, tokenizer, "mean"),
         DocumentEncoder(BertModel(BertConfig(**tiny_config.to_dict() | {"layer_norm_eps": 1e-5})), tokenizer, "mean"),
         DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", dtype="bfloat16"),

@@ -126,31 +126,27 @@ def cosine_threshold_score(
     return {"accuracy": float(((_cosines(a_test, b_test) > threshold) == labels_test).mean())}
 
 
-def join_embeddings(a: Features, b: Features, interaction: str = "nli") -> Features:
-    """One row of features for each pair of texts, for whatever classifies rows.
+def join_embeddings(a: np.ndarray, b: np.ndarray, interaction: str) -> np.ndarray:
+    """One row for each pair of texts, as the head reads it.
 
     Args:
-        a: Features of the first texts, ``(N, D)``, dense or sparse.
-        b: Features of the second texts, ``(N, D)``.
+        a: Embeddings of the first texts, ``(N, D)``.
+        b: Embeddings of the second texts, ``(N, D)``.
         interaction: ``"concat"``: the two beside one another; ``"nli"``: also their product and their difference.
 
     Returns:
-        ``(N, 2 D)`` or ``(N, 4 D)``, dense or sparse as they were.
+        ``(N, 2 D)`` or ``(N, 4 D)``.
 
     Raises:
         ValueError: If the interaction is unknown.
 
     Example:
 
-        >>> join_embeddings(np.array([[2.0]]), np.array([[3.0]]))
+        >>> join_embeddings(np.array([[2.0]]), np.array([[3.0]]), "nli")
         array([[ 2.,  3.,  6., -1.]])
     """
     if interaction not in INTERACTIONS:
         raise ValueError(f"Unknown interaction {interaction!r}: choose one of {INTERACTIONS}.")
-    if is_sparse(a):
-        from scipy.sparse import hstack
-
-        return hstack([a, b] if interaction == "concat" else [a, b, a.multiply(b), a - b], format="csr")
     return np.concatenate([a, b] if interaction == "concat" else [a, b, a * b, a - b], axis=1)
 
 

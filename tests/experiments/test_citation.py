@@ -67,11 +67,8 @@ def test_no_threshold_is_better_than_the_best(scored):
     assert ((scores > best_threshold(scores, labels)) == labels).mean() == max(accuracy)
 
 
-def test_joined_embeddings_are_the_same_sparse():
+def test_an_unknown_interaction_is_refused():
     a, b, _ = pairs(5, 0)
-    for interaction in ("concat", "nli"):
-        sparse = join_embeddings(scipy.sparse.csr_matrix(a), scipy.sparse.csr_matrix(b), interaction)
-        assert np.allclose(sparse.toarray(), join_embeddings(a, b, interaction))
     with pytest.raises(ValueError, match="Unknown interaction 'sum'"):
         join_embeddings(a, b, "sum")
 

@@ -167,7 +167,7 @@ def load_evaluation_task(
     examples holds its own out of the training set, the same for all. The papers do not say how they split the data sets
     that come without a test set (FakeNews, arXiv, NYT, BBC).
 
-    Texts of ``20News`` are without headers, signatures and quotations, wherever they come from: see
+    Texts of ``20News`` are without headers, signatures and quotations, from a path of that name too: see
     ``without_newsgroup_metadata``. Empty texts, and those without a label, are dropped and counted in the log.
 
     Args:
@@ -285,7 +285,7 @@ def _classification_task(
         of_class = np.array(rows["label"][:]) if split == "train" else None
         rows = rows.select(_draw(len(rows), limits[split], seed, of_class))
         texts, labels = list(rows["text"]), np.array(rows["label"][:], dtype=np.int64)
-        if name == "20News":
+        if _known_name(name) == "20News":
             texts = without_newsgroup_metadata(texts)
         kept = [row for row, text in enumerate(texts) if text.strip()]
         if len(kept) < len(texts):

@@ -1,6 +1,7 @@
 import gzip
 import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
@@ -134,6 +135,8 @@ def test_newsgroups_from_a_folder_are_stripped_and_empty_ones_dropped(tmp_path, 
         task = load_evaluation_task("20news", folder=tmp_path)
     assert (task.name, task.train_texts) == ("20News", [f"Yes, {i}." for i in range(8)])
     assert "20News: 1 of 9 texts of train are empty: dropped." in caplog.text
+    named = shutil.copytree(tmp_path, tmp_path / "20_news")
+    assert load_evaluation_task(named).train_texts == task.train_texts
     kept = load_evaluation_task(tmp_path)
     assert kept.train_texts[0].startswith("From: ann")
     assert kept.fingerprint != task.fingerprint

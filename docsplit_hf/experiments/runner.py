@@ -143,7 +143,7 @@ def short_names(names: Sequence[str]) -> list[str]:
         base, options = split_name(name)
         chosen = options.pop("name", None)
         given = "model" in options and "://" in base  # of an endpoint the model says more than the address
-        parts.append((chosen or options.pop("model"),) if chosen or given else Path(base).parts)
+        parts.append((chosen or options.pop("model"),) if chosen or given else Path(base).parts or (base,))
         endings.append("" if chosen else "".join(f"#{option}={value}" for option, value in options.items()))
     count = [1] * len(names)
     while True:

@@ -24,6 +24,7 @@ def task(texts):
         (["a/x/model", "b/x/model", "c/other"], ["a/x/model", "b/x/model", "other"]),
         (["google-bert/bert-base-uncased#pooling=mean"], ["bert-base-uncased#pooling=mean"]),
         (["m", "m#pooling=mean"], ["m", "m#pooling=mean"]),
+        ([".", "tfidf"], [".", "tfidf"]),
         (["out/best#name=DocSplit"], ["DocSplit"]),
         (["https://api.openai.com/v1#text-embedding-3-small"], ["text-embedding-3-small"]),
     ],

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .systems import System
 
 ANY_TASK = (ClassificationTask, PairTask, CorpusTask)
+NO_SEED = 0  # of what has nothing random in it, so that another --seed does not measure it again
 SPLIT_INTO_SENTENCES = ("half_documents", "redundancy")
 KINDS = {ClassificationTask: "texts with labels", PairTask: "pairs of documents", CorpusTask: "texts alone"}
 
@@ -117,7 +118,7 @@ def plan(
     """
     check_protocols(names)
     if isinstance(system, SpacyPipeline):
-        measurement = Measurement("nouns_and_verbs", {"spacy_pipeline": system.name}, settings.seed)
+        measurement = Measurement("nouns_and_verbs", {"spacy_pipeline": system.name}, NO_SEED)
         return ([measurement] if "redundancy" in names else []), []
     measurements: list[Measurement] = []
     left_out: list[str] = []
@@ -208,7 +209,7 @@ def _at_shots(shots: int, settings: EvaluationSettings) -> list[Measurement]:
 def _attention(task: EvaluationTask, settings: EvaluationSettings) -> Planned:
     name = settings.spacy_pipeline
     chosen = {"spacy_pipeline": name, "spacy_version": spacy_pipeline(name).name, "max_length": settings.max_length}
-    return [Measurement("attention", chosen, settings.seed)], []
+    return [Measurement("attention", chosen, NO_SEED)], []
 
 
 PROTOCOLS = {

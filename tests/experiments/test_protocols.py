@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -112,6 +114,7 @@ def test_attention_uses_the_pipeline_and_is_known_by_it(tasks, tiny_checkpoint, 
     system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False)
     settings = EvaluationSettings(spacy_pipeline=pipeline_folder, max_length=64)
     [planned], _ = plan(["attention"], system, tasks["corpus"], settings)
+    assert plan(["attention"], system, tasks["corpus"], dataclasses.replace(settings, seed=7))[0] == [planned]
     assert planned.settings["spacy_version"] == "spaCy en_nouns 1.2.3"
     assert set(measure(Subject(system, tasks["corpus"]), planned)) == {"noun", "other"}
 

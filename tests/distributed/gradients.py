@@ -1,6 +1,5 @@
-"""Run by test_gradients.py in one or two real processes: one training step, its gradients and logs saved to a file."""
+"""Run by test_gradients.py in two real processes: one training step for each of the options, its gradients and logs."""
 
-import json
 import os
 import sys
 
@@ -10,6 +9,8 @@ from transformers import AutoTokenizer, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
 from docsplit_hf.training.distributed import process_count
+
+OPTIONS = ({}, {"symmetric": True}, {"forward_chunk_size": 3})
 
 
 class SaveGradients(TrainerCallback):
@@ -33,7 +34,8 @@ class CountingTrainer(ContrastiveTrainer):
         return super().training_step(model, *args, **kwargs)
 
 
-def main(folder: str, options: str) -> None:
+def train(folder: str, options: dict) -> tuple[CountingTrainer, dict]:
+    """One step of 8 documents, on however many processes there are; one process takes them at once."""
     whole_batch, processes = 8, int(os.environ.get("WORLD_SIZE", 1))
     args = ContrastiveTrainingArguments(
         f"{folder}/run-{processes}",
@@ -47,7 +49,7 @@ def main(folder: str, options: str) -> None:
         disable_tqdm=True,
         eval_strategy="steps",
         eval_steps=1,
-        **(json.loads(options) if processes > 1 else {"symmetric": "symmetric" in options}),
+        **(options if processes > 1 else {"symmetric": "symmetric" in options}),
     )
     tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
     documents = load_from_disk(f"{folder}/documents")
@@ -62,12 +64,13 @@ def main(folder: str, options: str) -> None:
     )
     trainer.train()
     assert process_count() == processes
-    if trainer.is_world_process_zero():
-        logs = {key: value for entry in trainer.state.log_history[:2] for key, value in entry.items()}
-        result = {"gradients": save_gradients.gradients, "logs": logs, "all_reduces": trainer.all_reduces}
-        torch.save(result, f"{folder}/result-{processes}.pt")
-    trainer.accelerator.end_training()
+    logs = {key: value for entry in trainer.state.log_history[:2] for key, value in entry.items()}
+    return trainer, {"gradients": save_gradients.gradients, "logs": logs, "all_reduces": trainer.all_reduces}
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for number, options in enumerate(OPTIONS):
+        trainer, result = train(sys.argv[1], options)
+        if trainer.is_world_process_zero():
+            torch.save(result, f"{sys.argv[1]}/result-{number}.pt")
+    trainer.accelerator.end_training()

@@ -1,6 +1,6 @@
 """Two real gloo processes against one process with the whole batch."""
 
-import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,25 +8,32 @@ from pathlib import Path
 import pytest
 import torch
 
+from .gradients import OPTIONS, train
+
 SCRIPT = Path(__file__).with_name("gradients.py")
 
 
-def run(*command):
-    finished = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=100)
-    assert finished.returncode == 0, finished.stderr[-3000:]
+@pytest.fixture(scope="module")
+def folder(tiny_config, tokenizer, documents, tmp_path_factory):
+    from docsplit_hf import AutoModelForDocSplit
 
-
-@pytest.mark.parametrize("options", [{}, {"symmetric": True}, {"forward_chunk_size": 3}])
-def test_two_processes_give_the_gradients_and_logs_of_one(tiny_checkpoint, documents, options):
-    """With gradient caching too: one process with the whole batch at once against two with chunks of 3 and 1."""
-    folder = tiny_checkpoint.parent
+    folder = tmp_path_factory.mktemp("gradients")
+    torch.manual_seed(0)
+    AutoModelForDocSplit.from_config(tiny_config).save_pretrained(folder / "tiny")
+    tokenizer.save_pretrained(folder / "tiny")
     # Two of the eight documents are duplicates, one on each process.
-    order = [0, 1, 2, 3, 4, 1, 5, 6, *range(7, 40)]
-    documents.select(order).save_to_disk(folder / "documents")
-    run(str(SCRIPT), str(folder), json.dumps(options))
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    run(*launch, str(SCRIPT), str(folder), json.dumps(options))
-    one, two = (torch.load(folder / f"result-{processes}.pt") for processes in (1, 2))
+    documents.select([0, 1, 2, 3, 4, 1, 5, 6, *range(7, 40)]).save_to_disk(folder / "documents")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", SCRIPT, folder]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=150, env=os.environ)
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.parametrize("number", range(len(OPTIONS)), ids=map(str, OPTIONS))
+def test_two_processes_give_the_gradients_and_logs_of_one(folder, number):
+    """With gradient caching too: one process with the whole batch at once against two with chunks of 3 and 1."""
+    _, one = train(str(folder), OPTIONS[number])
+    two = torch.load(folder / f"result-{number}.pt")
     assert two["all_reduces"] == 1
     assert set(one["gradients"]) == set(two["gradients"])
     for name, gradient in one["gradients"].items():

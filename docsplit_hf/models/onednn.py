@@ -53,6 +53,10 @@ def is_for_onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     return (
         all(type(tensor) in (torch.Tensor, nn.Parameter) for tensor in tensors)  # quantized weights have their own way
         and all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
+        and all(tensor.layout == torch.strided for tensor in tensors)
         and inputs.numel() > 0
+        and weight.ndim == 2
+        # it reads a bias as if its numbers lay side by side, one for each row of the weight
+        and (bias is None or (bias.shape == weight.shape[:1] and bias.is_contiguous()))
         and not torch.is_autocast_enabled("cpu")
     )

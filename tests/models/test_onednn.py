@@ -44,6 +44,23 @@ def test_any_shape_and_stride_will_do(tokens: torch.Tensor):
     torch.testing.assert_close(products, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "bias", [torch.randn(8)[::2], torch.ones(1).expand(4), torch.ones(1), torch.tensor(2.0), torch.randn(1, 4)],
+    ids=["every other", "expanded", "one", "scalar", "two dimensions"],
+)  # fmt: skip
+def test_biases_that_do_not_lie_side_by_side_are_left_to_torch(bias: torch.Tensor):
+    rows, weight = torch.randn(3, 8), torch.randn(4, 8)
+    with torch.inference_mode(), OneDNNLinear():
+        torch.testing.assert_close(torch.nn.functional.linear(rows, weight, bias), rows @ weight.T + bias)
+
+
+def test_what_is_no_strided_matrix_is_left_to_torch():
+    rows = torch.randn(3, 8)
+    with torch.inference_mode(), OneDNNLinear():
+        assert torch.nn.functional.linear(rows, torch.ones(8)).shape == (3,)
+        torch.testing.assert_close(torch.nn.functional.linear(rows, torch.eye(8).to_sparse()), rows)
+
+
 def test_what_is_not_float32_is_left_to_torch():
     rows, weight = torch.randn(3, 8), torch.randn(4, 8)
     assert is_for_onednn(rows, weight)

@@ -29,7 +29,7 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
         Layers from embeddings ``(N, H)`` to embeddings ``(N, D)``, float32; None if the checkpoint has none.
 
     Raises:
-        ValueError: If a layer has an activation that is not known here.
+        ValueError: If a layer has an activation that is not known here, or its weights are no matrix.
         OSError: If the weights of a layer are missing.
 
     Example:
@@ -48,9 +48,12 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
                 "embeddings would not be the same. Use sentence-transformers for it."
             )
         weights = _read_weights(name, folder, revision)
-        weight, bias = weights["linear.weight"].float(), weights.get("linear.bias")
+        weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
+        if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+            shapes = {key: tuple(tensor.shape) for key, tensor in weights.items()}
+            raise ValueError(f"{folder}/{WEIGHTS} of {name} holds {shapes} and not the weights of a dense layer.")
         linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-        linear.load_state_dict({"weight": weight} | ({} if bias is None else {"bias": bias.float()}))
+        linear.load_state_dict({"weight": weight.float()} | ({} if bias is None else {"bias": bias.float()}))
         layers += [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers).eval().requires_grad_(False) if layers else None
 

@@ -34,7 +34,8 @@ def checkpoint_settings(
         ``pooling`` and ``max_length``, as far as the checkpoint states them.
 
     Raises:
-        ValueError: If sentence-transformers would do something to the embeddings that is not known here.
+        ValueError: If sentence-transformers would do something to the embeddings that is not known here, or a file of
+            it does not hold what it should.
 
     Example:
 
@@ -51,20 +52,26 @@ def checkpoint_settings(
     if pooling is not None:
         settings["pooling"] = _pooling_mode(name, pooling)
     length = (read_json(name, "sentence_bert_config.json", revision) or {}).get("max_seq_length")
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
+        raise ValueError(f"sentence_bert_config.json of {name} has max_seq_length={length!r}, which is no length.")
     return settings | ({"max_length": length} if length else {})
 
 
-def read_json(name: str, file: str, revision: str | None = None) -> Any:
+def read_json(name: str, file: str, revision: str | None = None, kind: type = dict) -> Any:
     """Read a JSON file of a repository on the Hub or of a folder.
 
     Args:
         name: A model on the Hub or a folder.
         file: The file's path in it.
         revision: The branch, tag or commit on the Hub.
+        kind: What the file must hold: ``dict`` or ``list``.
 
     Returns:
         What the file holds; None if there is no such file. Where the Hub cannot be reached, so that nobody knows
         whether there is one, None too, and a warning is logged.
+
+    Raises:
+        ValueError: If the file is not JSON, or holds something else.
 
     Example:
 
@@ -72,15 +79,24 @@ def read_json(name: str, file: str, revision: str | None = None) -> Any:
         >>> read_json(tempfile.mkdtemp(), "config.json") is None
         True
     """
+    path: Path | str | None
     if Path(name).is_dir():
         path = Path(name, file)
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-    try:
-        path = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
-    except OSError as error:
-        logger.warning("Could not look for %s of %s: %s", file, name, str(error).splitlines()[0])
+    else:
+        try:
+            path = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
+        except OSError as error:
+            logger.warning("Could not look for %s of %s: %s", file, name, str(error).splitlines()[0])
+            return None
+    if path is None or not Path(path).is_file():
         return None
-    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} of {name} is not JSON: {error}. Download it anew, or repair it.") from error
+    if not isinstance(content, kind):
+        raise ValueError(f"{file} of {name} holds a {type(content).__name__} instead of a {kind.__name__}: repair it.")
+    return content
 
 
 def module_folders(name: str, kind: str, revision: str | None = None) -> list[str]:
@@ -103,7 +119,7 @@ def module_folders(name: str, kind: str, revision: str | None = None) -> list[st
         >>> module_folders(tempfile.mkdtemp(), "Dense")
         []
     """
-    modules = read_json(name, "modules.json", revision) or []
+    modules = _modules(name, revision)
     folders = [str(module.get("path")) for module in modules if _kind(module) == kind]
     for folder in folders:
         if not re.fullmatch(r"\w+", folder):
@@ -111,18 +127,33 @@ def module_folders(name: str, kind: str, revision: str | None = None) -> list[st
     return folders
 
 
+def _modules(name: str, revision: str | None) -> list[dict[str, Any]]:
+    modules = read_json(name, "modules.json", revision, list) or []
+    for module in modules:
+        if not isinstance(module, dict):
+            raise ValueError(f"modules.json of {name} holds {module!r} where a module should be: repair it.")
+    return modules
+
+
 def _kind(module: dict[str, Any]) -> str:
     return str(module.get("type", "")).rpartition(".")[2]
 
 
 def _pooling_folder(name: str, revision: str | None, with_projection: bool) -> str:
-    known = (*KNOWN_MODULES, "Dense") if with_projection else KNOWN_MODULES
-    for module in read_json(name, "modules.json", revision) or []:
+    known = ("Transformer", "Pooling", "Dense", "Normalize") if with_projection else KNOWN_MODULES
+    modules = _modules(name, revision)
+    for module in modules:
         if _kind(module) not in known:
             raise ValueError(
                 f"{name} sends its embeddings through {module.get('type')!r}, which is not known here: the embeddings "
                 "would not be the same. Use sentence-transformers for it."
             )
+    order = [known.index(_kind(module)) for module in modules]
+    if order != sorted(order):
+        raise ValueError(
+            f"{name} sends its embeddings through {', '.join(map(_kind, modules))}, in this order, and here it is "
+            f"{', '.join(known)}: the embeddings would not be the same. Use sentence-transformers for it."
+        )
     return (module_folders(name, "Pooling", revision) or ["1_Pooling"])[-1]
 
 

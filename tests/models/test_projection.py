@@ -47,3 +47,11 @@ def test_what_is_not_known_or_missing(folder):
     (folder / "modules.json").write_text(json.dumps([{"path": "../2_Dense", "type": "models.Dense"}]))
     with pytest.raises(ValueError, match="keeps its Dense in '../2_Dense'"):
         load_projection(str(folder))
+
+
+def test_weights_that_are_none(folder):
+    write_config(folder, "torch.nn.modules.linear.Identity")
+    for weights in ({"weight": torch.ones(1, 2)}, {"linear.weight": torch.ones(2)}):
+        save_file(weights, folder / "2_Dense" / "model.safetensors")
+        with pytest.raises(ValueError, match="and not the weights of a dense layer"):
+            load_projection(str(folder))

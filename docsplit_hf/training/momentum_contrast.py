@@ -206,7 +206,7 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         """
         ids, masks = (inputs[name].chunk(2) for name in ("input_ids", "attention_mask"))
         queries = model(input_ids=ids[0], attention_mask=masks[0]).embeddings
-        with torch.no_grad():
+        with torch.no_grad(), self.accelerator.autocast():  # only what accelerate wraps computes in half by itself
             keys = self.key_encoder(input_ids=ids[1], attention_mask=masks[1]).embeddings
         args = self.args
         negatives = self.queue.keys.clone()  # the backward pass needs them as they are before the keys come in

@@ -108,6 +108,20 @@ def test_the_key_encoder_follows_once_a_step_and_keeps_its_dropout(make_baseline
         assert trainer.key_encoder.get_parameter(name).grad is None
 
 
+def test_keys_are_computed_in_half_precision_where_queries_are(make_baseline, monkeypatch):
+    trainer = make_baseline("momentum_contrast", max_steps=1, queue_size=16, bf16=True)
+    seen, forward = set(), torch.nn.Linear.forward
+
+    def watched(layer, rows):
+        products = forward(layer, rows)
+        seen.add((torch.is_grad_enabled(), products.dtype))
+        return products
+
+    monkeypatch.setattr(torch.nn.Linear, "forward", watched)
+    trainer.train()
+    assert seen == {(True, torch.bfloat16), (False, torch.bfloat16)}
+
+
 def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):
     options = {"dropout": 0.1, "num_train_epochs": 2, "queue_size": 20, "momentum": 0.5, "save_strategy": "steps"}
     alone = make_baseline("momentum_contrast", "cropping", save_steps=3, folder="alone", **options)

@@ -157,8 +157,9 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     """Trains two encoders to agree on the same text: ``objective="contrastive_tension"``.
 
     Both are evaluated by half-document retrieval, and the one with the better recall@1 (MRR, if equal; the first, if
-    nothing was evaluated) is what the evaluation reports and what is saved, as a stock checkpoint. Both are saved in
-    checkpoints beside it, and a resumed run goes on as if it had not been interrupted.
+    nothing was evaluated) is what the evaluation reports and what is saved, as a stock checkpoint. ``predict`` is by
+    that one, and chooses none. Both are saved in checkpoints beside it, and a resumed run goes on as if it had not been
+    interrupted.
 
     The views are meant to be the same text twice, ``"simcse"`` or ``"simcse_long"``. Optimizer and schedule of the
     released code: ``optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0, learning_rate=1e-5,
@@ -228,8 +229,11 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             **kwargs: As ``Trainer.evaluation_loop``.
 
         Returns:
-            What the better one gives, with the recall of both as ``first_encoder_recall@1`` and so on.
+            What the better one gives, with the recall of both as ``first_encoder_recall@1`` and so on. Of ``predict``,
+            what the chosen one gives.
         """
+        if kwargs.get("description") == "Prediction":  # of other documents than those that decide
+            return super().evaluation_loop(*args, **kwargs)
         outputs, means = [], []
         for number in range(len(ENCODERS)):
             self.model.chosen.fill_(number)
@@ -292,6 +296,13 @@ def _check_arguments(args: ContrastiveTrainingArguments) -> None:
         raise ValueError(
             "contrastive_tension trains without dropout, its encoders in evaluation mode, where transformers does no "
             "activation checkpointing: use forward_chunk_size."
+        )
+    if args.prediction_loss_only:
+        raise ValueError("prediction_loss_only=True: the recall of both encoders decides which is saved. Leave it out.")
+    if args.neftune_noise_alpha is not None:
+        raise ValueError(
+            f"neftune_noise_alpha={args.neftune_noise_alpha} does not go with contrastive_tension, whose encoders are "
+            "in evaluation mode, without noise: leave it out."
         )
     if args.save_only_model and args.load_best_model_at_end:
         raise ValueError("load_best_model_at_end needs both encoders, which save_only_model=True does not save.")

@@ -129,6 +129,10 @@ def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_
     assert metrics["eval_second_encoder_recall@1"] == metrics["eval_recall@1"] == pytest.approx(expected["recall@1"])
     assert metrics["eval_mrr"] == pytest.approx(expected["mrr"])
     assert metrics["eval_first_encoder_recall@1"] < metrics["eval_recall@1"]
+    trainer.model.chosen.fill_(0)
+    predicted = trainer.predict(trainer.train_dataset)  # documents that decide nothing
+    assert trainer.model.chosen == 0 and "test_second_encoder_recall@1" not in predicted.metrics
+    trainer.model.chosen.fill_(1)
     trainer.save_model(str(tmp_path / "saved"))
     saved = AutoModel.from_pretrained(tmp_path / "saved")
     for name, weight in saved.named_parameters():
@@ -178,6 +182,8 @@ def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, sto
         ({"mlm_weight": 0.1}, "trained without MLM"),
         ({"activation_checkpointing": True}, "use forward_chunk_size"),
         ({"dataloader_drop_last": False}, "too few negatives"),
+        ({"prediction_loss_only": True}, "decides which is saved"),
+        ({"neftune_noise_alpha": 5.0}, "without noise"),
         ({"tension_negatives": 0}, "at least 1, got 0"),
         (
             {"save_only_model": True, "load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 1,

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .data.views import get_views
+from .data.views import VIEWS, get_views
 from .evaluation.half_retrieval import evaluations_by_step
 from .markdown import code_block, public_name, table
 from .models.pooling import SENTENCE_TRANSFORMERS_POOLING
@@ -91,6 +91,7 @@ class PretrainingFacts:
         log_history: The Trainer's logs.
         cut_fraction: The fraction of tokens that the maximum length cut off, None before the first log.
         is_adapter: Whether the folder holds an adapter instead of a model.
+        has_head: Whether the model has a masked-LM head, on which an adapter has to be put then.
     """
 
     location: str
@@ -107,6 +108,7 @@ class PretrainingFacts:
     log_history: list[dict[str, Any]]
     cut_fraction: float | None
     is_adapter: bool
+    has_head: bool
 
 
 def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
@@ -134,7 +136,8 @@ def render_card(facts: PretrainingFacts) -> str:
     base = facts.config.name_or_path or None
     options = collator.views_kwargs or {}
     schedule = "piecewise constant" if arguments.learning_rate_steps else arguments.lr_scheduler_type.value
-    is_docsplit = collator.views == "docsplit" and arguments.objective == "info_nce"
+    has_docsplit_views = get_views(collator.views) is VIEWS["docsplit"]
+    is_docsplit = has_docsplit_views and arguments.objective == "info_nce"
     evaluations = evaluations_by_step(facts.log_history)
     data = ModelCardData(
         library_name="peft" if facts.is_adapter else "sentence-transformers",
@@ -178,7 +181,7 @@ def render_card(facts: PretrainingFacts) -> str:
         title=Path(facts.location).resolve().name,
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
-        views=DOCSPLIT_VIEWS if collator.views == "docsplit" else _purpose(collator),
+        views=DOCSPLIT_VIEWS if has_docsplit_views else _purpose(collator),
         method=facts.method,
         citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
         training=table(("", "this run"), training.items()),
@@ -215,10 +218,11 @@ def _loading(facts: PretrainingFacts) -> str:
 encoder = DocumentEncoder.from_pretrained("{facts.location}")
 embeddings = encoder.encode(["A document.", "Another one."])  # float32, (2, {facts.config.hidden_size})"""
     if facts.is_adapter:
+        base_class = "AutoModelForMaskedLM" if facts.has_head else "AutoModel"
         others = f"""from peft import PeftModel
-from transformers import AutoModelForMaskedLM
+from transformers import {base_class}
 
-base = AutoModelForMaskedLM.from_pretrained("{facts.config.name_or_path}")
+base = {base_class}.from_pretrained("{facts.config.name_or_path}")
 model = PeftModel.from_pretrained(base, "{facts.location}")"""
         return code_block(encoder) + "\n\n" + code_block(others)
     sentence_transformers = f"""from sentence_transformers import SentenceTransformer

@@ -10,6 +10,7 @@ from typing import Any
 from transformers.trainer_utils import has_length
 
 from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
+from ..models.pretraining import DocSplitForward
 from .distributed import process_count
 from .shareable_checkpoints import ShareableCheckpoints
 
@@ -75,6 +76,7 @@ class StockCheckpoints(ShareableCheckpoints):
 
     def _facts(self, folder: str | Path) -> PretrainingFacts:
         documents = self.train_dataset
+        is_adapter = hasattr(self.model, "peft_config")
         return PretrainingFacts(
             location=self.args.hub_model_id or str(folder),
             arguments=self.args,
@@ -89,5 +91,6 @@ class StockCheckpoints(ShareableCheckpoints):
             best_step=self.state.best_global_step if self._best_model_is_loaded else None,
             log_history=self.state.log_history,
             cut_fraction=self._cut_fraction,
-            is_adapter=hasattr(self.model, "peft_config"),
+            is_adapter=is_adapter,
+            has_head=isinstance(self.model.get_base_model() if is_adapter else self.model, DocSplitForward),
         )

@@ -6,7 +6,13 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
-from docsplit_hf import ContrastiveTrainer, ContrastiveTrainingArguments, DocumentEncoder
+from docsplit_hf import (
+    AutoModelForDocSplit,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DataCollatorForDocSplit,
+    DocumentEncoder,
+)
 from docsplit_hf.data.views import VIEWS
 from docsplit_hf.training.objectives import OBJECTIVES, get_trainer_class
 
@@ -58,12 +64,27 @@ def test_the_card_of_a_baseline_does_not_claim_to_be_docsplit(make_baseline):
     assert arguments["views_kwargs"] == {"ratio_min": 0.2} and arguments["similarity"] == "dot"
 
 
-def test_the_card_of_docsplit_says_so(make_baseline):
-    trainer = make_baseline("info_nce", max_steps=1)
-    trainer.train()
+@pytest.mark.parametrize("views", ["docsplit", VIEWS["docsplit"]])
+def test_the_card_of_docsplit_says_so(make_baseline, views):
+    trainer = make_baseline("info_nce", views, max_steps=1)
     trainer.save_model()
     card = Path(trainer.args.output_dir, "README.md").read_text()
     assert "two halves, its views" in card and "DocSplit: Simple Contrastive" in card and "\n- docsplit\n" in card
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_the_card_of_an_adapter_puts_it_on_what_it_was_trained_on(tiny_checkpoint, documents, tokenizer, head):
+    from peft import LoraConfig, get_peft_model
+
+    model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), mlm_head=head)
+    args = ContrastiveTrainingArguments(str(tiny_checkpoint.parent / "run"), mlm_weight=0.0, use_cpu=True)
+    adapted = get_peft_model(model, LoraConfig(target_modules="all-linear"))
+    trainer = ContrastiveTrainer(adapted, args, documents, data_collator=DataCollatorForDocSplit(tokenizer, 64, 0.0))
+    trainer.save_model()
+    card = Path(args.output_dir, "README.md").read_text()
+    loaded = {}
+    exec(next(block for block in card.split("```") if "import PeftModel" in block).removeprefix("python"), loaded)
+    assert not loaded["model"].load_adapter(args.output_dir, "default").unexpected_keys
 
 
 def test_mlm_only_is_the_stock_loss_of_the_masked_views(make_baseline, loss_of_steps):

@@ -119,7 +119,8 @@ def load_encoder(
     ``"google-bert/bert-base-uncased#pooling=mean"``      with another pooling than its own
     ``"https://api.openai.com/v1#text-embedding-3-small"``  a model behind an OpenAI-compatible endpoint; it may be
                                                           followed by ``#requests_per_minute=60``,
-                                                          ``#max_characters=20000`` and ``#key_variable=MY_API_KEY``
+                                                          ``#max_characters=20000`` and ``#key_variable=MY_API_KEY``,
+                                                          without which only OpenAI gets a key, ``OPENAI_API_KEY``
     ====================================================  ===========================================================
 
     Args:

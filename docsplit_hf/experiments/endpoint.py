@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+OPENAI = "api.openai.com"
 LONGEST_BACKOFF = 60.0  # seconds; an endpoint may ask for more by Retry-After
+LONGEST_RETRY_AFTER = 3600.0  # seconds; who asks for more is not waited for
 
 
 class EndpointError(RuntimeError):
@@ -36,8 +38,8 @@ class EndpointEncoder:
     """Embeds texts with a model behind an endpoint, such as an embedding service or a server of one's own.
 
     The key comes from the environment, goes into one header, and is neither kept nor shown. An answer of 408, 429 or
-    5xx, a timeout and a lost connection are tried again, each time after twice as long, or as long as ``Retry-After``
-    asks for.
+    5xx, a timeout, a lost connection and a garbled answer are tried again, each time after twice as long, or as long as
+    ``Retry-After`` asks for, up to an hour.
 
     The fingerprint knows the address and the model's name, not its weights: a service that changes a model under the
     same name is not found out.
@@ -45,7 +47,8 @@ class EndpointEncoder:
     Args:
         model: The model's name at the endpoint.
         base_url: The address up to ``/v1``.
-        key_variable: The environment variable with the key. Where it is not set, no key is sent.
+        key_variable: The environment variable with the key. Where it is not set, no key is sent. None:
+            ``OPENAI_API_KEY`` for OpenAI's own address; no key for others, which must not get to know that one.
         batch_size: Texts in one request. A service may have a limit on the tokens of a request too.
         requests_per_minute: The most requests a minute, repeated ones included. None: no limit.
         max_characters: Longer texts are cut to so many characters, which is logged. None: all is sent, and the
@@ -67,7 +70,7 @@ class EndpointEncoder:
         self,
         model: str,
         base_url: str = "https://api.openai.com/v1",
-        key_variable: str = "OPENAI_API_KEY",
+        key_variable: str | None = None,
         batch_size: int = 32,
         requests_per_minute: float | None = None,
         max_characters: int | None = None,
@@ -76,18 +79,23 @@ class EndpointEncoder:
         backoff: float = 1.0,
     ) -> None:
         address = urlsplit(base_url)
+        if key_variable is None and address.hostname == OPENAI and address.scheme == "https":
+            key_variable = "OPENAI_API_KEY"
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {address.hostname!r} in it.")
-        if "@" in address.netloc or address.query:
+        if "@" in address.netloc or address.query or address.fragment:
             raise ValueError(
-                f"The address of {address.hostname} holds more than an address: a key belongs into the environment "
-                f"variable {key_variable}."
+                f"The address of {address.hostname} holds more than an address: a key belongs into an environment "
+                "variable, and its name into key_variable."
             )
         limits = {"batch_size": batch_size, "requests_per_minute": requests_per_minute}
         limits |= {"max_characters": max_characters, "timeout": timeout}
         for name, limit in limits.items():
             if limit is not None and not limit > 0:
                 raise ValueError(f"{name} must be more than 0, got {limit}.")
+        for name, limit in {"max_retries": max_retries, "backoff": backoff}.items():
+            if not limit >= 0:
+                raise ValueError(f"{name} must be 0 or more, got {limit}.")
         self.model = model
         self.base_url = base_url.rstrip("/")
         self.key_variable = key_variable
@@ -143,8 +151,8 @@ class EndpointEncoder:
     def _prepare(self, texts: Sequence[str]) -> list[str]:
         check_texts(texts)
         for i, text in enumerate(texts):
-            if not text.strip():
-                raise ValueError(f"Text {i} is blank: endpoints embed no blank texts. Leave it out.")
+            if not text[: self.max_characters].strip():
+                raise ValueError(f"Text {i} is blank as it is sent: endpoints embed no blank texts. Leave it out.")
         texts = [replace_lone_surrogates(text) for text in texts]
         if self.max_characters is None:
             return texts
@@ -161,7 +169,7 @@ class EndpointEncoder:
             asked_for = 0.0
             try:
                 response = client.post(f"{self.base_url}/embeddings", json=body, headers=self._headers())
-            except httpx2.TransportError as error:
+            except (httpx2.TransportError, httpx2.DecodingError) as error:
                 problem = f"{type(error).__name__}, with a timeout of {self.timeout:g} s"
             else:
                 if response.status_code == 200:
@@ -170,6 +178,8 @@ class EndpointEncoder:
                 if response.status_code not in (408, 429) and response.status_code < 500:
                     raise EndpointError(f"{self!r} refuses the request: {problem}.{self._advice(response)}")
                 asked_for = _retry_after(response.headers.get("Retry-After"))
+                if asked_for > LONGEST_RETRY_AFTER:
+                    raise EndpointError(f"{self!r} asks to be left alone for {asked_for:.0f} s: {problem}. Try later.")
             if attempt < self.max_retries:
                 wait = max(min(self.backoff * 2**attempt, LONGEST_BACKOFF), asked_for)
                 logger.warning("%r: %s. Trying again in %.1f s.", self, problem, wait)
@@ -185,7 +195,7 @@ class EndpointEncoder:
             self._earliest_request = time.monotonic() + 60 / self.requests_per_minute
 
     def _key(self) -> str:
-        return os.environ.get(self.key_variable, "").strip()
+        return os.environ.get(self.key_variable, "").strip() if self.key_variable else ""
 
     def _headers(self) -> dict[str, str]:
         if not self._key():
@@ -202,6 +212,8 @@ class EndpointEncoder:
 
     def _advice(self, response: httpx2.Response) -> str:
         if response.status_code in (401, 403):
+            if self.key_variable is None:
+                return " No key was sent: name the environment variable that holds one, as key_variable."
             state = "was refused" if self._key() else "is not set"
             return f" The key is read from the environment variable {self.key_variable}, which {state}."
         if response.status_code == 404:
@@ -214,7 +226,7 @@ class EndpointEncoder:
             rows: list[Any] = sorted(response.json()["data"], key=lambda row: row["index"])
             indices = [row["index"] for row in rows]
             embeddings = [np.array(row["embedding"], dtype=np.float32) for row in rows]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise EndpointError(
                 f"{self!r} does not answer like /v1/embeddings ({type(error).__name__}): {self._said(response)}"
             ) from None

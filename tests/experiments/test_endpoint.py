@@ -93,6 +93,7 @@ def test_batches_order_norm_and_key(endpoint, encoder):
         {"status": 503, "text": ""},
         {"sleep": 0.7},
         {"hang_up": True},
+        {"headers": {"Content-Encoding": "gzip"}, "text": "not gzip"},
     ],
 )
 def test_what_passes_is_tried_again(endpoint, encoder, trouble, caplog):
@@ -138,6 +139,12 @@ def test_no_more_requests_a_minute_than_allowed(endpoint, encoder):
         ({"body": lambda texts: {"data": [{"index": 0, "embedding": "AAAA"}] * 3}}, "does not answer like"),
         ({"text": "<html>Welcome</html>"}, "does not answer like /v1/embeddings .*Welcome"),
         ({"text": "[1]"}, "does not answer like"),
+        ({"text": json.dumps({"data": [{"index": 0, "embedding": [10**400]}]})}, "does not answer like"),
+        (
+            {"status": 429, "headers": {"Retry-After": "9" * 400}, "text": "no"},
+            r"left alone for inf s: status 429 \(no",
+        ),
+        ({"status": 503, "headers": {"Retry-After": "7200"}}, "left alone for 7200 s"),
         ({"status": 400, "text": "too many tokens"}, "too many tokens.*max_characters"),
         ({"status": 404, "text": "no such model"}, "Check the model's name"),
         ({"status": 302, "text": "", "headers": {"Location": "http://127.0.0.1:1/"}}, "status 302"),
@@ -177,9 +184,22 @@ def test_the_key_is_nowhere_to_be_seen(endpoint, encoder, monkeypatch):
     with pytest.raises(EndpointError, match="TEST_API_KEY, which is not set"):
         encoder.encode(TEXTS, show_progress=False)
     assert endpoint.requests[-1][1] is None
-    with pytest.raises(ValueError, match="a key belongs into the environment variable OPENAI_API_KEY") as error:
+    with pytest.raises(ValueError, match="a key belongs into an environment variable") as error:
         EndpointEncoder("a-model", f"https://user:{KEY}@example.com/v1")
     assert KEY not in str(error.value)
+
+
+def test_no_address_but_openais_gets_openais_key(endpoint, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert EndpointEncoder("a-model").key_variable == "OPENAI_API_KEY"
+    for address in ("http://api.openai.com/v1", "https://api.openai.com.example.com/v1", "https://example.com/v1"):
+        assert EndpointEncoder("a-model", address)._headers() == {}
+    encoder = EndpointEncoder("a-model", endpoint.url)
+    encoder.encode(TEXTS[:1], show_progress=False)
+    endpoint.script = [{"status": 401, "text": "no key"}]
+    with pytest.raises(EndpointError, match="No key was sent: name the environment variable"):
+        encoder.encode(TEXTS[:1], show_progress=False)
+    assert [authorization for _, authorization, _ in endpoint.requests] == [None, None]
 
 
 def test_long_texts_are_cut_and_counted(endpoint, encoder, caplog):
@@ -207,4 +227,8 @@ def test_bad_arguments_say_what_to_do(encoder, endpoint):
         EndpointEncoder("a-model", "localhost:8000/v1")
     with pytest.raises(ValueError, match="batch_size must be more than 0, got 0"):
         EndpointEncoder("a-model", batch_size=0)
+    with pytest.raises(ValueError, match="max_retries must be 0 or more, got -1"):
+        EndpointEncoder("a-model", max_retries=-1)
+    with pytest.raises(ValueError, match="Text 0 is blank as it is sent"):
+        EndpointEncoder("a-model", endpoint.url, max_characters=3).encode(["    text"])
     assert not endpoint.requests

@@ -218,7 +218,7 @@ def load_system(
     near = difflib.get_close_matches(base.lower(), WORD_COUNTS, n=1)
     if near and not Path(base).exists():
         raise ValueError(f"There is no system {base!r}. Did you mean {near[0]!r}?")
-    without_name = "#".join(part for part in name.split("#") if not part.startswith("name="))
+    without_name = "#".join(part for part in name.split("#") if part.partition("=")[0].strip() != "name")
     try:
         encoder = load_encoder(without_name, max_length, bf16, long_documents)
     except OSError as error:

@@ -54,7 +54,7 @@ def test_any_text_has_features(texts):
 
 
 def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, monkeypatch):
-    name = f"{tiny_checkpoint}#pooling=mean#name=Tiny"
+    name = f"{tiny_checkpoint}#pooling=mean# name = Tiny"
     system = load_system(name, cache_folder=tmp_path, max_length=32, show_progress=False)
     assert isinstance(system, EncoderSystem) and system.name == "Tiny" and system.encoder.pooling == "mean"
     train, test = system.features(texts[:7], texts[7:9])

@@ -1,0 +1,107 @@
+"""Run by test_two_processes.py in two real processes: steps of every objective, and what came of them in files."""
+
+import os
+import sys
+
+import torch
+from datasets import load_from_disk
+from transformers import AutoTokenizer, TrainerCallback
+
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.training.distributed import process_count, process_index
+from docsplit_hf.training.objectives import get_trainer_class
+
+WHOLE_BATCH = 8
+STEPS = {"in_batch": {}, "symmetric": {"symmetric": True}, "in_chunks": {"forward_chunk_size": 3}}
+OBJECTIVES = {
+    "momentum_contrast": {"queue_size": 20, "momentum": 0.5, "temperature": 20.0},
+    # Fewer negatives than all others of a batch: which ones must not depend on the processes.
+    "contrastive_tension": {"tension_negatives": 5},
+    "mlm": {},
+}
+
+
+class SaveGradients(TrainerCallback):
+    def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+        self.gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+class CountingTrainer(ContrastiveTrainer):
+    """Counts the backward passes after which DDP averages the gradients."""
+
+    all_reduces = 0
+
+    def training_step(self, model, *args, **kwargs):
+        backward = self.accelerator.backward
+
+        def counted(loss, **options):
+            self.all_reduces += getattr(model, "require_backward_grad_sync", False)
+            backward(loss, **options)
+
+        self.accelerator.backward = counted
+        return super().training_step(model, *args, **kwargs)
+
+
+def arguments(folder, **options):
+    """A batch of 8 documents, on however many processes there are."""
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    return ContrastiveTrainingArguments(
+        f"{folder}/run-{processes}",
+        per_device_train_batch_size=WHOLE_BATCH // processes,
+        train_sampling_strategy="sequential",
+        logging_steps=1,
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        **options,
+    )
+
+
+def step(folder, options):
+    """The gradients and logs of one step, and of an evaluation."""
+    documents = load_from_disk(f"{folder}/with_duplicates")
+    save_gradients = SaveGradients()
+    trainer = CountingTrainer(
+        AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
+        arguments(folder, max_steps=1, max_grad_norm=0, eval_strategy="steps", eval_steps=1, **options),
+        documents.select(range(WHOLE_BATCH)),
+        documents.select(range(10, 33)),  # 23: does not divide by the processes or the batch
+        DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
+        callbacks=[save_gradients],
+    )
+    trainer.train()
+    logs = {key: value for entry in trainer.state.log_history[:2] for key, value in entry.items()}
+    return {"gradients": save_gradients.gradients, "logs": logs, "all_reduces": trainer.all_reduces}
+
+
+def train(folder, objective):
+    """What two steps of an objective make of the weights."""
+    args = arguments(folder, objective=objective, max_steps=2, optim="sgd", learning_rate=0.01, **OBJECTIVES[objective])
+    tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
+    collator = DataCollatorForDocSplit(tokenizer, 64, 0.15 if objective == "mlm" else 0, "simcse")
+    model = AutoModelForDocSplit.from_pretrained(f"{folder}/tiny", pooling="mean", mlm_head=objective == "mlm")
+    documents = load_from_disk(f"{folder}/documents")
+    trainer = get_trainer_class(objective)(
+        model, args, documents.select(range(16)), documents.select(range(16, 29)), collator
+    )
+    trainer.train()
+    metrics = trainer.evaluate()
+    logs = [logs["loss"] for logs in trainer.state.log_history if "loss" in logs]
+    result = {"weights": _weights(trainer.model), "losses": logs, "mrr": metrics["eval_mrr"]}
+    if objective == "momentum_contrast":
+        result |= {"queue": trainer.queue.keys, "keys": _weights(trainer.key_encoder)}
+    return result
+
+
+def _weights(model):
+    # The pooler is in no masked-LM checkpoint: each process has its own random one, which no embedding goes through.
+    return {name: weight for name, weight in model.state_dict().items() if "pooler" not in name}
+
+
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    results = {name: step(folder, options) for name, options in STEPS.items()}
+    results |= {objective: train(folder, objective) for objective in OBJECTIVES}
+    assert process_count() == 2
+    torch.save(results, f"{folder}/results-{process_index()}.pt")
+    torch.distributed.destroy_process_group()  # one that is left standing may abort its process at the end

@@ -1,0 +1,68 @@
+"""Two real gloo processes against one process with the whole batch. One launch does all: it takes most of the time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from docsplit_hf import AutoModelForDocSplit
+
+from .runs import OBJECTIVES, STEPS, step, train
+
+SCRIPT = Path(__file__).with_name("runs.py")
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_config, tokenizer, documents, tmp_path_factory):
+    """A tiny model and documents, and what two processes made of them."""
+    folder = tmp_path_factory.mktemp("two_processes")
+    torch.manual_seed(0)
+    AutoModelForDocSplit.from_config(tiny_config).save_pretrained(folder / "tiny")
+    tokenizer.save_pretrained(folder / "tiny")
+    documents.save_to_disk(folder / "documents")
+    # Two of the first eight documents are duplicates, one on each process.
+    documents.select([0, 1, 2, 3, 4, 1, 5, 6, *range(7, 40)]).save_to_disk(folder / "with_duplicates")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", SCRIPT, folder]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    """What each of the two processes has."""
+    return [torch.load(folder / f"results-{process}.pt") for process in (0, 1)]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_two_processes_give_the_gradients_and_logs_of_one(folder, results, name):
+    """With gradient caching too: one process with the whole batch at once against two with chunks of 3 and 1."""
+    one = step(str(folder), {"symmetric": name == "symmetric"})
+    two = results[0][name]
+    assert two["all_reduces"] == 1
+    assert set(one["gradients"]) == set(two["gradients"])
+    for parameter, gradient in one["gradients"].items():
+        torch.testing.assert_close(two["gradients"][parameter], gradient, atol=1e-5, rtol=1e-5, msg=parameter)
+    assert max(gradient.abs().max() for gradient in one["gradients"].values()) > 0.01
+    compared = {key for key in one["logs"] if not key.startswith(("eval_", "step", "epoch", "train_"))}
+    assert {"loss", "contrastive_loss", "mlm_loss", "negatives", "in_batch_accuracy", "fraction_tokens_cut"} <= compared
+    # The evaluation's losses are those of its batches, which two processes cut otherwise; what it retrieves is not.
+    for key in compared | {"eval_recall@1", "eval_recall@10", "eval_mrr", "eval_chance_recall@1"}:
+        assert two["logs"][key] == pytest.approx(one["logs"][key], abs=1e-5), key
+    assert one["logs"]["negatives"] == pytest.approx(7 - 2 / 8)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_two_processes_train_as_one(folder, results, objective):
+    one, (two, other) = train(str(folder), objective), (result[objective] for result in results)
+    assert two["losses"] == pytest.approx(one["losses"], abs=1e-5)
+    assert two["mrr"] == other["mrr"] == pytest.approx(one["mrr"], abs=1e-5)
+    for part in {"weights", "keys"} & set(one):
+        for name, weight in one[part].items():
+            torch.testing.assert_close(two[part][name], weight, atol=1e-5, rtol=1e-5, msg=name)
+            assert two[part][name].equal(other[part][name]), name
+    if "queue" in one:  # the same everywhere, and that of one process
+        torch.testing.assert_close(two["queue"], one["queue"], atol=1e-5, rtol=1e-5)
+        assert two["queue"].equal(other["queue"])

@@ -26,7 +26,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             ``mlm_probability=0`` then). None: 0.1 with InfoNCE, as in the papers; 1 for ``"mlm"``; 0 for the others.
         mlm_input: ``"separate"``: the encoder reads the views unmasked for the contrastive loss and a masked copy of
             them for MLM, as SimCSE and UCTopic do. ``"shared"``: it reads the masked views only, for both losses, at
-            half the cost. The papers do not say which they used.
+            half the cost; held-out documents are read unmasked. The papers do not say which they used.
         gather_negatives: Use the documents of all processes as negatives. The gradients are exactly those of one
             process with the whole batch. False: each process sees its own documents only. The papers trained on one
             GPU, with 35 (BERT) or 11 (Longformer) negatives.

@@ -218,13 +218,12 @@ class ContrastiveSteps(MeasuringTrainer):
             )
 
     def _model_inputs(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        names = ["input_ids", "attention_mask"]
-        if self.args.mlm_weight > 0:
-            names += ["mlm_labels"] if self.args.mlm_input == "shared" else ["mlm_input_ids", "mlm_labels"]
-        chosen = {name: inputs[name] for name in names}
-        if self.args.mlm_weight > 0 and self.args.mlm_input == "shared":
-            chosen["input_ids"] = inputs["mlm_input_ids"]
-        return chosen
+        chosen = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        if self.args.mlm_weight == 0:
+            return chosen
+        # Held-out documents are never masked: their embeddings are what the model is there for.
+        masked = "input_ids" if self.args.mlm_input == "shared" and self.model.training else "mlm_input_ids"
+        return chosen | {masked: inputs["mlm_input_ids"], "mlm_labels": inputs["mlm_labels"]}
 
     def _loss_of(
         self, output: Any, contrastive: InfoNCE, inputs: dict[str, torch.Tensor], counts: torch.Tensor

@@ -111,6 +111,14 @@ def test_all_objectives_and_views_are_evaluated_on_the_same_halves(make_baseline
     assert recalls == pytest.approx([recalls[0]] * len(recalls)) and recalls[0] < 1
 
 
+def test_embeddings_of_held_out_documents_are_of_unmasked_texts(make_baseline):
+    separate, shared = (make_baseline("info_nce", mlm_input=mlm_input) for mlm_input in ("separate", "shared"))
+    predictions = [trainer.predict(trainer.eval_dataset) for trainer in (separate, shared)]
+    for expected, found in zip(*(prediction.predictions for prediction in predictions), strict=True):
+        assert found == pytest.approx(expected)
+    assert predictions[1].metrics["test_loss"] == pytest.approx(predictions[0].metrics["test_loss"])
+
+
 def test_in_batch_dot_products(make_baseline):
     trainer = make_baseline("info_nce", similarity="dot", mlm_weight=0.0, temperature=0.7)
     batch = next(iter(trainer.get_train_dataloader()))
@@ -144,6 +152,8 @@ def test_the_trainer_of_another_objective(make_baseline):
 
 @pytest.mark.parametrize("options, message", [
     ({"forward_chunk_size": 4}, "does not go with objective='mlm'"), ({"mlm_weight": 0.0}, "nothing to learn"),
+    ({"queue_size": 9}, "queue_size=9 is an option of objective='momentum_contrast' and has no effect on 'mlm'"),
+    ({"tension_negatives": 5}, "tension_negatives=5 is an option of objective='contrastive_tension'"),
 ])  # fmt: skip
 def test_mlm_refuses_what_does_not_fit(make_baseline, options, message):
     with pytest.raises(ValueError, match=message):

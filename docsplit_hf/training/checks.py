@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from ..data.collator import DataCollatorForDocSplit
 
 logger = logging.getLogger(__name__)
+
+OPTIONS_OF = {
+    "queue_size": "momentum_contrast",
+    "momentum": "momentum_contrast",
+    "tension_negatives": "contrastive_tension",
+}
 
 
 def freeze_unused(model: PreTrainedModel) -> None:
@@ -101,6 +108,13 @@ def check_objective(args: ContrastiveTrainingArguments, objective: str, trainer:
         raise ValueError("objective='mlm' with mlm_weight=0 has nothing to learn: leave mlm_weight out.")
     if args.symmetric and objective != "info_nce":
         raise ValueError(f"symmetric=True is an option of objective='info_nce'; {objective!r} has one direction.")
+    for name, owner in OPTIONS_OF.items():
+        default = next(field.default for field in dataclasses.fields(args) if field.name == name)
+        if objective != owner and getattr(args, name) != default:
+            raise ValueError(
+                f"{name}={getattr(args, name)} is an option of objective={owner!r} and has no effect on {objective!r}. "
+                "Leave it out."
+            )
     if args.forward_chunk_size is not None and not of_objective.compares_batch:
         raise ValueError(
             f"forward_chunk_size={args.forward_chunk_size} does not go with objective={objective!r}, whose loss does "

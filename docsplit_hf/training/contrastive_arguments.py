@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 
 from .arguments import ShareableTrainingArguments
@@ -182,4 +183,7 @@ def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:
         raise ValueError(
             f'learning_rate_steps is a dictionary from steps to learning rates, such as {{"500": 8e-6}}, got {steps!r}.'
         ) from error
+    for step, rate in rates.items():
+        if step < 0 or not 0 <= rate < math.inf:
+            raise ValueError(f"learning_rate_steps has the rate {rate} from step {step} on: neither may be below 0.")
     return dict(sorted(rates.items()))

@@ -191,6 +191,7 @@ def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, sto
             "needs both encoders",
         ),
         ({"learning_rate_steps": "8e-6"}, "dictionary from steps to learning rates.*8e-6"),
+        ({"learning_rate_steps": {500: -8e-6}}, "rate -8e-06 from step 500 on"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(make_baseline, options, message):

@@ -247,8 +247,8 @@ def _grouped_bars(axis: Axes, systems: list[str], groups: Sequence[str], values,
 def _panels(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure  # not pyplot, whose state outlives the figure
 
-    columns = min(count, PANELS_PER_ROW)
-    rows = math.ceil(count / columns)
+    rows = math.ceil(count / PANELS_PER_ROW)
+    columns = math.ceil(count / rows)
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
     for unused in axes[count:]:

@@ -15,7 +15,7 @@ from .half_documents import half_retrieval_score
 from .neighbors import knn_score
 from .probe import fit_and_score
 from .redundancy import by_length, nouns_and_verbs_ratio, sentence_similarity
-from .subject import Subject, document_encoder, language_of, spacy_pipeline
+from .subject import Subject, document_encoder, encoding_options, language_of, spacy_pipeline
 
 Settings = Mapping[str, Any]
 
@@ -40,7 +40,8 @@ def _knn(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:
 
 def _decoupled(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:
     encoder = document_encoder(subject.system)
-    options = {"max_length": encoder.max_length, "pooling": encoder.pooling}
+    bf16 = encoding_options(subject.system).get("bf16", False)
+    options = {"max_length": encoder.max_length, "pooling": encoder.pooling, "bf16": bf16}
     with tempfile.TemporaryDirectory() as folder:  # its checkpoints are as large as the encoder, and nobody's result
         metrics = decoupled_score(subject.checkpoint, subject.task, folder, seed, **options)
     mixed = {name: metrics.pop(f"mixture_{name}") for name in ("accuracy", "macro_f1")}

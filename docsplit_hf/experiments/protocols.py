@@ -12,11 +12,10 @@ import numpy as np
 from .few_shot import sample_per_class
 from .measures import MEASURES
 from .settings import EvaluationSettings
-from .subject import SpacyPipeline, Subject, document_encoder, language_of, spacy_pipeline
+from .subject import SpacyPipeline, Subject, document_encoder, encoding_options, language_of, spacy_pipeline
 from .tasks import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 if TYPE_CHECKING:
-    from ..models.encoder import DocumentEncoder
     from .systems import System
 
 ANY_TASK = (ClassificationTask, PairTask, CorpusTask)
@@ -129,7 +128,7 @@ def plan(
             left_out.append(
                 f"{name} does not run on {task.name}: it takes {wanted}, and {task.name} has {KINDS[type(task)]}."
             )
-        elif protocol.needs_weights and (reason := _why_not(name, document_encoder(system))):
+        elif protocol.needs_weights and (reason := _why_not(name, system)):
             left_out.append(f"{name} does not run with {system.name}: it takes an encoder {reason}.")
         else:
             planned, lines = protocol.measurements(task, settings)
@@ -164,11 +163,14 @@ def measure(subject: Subject, measurement: Measurement) -> dict[str, float]:
     return MEASURES[measurement.protocol](subject, measurement.settings, measurement.seed)
 
 
-def _why_not(name: str, encoder: DocumentEncoder | None) -> str | None:
+def _why_not(name: str, system: System) -> str | None:
+    encoder = document_encoder(system)
     if encoder is None:
         return "whose weights are here"
     if name == "decoupled" and (encoder.instruction or encoder.projection is not None):
         return "without an instruction and without dense layers behind it"
+    if name == "decoupled" and encoding_options(system).get("long_documents") == "average":
+        return "that cuts long documents (--long_documents truncate)"
     return None
 
 

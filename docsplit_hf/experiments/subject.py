@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -173,6 +173,24 @@ def document_encoder(system: System | SpacyPipeline) -> DocumentEncoder | None:
     encoder = system.encoder if isinstance(system, EncoderSystem) else None
     encoder = getattr(encoder, "encoder", encoder)  # one with options has it inside
     return encoder if isinstance(encoder, DocumentEncoder) else None
+
+
+def encoding_options(system: System | SpacyPipeline) -> dict[str, Any]:
+    """How an encoder is asked to embed.
+
+    Args:
+        system: A system.
+
+    Returns:
+        Options of ``DocumentEncoder.encode`` that differ from its defaults: ``bf16``, ``long_documents``.
+
+    Example:
+
+        >>> from docsplit_hf.experiments.systems import load_system
+        >>> encoding_options(load_system("tfidf"))
+        {}
+    """
+    return getattr(getattr(system, "encoder", None), "options", {})
 
 
 def combine_pairs(first: Features, second: Features) -> Features:

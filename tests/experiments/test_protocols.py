@@ -127,3 +127,23 @@ def test_every_protocol_has_a_measure_and_a_description():
 def test_an_encoder_behind_an_endpoint_has_no_attention(tasks):
     system = EncoderSystem("service", object())
     assert plan(["attention", "decoupled"], system, tasks["classification"], SETTINGS)[0] == []
+
+
+def test_fine_tuning_takes_the_precision_of_the_encoder_and_refuses_what_it_cannot_do(
+    tasks, tiny_checkpoint, monkeypatch
+):
+    seen = []
+
+    def fine_tune(*args, **options):
+        seen.append(options)
+        return dict.fromkeys(("mixture_accuracy", "mixture_macro_f1"), 0.5)
+
+    monkeypatch.setattr("docsplit_hf.experiments.measures.decoupled_score", fine_tune)
+    for bf16 in (False, True):
+        system = load_system(str(tiny_checkpoint), max_length=64, bf16=bf16, show_progress=False)
+        planned, _ = plan(["decoupled"], system, tasks["classification"], SETTINGS)
+        measure(Subject(system, tasks["classification"], str(tiny_checkpoint)), planned[0])
+    assert [options["bf16"] for options in seen] == [False, True]
+    whole = load_system(str(tiny_checkpoint), max_length=64, long_documents="average", show_progress=False)
+    planned, [line] = plan(["decoupled"], whole, tasks["classification"], SETTINGS)
+    assert planned == [] and "--long_documents truncate" in line

@@ -13,9 +13,10 @@ from .features import is_sparse
 from .few_shot import sample_per_class
 from .half_documents import half_retrieval_score
 from .neighbors import knn_score
+from .parts_of_speech import load_spacy
 from .probe import fit_and_score
 from .redundancy import by_length, nouns_and_verbs_ratio, sentence_similarity
-from .subject import Subject, document_encoder, encoding_options, language_of, spacy_pipeline
+from .subject import Subject, document_encoder, encoding_options, language_of
 
 Settings = Mapping[str, Any]
 
@@ -69,8 +70,8 @@ def _redundancy(subject: Subject, settings: Settings, seed: int) -> dict[str, fl
 
 
 def _attention(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:
-    encoder, pipeline = document_encoder(subject.system), spacy_pipeline(settings["spacy_pipeline"])
-    return attention_by_part_of_speech(encoder, subject.task.corpus().texts, pipeline.nlp, settings["max_length"])
+    encoder, nlp = document_encoder(subject.system), load_spacy(settings["spacy_pipeline"])
+    return attention_by_part_of_speech(encoder, subject.task.corpus().texts, nlp, settings["max_length"])
 
 
 MEASURES: dict[str, Callable[[Subject, Settings, int], dict[str, float]]] = {

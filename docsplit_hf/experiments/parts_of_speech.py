@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,8 +54,9 @@ class Word(NamedTuple):
         return self.start + len(self.text)
 
 
+@cache
 def load_spacy(name: str = "en_core_web_sm") -> Language:
-    """Load a pipeline of spaCy, or say how to install it.
+    """Load a pipeline of spaCy, once, or say how to install it.
 
     Args:
         name: An installed pipeline, or a folder with one. It has to tag parts of speech; for the redundancy, to

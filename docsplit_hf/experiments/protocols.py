@@ -11,8 +11,9 @@ import numpy as np
 
 from .few_shot import sample_per_class
 from .measures import MEASURES
+from .parts_of_speech import load_spacy
 from .settings import EvaluationSettings
-from .subject import SpacyPipeline, Subject, document_encoder, encoding_options, language_of, spacy_pipeline
+from .subject import SpacyPipeline, Subject, document_encoder, encoding_options, language_of
 from .tasks import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 if TYPE_CHECKING:
@@ -210,7 +211,11 @@ def _at_shots(shots: int, settings: EvaluationSettings) -> list[Measurement]:
 
 def _attention(task: EvaluationTask, settings: EvaluationSettings) -> Planned:
     name = settings.spacy_pipeline
-    chosen = {"spacy_pipeline": name, "spacy_version": spacy_pipeline(name).name, "max_length": settings.max_length}
+    chosen = {
+        "spacy_pipeline": name,
+        "spacy_version": SpacyPipeline(load_spacy(name)).name,
+        "max_length": settings.max_length,
+    }
     return [Measurement("attention", chosen, NO_SEED)], []
 
 

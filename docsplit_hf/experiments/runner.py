@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 
 from .encoders import split_name
+from .parts_of_speech import load_spacy
 from .protocols import KINDS, Measurement, check_protocols, measure, plan
 from .results import ResultStore
 from .settings import EvaluationSettings
-from .subject import SpacyPipeline, Subject, spacy_pipeline
+from .subject import SpacyPipeline, Subject
 from .tasks import ClassificationTask, EvaluationTask, PairTask
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def run_protocols(
     protocols, left_out = _without_missing_spacy(protocols, settings)
     everything: dict[str, System | SpacyPipeline] = dict(systems)
     if "redundancy" in protocols and not left_out:
-        everything["spaCy"] = spacy_pipeline(settings.spacy_pipeline)
+        everything["spaCy"] = SpacyPipeline(load_spacy(settings.spacy_pipeline))
     planned = []
     for task in tasks:
         store.describe_task(task.fingerprint, describe_task(task))
@@ -184,7 +185,7 @@ def _without_missing_spacy(protocols: Sequence[str], settings: EvaluationSetting
     if not set(protocols) & set(USING_SPACY):
         return list(protocols), []
     try:
-        spacy_pipeline(settings.spacy_pipeline)
+        load_spacy(settings.spacy_pipeline)
     except (ModuleNotFoundError, OSError) as error:
         kept = [name for name in protocols if name != "attention"]
         return kept, [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from ..data.tasks import TASKS
 from ..models.encoder import DocumentEncoder
 from .half_documents import half_texts
-from .parts_of_speech import load_spacy
 from .systems import EncoderSystem
 from .tasks import EvaluationTask
 
@@ -132,29 +131,6 @@ class SpacyPipeline:
         self.fingerprint = f"{self.name}: {' '.join(nlp.pipe_names)}"
 
 
-@cache
-def spacy_pipeline(name: str) -> SpacyPipeline:
-    """Load a pipeline of spaCy, once.
-
-    Args:
-        name: An installed pipeline, or a folder with one.
-
-    Returns:
-        The pipeline.
-
-    Raises:
-        ModuleNotFoundError: If spaCy is not installed.
-        OSError: If there is no such pipeline.
-
-    Example:
-
-        >>> spacy_pipeline("en_core_web_small")
-        Traceback (most recent call last):
-        OSError: spaCy has no pipeline 'en_core_web_small' here. Install it: python -m spacy download en_core_web_small
-    """
-    return SpacyPipeline(load_spacy(name))
-
-
 def document_encoder(system: System | SpacyPipeline) -> DocumentEncoder | None:
     """The encoder whose weights are here.
 
@@ -182,7 +158,7 @@ def encoding_options(system: System | SpacyPipeline) -> dict[str, Any]:
         system: A system.
 
     Returns:
-        Options of ``DocumentEncoder.encode`` that differ from its defaults: ``bf16``, ``long_documents``.
+        The options of ``DocumentEncoder.encode`` that were decided: ``bf16`` and ``long_documents``, or none.
 
     Example:
 

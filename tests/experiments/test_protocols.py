@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from docsplit_hf.experiments.measures import MEASURES
+from docsplit_hf.experiments.parts_of_speech import load_spacy
 from docsplit_hf.experiments.protocols import PROTOCOLS, check_protocols, measure, plan
 from docsplit_hf.experiments.settings import EvaluationSettings
-from docsplit_hf.experiments.subject import Subject, spacy_pipeline
+from docsplit_hf.experiments.subject import SpacyPipeline, Subject
 from docsplit_hf.experiments.systems import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.experiments.tasks import ClassificationTask, CorpusTask, PairTask
 
@@ -76,7 +77,7 @@ def test_what_does_not_fit_is_left_out_with_a_line(tasks):
 
 
 def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_a_task(tasks, pipeline_folder):
-    pipeline = spacy_pipeline(pipeline_folder)
+    pipeline = SpacyPipeline(load_spacy(pipeline_folder))
     planned, _ = plan(["redundancy", "full"], pipeline, tasks["classification"], SETTINGS)
     assert [one.protocol for one in planned] == ["nouns_and_verbs"]
     assert plan(["full"], pipeline, tasks["classification"], SETTINGS) == ([], [])

@@ -17,6 +17,12 @@ class ModelArguments:
     model_name_or_path: str | None = HfArg(
         default=None, help="An encoder on the Hub or a folder. Default: a small BERT."
     )
+    from_scratch: bool = HfArg(
+        default=False, help="Start from a small BERT with random weights and a vocabulary of your documents."
+    )
+    vocab_size: int = HfArg(default=8192, help="With --from_scratch: entries of the vocabulary.")
+    hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
+    num_hidden_layers: int = HfArg(default=2, help="With --from_scratch: layers.")
     pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the model's own, or cls.")
     use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")

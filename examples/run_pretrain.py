@@ -47,9 +47,10 @@ def load_pretrained(model_arguments: ModelArguments, data: DataArguments, argume
 
 def new_small_bert(texts: list[str], model_arguments: ModelArguments, arguments: RunArguments):
     """A small BERT with random weights, and its tokenizer."""
-    tokenizer, head = cached_small_bert_tokenizer(texts), arguments.mlm_weight > 0
+    tokenizer = cached_small_bert_tokenizer(texts, model_arguments.vocab_size)
+    config = small_bert_config(tokenizer, model_arguments.hidden_size, model_arguments.num_hidden_layers)
     model = docsplit_hf.AutoModelForDocSplit.from_config(
-        small_bert_config(tokenizer), pooling=model_arguments.pooling, mlm_head=head
+        config, pooling=model_arguments.pooling, mlm_head=arguments.mlm_weight > 0
     )
     return model, tokenizer
 

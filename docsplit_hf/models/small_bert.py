@@ -76,14 +76,21 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
     return AutoTokenizer.from_pretrained(folder)
 
 
-def small_bert_config(tokenizer: PreTrainedTokenizerBase) -> BertConfig:
-    """A BERT of 2 layers and 128 dimensions, which two CPU cores train in minutes.
+def small_bert_config(
+    tokenizer: PreTrainedTokenizerBase, hidden_size: int = 128, num_hidden_layers: int = 2
+) -> BertConfig:
+    """A small BERT: that of 2 layers and 128 dimensions, two CPU cores train in minutes.
 
     Args:
         tokenizer: The tokenizer that the model is to read from.
+        hidden_size: Dimensions of the hidden states, a multiple of 64.
+        num_hidden_layers: Layers.
 
     Returns:
         The configuration.
+
+    Raises:
+        ValueError: If the dimensions do not make heads of 64.
 
     Example:
 
@@ -91,12 +98,16 @@ def small_bert_config(tokenizer: PreTrainedTokenizerBase) -> BertConfig:
         >>> small_bert_config(tokenizer).vocab_size == len(tokenizer)
         True
     """
+    if hidden_size < 64 or hidden_size % 64:
+        raise ValueError(
+            f"hidden_size must be a multiple of 64, BERT's heads being of 64 dimensions: got {hidden_size}."
+        )
     return BertConfig(
         vocab_size=len(tokenizer),
-        hidden_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,  # heads of 64 dimensions, as in BERT-base
-        intermediate_size=512,
+        hidden_size=hidden_size,
+        num_hidden_layers=num_hidden_layers,
+        num_attention_heads=hidden_size // 64,  # heads of 64 dimensions, as in BERT-base
+        intermediate_size=4 * hidden_size,
         max_position_embeddings=512,
         hidden_dropout_prob=0.0,  # it sees each document a few times only: too little to overfit
         attention_probs_dropout_prob=0.0,  # and the random numbers of dropout take a fifth of a step on a CPU

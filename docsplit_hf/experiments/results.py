@@ -113,6 +113,29 @@ class ResultStore:
         self._records[record_key(record)] = {**record, "run": self._run_number}
         self._write()
 
+    def take(self, other: ResultStore) -> None:
+        """Take over the records of another store, with its runs and tasks, and write the file.
+
+        Processes that measure at the same time write to files of their own; this puts them together.
+
+        Args:
+            other: Its records replace those of the same key.
+
+        Example:
+
+            >>> import tempfile
+            >>> key = dict(system_fingerprint="a", task_fingerprint="b", protocol="full", settings={}, seed=0)
+            >>> one, other = (ResultStore(tempfile.mkdtemp()) for _ in range(2))
+            >>> other.add(key | dict(system="A", task="B", metrics={"accuracy": 0.5}, seconds=1.0))
+            >>> one.take(other)
+            >>> len(one.records)
+            1
+        """
+        places = [_place(self.runs, run) for run in other.runs]
+        self._records |= {key: {**record, "run": places[record["run"]]} for key, record in other._records.items()}
+        self.tasks |= other.tasks
+        self._write()
+
     def describe_task(self, fingerprint: str, description: Mapping[str, Any]) -> None:
         """Keep what a task is: it is written with the next record.
 
@@ -155,6 +178,12 @@ class ResultStore:
         unfinished = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
         unfinished.write_text(text, encoding="utf-8")
         os.replace(unfinished, self.path)
+
+
+def _place(runs: list[dict[str, Any]], run: dict[str, Any]) -> int:
+    if run not in runs:
+        runs.append(run)
+    return runs.index(run)
 
 
 def _check(record: Mapping[str, Any]) -> None:

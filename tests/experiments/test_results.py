@@ -49,6 +49,21 @@ def test_a_run_that_measures_nothing_leaves_the_file_as_it_is(tmp_path):
     assert [record["run"] for record in content["records"]] == [0, 1] and content["tasks"] == {"b": {"test": 3}}
 
 
+def test_stores_put_together_hold_the_records_of_both_with_the_commands_that_measured_them(tmp_path):
+    commands = {"one": "first", "other": "second", "again": "first"}
+    stores = {name: ResultStore(tmp_path / name, {"command": command}) for name, command in commands.items()}
+    for seed, (name, store) in enumerate(stores.items()):
+        store.describe_task(name, {"test": seed + 1})
+        store.add(RECORD | {"seed": seed})
+    merged = ResultStore(tmp_path / "merged")
+    for store in (*stores.values(), stores["other"]):
+        merged.take(ResultStore(store.path.parent))
+    read = ResultStore(tmp_path / "merged")
+    assert [read.runs[record["run"]]["command"] for record in read.records] == ["first", "second", "first"]
+    assert [record["seed"] for record in read.records] == [0, 1, 2] and len(read.runs) == 2
+    assert read.tasks == {name: {"test": seed + 1} for seed, name in enumerate(stores)}
+
+
 def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     store = ResultStore(tmp_path)
     store.add(RECORD)

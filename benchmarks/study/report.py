@@ -1,0 +1,235 @@
+"""What the study gave: results.json of all runs, tables and figures; the text between them is written by hand.
+
+    python benchmarks/study/report.py --folder output/study --output docs/results/study
+
+Tables are written into the file beside the folder (docs/results/study.md), between the lines <!-- table: NAME --> and
+<!-- end -->.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from runs import ABLATIONS, LEARNING_RATES, METHODS, TASKS
+
+from docsplit_hf.experiments.figures import COLORS, save
+from docsplit_hf.experiments.results import ResultStore
+from docsplit_hf.experiments.summary import summarize
+from docsplit_hf.markdown import table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MEASURED = {"few_shot": "macro_f1", "full": "macro_f1", "citation": "cosine_accuracy"}
+BASE_OF_ABLATIONS = "mlm_weight_0"
+CHANGES_OF_DOCSPLIT = ("mlm_weight_0", "mlm_weight_1", "mlm_shared")
+Records = Sequence[dict[str, Any]]
+
+
+def merge(folder: Path, output: Path) -> Records:
+    """All records of the test sets in one results.json."""
+    store = ResultStore(output)
+    for part in ("start", "methods", "ablations", "adaptation", "shipped"):
+        for path in sorted((folder / "results" / part).rglob("results.json")):
+            store.take(ResultStore(path.parent))
+    return store.records
+
+
+def logged(folder: Path, name: str) -> dict[str, float]:
+    """Seconds of training, and recall@1 of half-document retrieval before and after, from the log of a run."""
+    path = folder / "logs" / f"{name.replace('/', '_')}.log"
+    text = path.read_text(errors="replace") if path.exists() else ""
+    runtimes = re.findall(r"'train_runtime': '([\d.]+)'", text)
+    recalls = re.findall(r"'eval_recall@1': '([\d.]+)'", text)
+    return {"seconds": float(runtimes[-1]), "before": float(recalls[0]), "after": float(recalls[-1])} if recalls else {}
+
+
+def by_seed_and_draw(records: Records, system: str, protocol: str) -> np.ndarray:
+    """A metric of a system in %, mean over its tasks: training seeds by draws (or repeats) of the evaluation."""
+    rows = []
+    chosen = [record for record in records if record["protocol"] == protocol and _is(record["system"], system)]
+    for name in sorted({record["system"] for record in chosen}):
+        values: dict[int, dict[str, float]] = {}
+        for record in chosen:
+            if record["system"] == name:
+                values.setdefault(record["seed"], {})[record["task"]] = record["metrics"][MEASURED[protocol]]
+        rows.append([100 * float(np.mean(list(values[seed].values()))) for seed in sorted(values)])
+    return np.array(rows)
+
+
+def few_shot_of_task(records: Records, system: str, task: str) -> float:
+    """Few-shot macro F1 of a system on a task in %, mean over training seeds and draws."""
+    values = [
+        record["metrics"]["macro_f1"]
+        for record in records
+        if record["protocol"] == "few_shot" and record["task"] == task and _is(record["system"], system)
+    ]
+    return 100 * float(np.mean(values)) if values else float("nan")
+
+
+def _is(name: str, system: str) -> bool:
+    return name == system or name.rpartition("/seed")[0] == system
+
+
+def spread(values: Iterable[float]) -> str:
+    """Mean and standard deviation."""
+    summary = summarize(list(values))
+    return f"{summary.mean:.1f}" + (f" ± {summary.std:.1f}" if summary.repeats > 1 else "")
+
+
+def methods_table(records: Records, folder: Path, rates: dict[str, float]) -> str:
+    """The methods of the study, best first, with the common start and word counts among them."""
+    rows = []
+    for system in ("tfidf", "start", *(f"methods/{name}" for name in METHODS)):
+        few, full, citation = (by_seed_and_draw(records, system, protocol) for protocol in MEASURED)
+        if not len(few):
+            continue
+        name = system.removeprefix("methods/")
+        tasks = [f"{few_shot_of_task(records, system, task):.1f}" for task in TASKS]
+        trained = [logged(folder, f"{system}/seed{seed}") for seed in range(len(few))] if name in METHODS else []
+        recall = spread(100 * run["after"] for run in trained) if all(trained) and trained else "–"
+        rate = f"{rates[name]:g}" if name in rates else "–"
+        rows.append(
+            (
+                few.mean(),
+                name,
+                rate,
+                str(len(trained)) if trained else "–",
+                *tasks,
+                spread(few.mean(1)),
+                f"{few.mean(0).std(ddof=1):.1f}",
+                spread(full.mean(1)),
+                spread(citation.mean(1)),
+                recall,
+            )
+        )
+    header = ("system", "learning rate", "seeds", *TASKS, "mean", "± draws", "full", "citation", "half retrieval")
+    return table(header, [row[1:] for row in sorted(rows, reverse=True)])
+
+
+def ablations_table(records: Records, folder: Path) -> str:
+    """What each change of DocSplit does to few-shot macro F1."""
+    plain = by_seed_and_draw(records, "methods/docsplit", "few_shot").mean(1)
+    base = by_seed_and_draw(records, f"ablations/{BASE_OF_ABLATIONS}", "few_shot").mean(1)
+    rows = [("docsplit (the papers')", spread(plain), "", *_cost(folder, "methods/docsplit"))]
+    for name in ABLATIONS:
+        values = by_seed_and_draw(records, f"ablations/{name}", "few_shot")
+        if not len(values):
+            continue
+        against, title = (plain, "docsplit") if name in CHANGES_OF_DOCSPLIT else (base, BASE_OF_ABLATIONS)
+        same_seeds = against[: len(values)]
+        difference = values.mean(1)[: len(same_seeds)].mean() - same_seeds.mean()
+        rows.append((name, spread(values.mean(1)), f"{difference:+.1f} ({title})", *_cost(folder, f"ablations/{name}")))
+    return table(("recipe", "few-shot macro F1", "difference", "half retrieval", "seconds"), rows)
+
+
+def _cost(folder: Path, name: str) -> tuple[str, str]:
+    run = logged(folder, f"{name}/seed0")
+    return (f"{100 * run['after']:.1f}", f"{run['seconds']:.0f}") if run else ("–", "–")
+
+
+def tuning_table(folder: Path) -> tuple[str, dict[str, float]]:
+    """Few-shot macro F1 on held-out rows of the training sets by learning rate, and the best rate of each method."""
+    rows, best = [], {}
+    for method in METHODS:
+        records = ResultStore(folder / "results" / "tuning" / method).records
+        values = [by_seed_and_draw(records, f"{rate:g}", "few_shot") for rate in LEARNING_RATES]
+        if not all(len(value) for value in values):
+            continue
+        means = [value.mean() for value in values]
+        best[method] = LEARNING_RATES[int(np.argmax(means))]
+        rows.append((method, *(f"**{mean:.1f}**" if mean == max(means) else f"{mean:.1f}" for mean in means)))
+    return table(("method", *(f"{rate:g}" for rate in LEARNING_RATES)), rows), best
+
+
+def methods_figure(records: Records) -> Figure:
+    """Few-shot macro F1 of the methods as bars: mean and standard deviation over the training seeds."""
+    from matplotlib.figure import Figure
+
+    values = {
+        name: by_seed_and_draw(records, system, "few_shot")
+        for name, system in {"tfidf": "tfidf", "start": "start"}.items() | {(m, f"methods/{m}") for m in METHODS}
+    }
+    values = {name: value for name, value in values.items() if len(value)}
+    names = sorted(values, key=lambda name: values[name].mean())
+    figure = Figure(figsize=(7, 0.4 * len(names) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for place, name in enumerate(names):
+        per_seed = values[name].mean(1)
+        error = per_seed.std(ddof=1) if len(per_seed) > 1 else 0
+        color = {"docsplit": COLORS[5], "tfidf": COLORS[6], "start": COLORS[6]}.get(name, COLORS[0])
+        axes.barh(place, per_seed.mean(), xerr=error, color=color, hatch="//" if color == COLORS[6] else "", capsize=3)
+        axes.text(per_seed.mean() + error + 0.4, place, f"{per_seed.mean():.1f}", va="center", fontsize=9)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("Few-shot macro F1 (%), 5 examples per class, mean of four data sets")
+    return figure
+
+
+def ablations_figure(records: Records) -> Figure:
+    """What each change does to few-shot macro F1, in points."""
+    from matplotlib.figure import Figure
+
+    plain = by_seed_and_draw(records, "methods/docsplit", "few_shot").mean(1)
+    base = by_seed_and_draw(records, f"ablations/{BASE_OF_ABLATIONS}", "few_shot").mean(1)
+    changes = {}
+    for name in ABLATIONS:
+        values = by_seed_and_draw(records, f"ablations/{name}", "few_shot")
+        if len(values) and name != BASE_OF_ABLATIONS:
+            against = (plain if name in CHANGES_OF_DOCSPLIT else base)[: len(values)]
+            changes[name] = values.mean(1)[: len(against)].mean() - against.mean()
+    names = sorted(changes, key=changes.get)
+    figure = Figure(figsize=(7, 0.32 * len(names) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    colors = [COLORS[0] if changes[name] > 0 else COLORS[5] for name in names]
+    axes.barh(range(len(names)), [changes[name] for name in names], color=colors)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("Change of few-shot macro F1, points")
+    return figure
+
+
+def fill(path: Path, tables: dict[str, str]) -> None:
+    """Put tables between their marks in a file of Markdown."""
+    text = path.read_text(encoding="utf-8")
+    for name, content in tables.items():
+        pattern = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
+        text, count = re.subn(pattern, lambda m, c=content: f"{m[1]}{c}\n{m[2]}", text, flags=re.DOTALL)
+        if count != 1:
+            raise ValueError(f"{path} has {count} places for the table {name!r}: write <!-- table: {name} --> once.")
+    path.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("output/study"), help="Default: %(default)s.")
+    parser.add_argument("--output", type=Path, default=Path("docs/results/study"), help="Default: %(default)s.")
+    options = parser.parse_args()
+    records = merge(options.folder, options.output)
+    tuning, rates = tuning_table(options.folder)
+    tables = {
+        "tuning": tuning,
+        "methods": methods_table(records, options.folder, rates),
+        "ablations": ablations_table(records, options.folder),
+    }
+    for name, content in tables.items():
+        print(f"{name}\n{content}\n")
+    save(lambda: methods_figure(records), options.output / "methods")
+    save(lambda: ablations_figure(records), options.output / "ablations")
+    study = options.output.with_suffix(".md")
+    if study.exists():
+        fill(study, tables)
+    runs = {
+        path.stem.replace("_", "/"): logged(options.folder, path.stem)
+        for path in sorted((options.folder / "logs").glob("*.log"))
+    }
+    (options.output / "training.json").write_text(json.dumps({k: v for k, v in runs.items() if v}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""The controlled study: the papers' positive pairs from one common start, on equal terms. It goes on where it was.
+
+    python benchmarks/study/run.py --stages start tuning methods ablations
+
+It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/, and runs
+examples/run_pretrain.py and examples/run_evaluation.py, --workers at a time, with one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from runs import (
+    ABLATIONS,
+    ADAPTATION_VIEWS,
+    ADAPTED,
+    CITATION,
+    LEARNING_RATES,
+    METHODS,
+    START,
+    TASKS,
+    Run,
+    ablation_run,
+    adaptation_run,
+    as_arguments,
+    method_run,
+    start_run,
+    tuning_runs,
+)
+
+from docsplit_hf.data.tasks import load_task
+from docsplit_hf.experiments.held_out import hold_out
+from docsplit_hf.experiments.results import ResultStore
+from docsplit_hf.experiments.tasks import load_evaluation_task
+
+STAGES = ("start", "tuning", "methods", "ablations", "adaptation")
+EVALUATION = {"shots": 5, "bf16": True, "figures": False}
+LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
+VALIDATION_TEST, VALIDATION_PER_CLASS = 400, 25
+TUNING_REPEATS = 5
+
+
+class Study:
+    """What is trained and measured, in a folder.
+
+    Args:
+        folder: Where checkpoints, logs and results go.
+        data: The folder of the data sets.
+        seeds: Seeds of the methods and ablations.
+        workers: Runs at a time.
+    """
+
+    def __init__(self, folder: str, data: str, seeds: Sequence[int], workers: int) -> None:
+        self.folder, self.data, self.seeds, self.workers = Path(folder), Path(data), seeds, workers
+
+    def start(self) -> None:
+        """Train the common start."""
+        self.train(start_run())
+        self.evaluate("start", {START: str(self.folder / START), "tfidf": "tfidf"})
+
+    def tuning(self) -> None:
+        """Train each method at each learning rate, and measure it on rows held out of the training sets."""
+        self.write_validation_tasks()
+        self.in_parallel([lambda method=method: self.tune(method) for method in self.slowest_first()])
+
+    def tune(self, method: str) -> None:
+        """One method at each learning rate."""
+        runs = tuning_runs(str(self.folder), method)
+        for run in runs:
+            self.train(run)
+        models = {f"{rate:g}": str(self.folder / run.name) for rate, run in zip(LEARNING_RATES, runs, strict=True)}
+        tasks = {task: self.folder / "validation" / task for task in TASKS}
+        self.measure(f"tuning/{method}", models, tasks, ["few_shot"], {"repeats": TUNING_REPEATS})
+
+    def learning_rate(self, method: str) -> float:
+        """The learning rate that was best on the held-out rows."""
+        scores = {rate: self.mean_few_shot(f"tuning/{method}", f"{rate:g}") for rate in LEARNING_RATES}
+        return max(scores, key=scores.get)
+
+    def mean_few_shot(self, results: str, system: str) -> float:
+        """Mean few-shot macro F1 of a system over the tasks and draws."""
+        records = ResultStore(self.folder / "results" / results).records
+        values = [
+            record["metrics"]["macro_f1"]
+            for record in records
+            if record["system"] == system and record["protocol"] == "few_shot"
+        ]
+        if not values:
+            raise ValueError(f"{results} has no few-shot results of {system}: run the stage before it.")
+        return float(np.mean(values))
+
+    def methods(self) -> None:
+        """Train each method at its learning rate with each seed."""
+        jobs = [(method, seed) for seed in self.seeds for method in self.slowest_first()]
+        self.in_parallel([lambda job=job: self.method(*job) for job in jobs])
+
+    def method(self, method: str, seed: int) -> None:
+        """One method with one seed."""
+        self.train_and_evaluate(method_run(str(self.folder), method, self.learning_rate(method), seed))
+
+    def ablations(self) -> None:
+        """Train DocSplit with one thing changed, with each seed."""
+        jobs = [(ablation, seed) for seed in self.seeds for ablation in ABLATIONS]
+        self.in_parallel([lambda job=job: self.ablation(*job) for job in jobs])
+
+    def ablation(self, ablation: str, seed: int) -> None:
+        """One ablation with one seed."""
+        run = ablation_run(str(self.folder), ablation, self.learning_rate("docsplit"), seed)
+        self.train_and_evaluate(run)
+
+    def adaptation(self) -> None:
+        """Train MiniLM on by the texts of each task, and measure it on that task before and after."""
+        self.write_training_texts()
+        self.in_parallel([lambda task=task: self.adapt(task) for task in TASKS])
+
+    def adapt(self, task: str) -> None:
+        """One task."""
+        runs = [adaptation_run(str(self.folder), task, views) for views in ADAPTATION_VIEWS]
+        for run in runs:
+            self.train(run)
+        models = {"adaptation/MiniLM": ADAPTED}
+        models |= {f"adaptation/{views}": str(self.folder / run.name) for views, run in zip(ADAPTATION_VIEWS, runs, strict=True)}
+        self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
+
+    def train_and_evaluate(self, run: Run) -> None:
+        """Train, and measure on the test sets."""
+        self.train(run)
+        self.evaluate(run.name, {run.name: str(self.folder / run.name)})
+
+    def train(self, run: Run) -> None:
+        """Run run_pretrain.py, unless its model is there."""
+        if not (self.folder / run.name / "model.safetensors").exists():
+            self.call([*run.command(str(self.folder)), "--overwrite_output_dir"], run.name)
+
+    def evaluate(self, name: str, models: dict[str, str]) -> None:
+        """Measure systems on the test sets."""
+        tasks = {task: self.data / folder for task, folder in (TASKS | CITATION).items()}
+        self.measure(name, models, tasks, ["full", "few_shot", "citation"], LIMITS)
+
+    def measure(
+        self, name: str, models: dict[str, str], tasks: dict[str, Path], protocols: list[str], options: dict
+    ) -> None:
+        """Run run_evaluation.py, which measures what is not in its results yet."""
+        named = [path if path == system else f"{path}#name={system}" for system, path in models.items()]
+        known = {task: path for task, path in tasks.items() if path.parent == self.data}
+        chosen = list(known) or [str(path) for path in tasks.values()]
+        command = ["python", "examples/run_evaluation.py", "--models", *named, "--tasks", *chosen]
+        if known:
+            command += ["--task_folders", *(f"{task}={path}" for task, path in known.items())]
+        folders = {"cache_dir": str(self.folder / "embeddings"), "output_dir": str(self.folder / "results" / name)}
+        command += ["--protocol", *protocols, *as_arguments(EVALUATION | options | folders)]
+        self.call(command, f"results/{name}")
+
+    def call(self, command: list[str], name: str) -> None:
+        """Run a command of the project in one thread, with a log of its own."""
+        log = self.folder / "logs" / f"{name.replace('/', '_')}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        print(" ".join(command), flush=True)
+        executable = {"python": sys.executable}.get(command[0], command[0])
+        with log.open("w") as output:
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            done = subprocess.run([executable, *command[1:]], stdout=output, stderr=output, env=environment)
+        if done.returncode:
+            raise RuntimeError(f"{name} ended with {done.returncode}: see {log}")
+
+    def write_validation_tasks(self) -> None:
+        """Rows of the training sets to choose learning rates on: the test sets have no part in it."""
+        for task, folder in TASKS.items():
+            target = self.folder / "validation" / task
+            if (target / "test.jsonl").exists():
+                continue
+            train = load_task(self.data / folder, validation_size=0)["train"]
+            labels = np.array(train["label"])
+            kept, held_out = hold_out(labels, min(VALIDATION_TEST / len(labels), 0.3))
+            order = np.random.default_rng(0).permutation(kept)
+            rows = np.concatenate([order[labels[order] == label][:VALIDATION_PER_CLASS] for label in set(labels)])
+            target.mkdir(parents=True, exist_ok=True)
+            names = train.features["label"].names
+            for split, chosen in (("train", rows), ("test", held_out)):
+                lines = (json.dumps({"text": train[int(i)]["text"], "label": names[labels[i]]}) for i in chosen)
+                (target / f"{split}.jsonl").write_text("".join(line + "\n" for line in lines))
+
+    def write_training_texts(self) -> None:
+        """The training texts of each task without their labels, as they are evaluated."""
+        for task, folder in TASKS.items():
+            target = self.folder / "texts" / f"{task}.jsonl"
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                texts = load_evaluation_task(task, self.data / folder).train_texts
+                target.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+
+    def in_parallel(self, jobs: list) -> None:
+        """Do the jobs, so many at a time; the first that fails ends the study when those beside it have ended."""
+        with ThreadPoolExecutor(self.workers) as pool:
+            futures = [pool.submit(job) for job in jobs]
+            try:
+                for future in futures:
+                    future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def slowest_first(self) -> list[str]:
+        """The methods, those with MLM first, so that no core waits at the end."""
+        return sorted(
+            METHODS,
+            key=lambda method: (
+                ("docsplit", "mlm", "contrastive_tension").index(method)
+                if method in ("docsplit", "mlm", "contrastive_tension")
+                else 3
+            ),
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="Default: all, in this order.")
+    parser.add_argument("--folder", default="output/study", help="Checkpoints and results. Default: %(default)s.")
+    parser.add_argument("--data", default="data", help="The folder of the data sets. Default: %(default)s.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="Default: 0 1 2.")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Runs at a time. Default: one a core.")
+    options = parser.parse_args()
+    study = Study(options.folder, options.data, options.seeds, options.workers)
+    for stage in options.stages:
+        getattr(study, stage)()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The runs of the study: what is trained, as the options of run_pretrain.py. Nothing here does anything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+Options = dict[str, Any]
+
+START = "start"
+CORPUS = "wikipedia.jsonl"
+STEPS, TUNING_STEPS = 150, 75
+LEARNING_RATES = (1e-4, 5e-4, 2.5e-3)
+
+# The common start: a BERT with random weights and a vocabulary of its own, trained by MLM alone.
+START_OPTIONS: Options = {
+    "from_scratch": True,
+    "dataset_name": CORPUS,
+    "vocab_size": 16384,
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "objective": "mlm",
+    "pooling": "mean",
+    "max_length": 512,
+    "per_device_train_batch_size": 8,
+    "max_steps": 1200,
+    "learning_rate": 2e-3,
+    "lr_scheduler_type": "cosine",
+    "warmup_steps": 100,
+    "weight_decay": 0.01,
+    "bf16": True,
+    "seed": 0,
+    "save_steps": 600,
+    "load_best_model_at_end": False,
+}
+
+# What every run from the common start shares. Dropout is BERT's own: it is all that SimCSE's views differ by.
+COMMON: Options = {
+    "dataset_name": CORPUS,
+    "pooling": "mean",
+    "max_length": 128,
+    "per_device_train_batch_size": 36,
+    "lr_scheduler_type": "linear",
+    "config_overrides": {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
+    "bf16": True,
+    "use_cpu": True,
+    "load_best_model_at_end": False,
+    "num_proc": 1,
+    "report_to": "none",
+}
+
+METHODS: dict[str, Options] = {
+    "mlm": {"objective": "mlm"},
+    "simcse": {"views": "simcse", "mlm_weight": 0},
+    "simcse_long": {"views": "simcse_long", "mlm_weight": 0},
+    "contrastive_tension": {"views": "simcse", "objective": "contrastive_tension"},
+    "cropping": {"views": "cropping", "views_kwargs": {"ratio_min": 0.05, "deletion": 0.1}, "mlm_weight": 0},
+    "inverse_cloze": {"views": "inverse_cloze", "views_kwargs": {"keep_span": 0.1}, "mlm_weight": 0},
+    "docsplit": {},
+}
+
+# What changes in DocSplit, one thing at a time. "docsplit" is the papers' recipe; to afford the others, they are
+# changes of "mlm_weight_0", at a third of its cost.
+ABLATIONS: dict[str, Options] = {
+    "mlm_weight_0": {"mlm_weight": 0},
+    "mlm_weight_1": {"mlm_weight": 1},
+    "mlm_shared": {"mlm_input": "shared"},
+    "pooling_cls": {"mlm_weight": 0, "pooling": "cls"},
+    "projection_head": {"mlm_weight": 0, "projection_head": True},
+    "temperature_0.02": {"mlm_weight": 0, "temperature": 0.02},
+    "temperature_0.1": {"mlm_weight": 0, "temperature": 0.1},
+    "symmetric": {"mlm_weight": 0, "symmetric": True},
+    "max_length_256": {"mlm_weight": 0, "max_length": 256},
+    "max_length_512": {"mlm_weight": 0, "max_length": 512},
+    "sampled_sentences": {"mlm_weight": 0, "views_kwargs": {"max_tokens": 126}},
+    "probability_drawn": {"mlm_weight": 0, "views_kwargs": {"probability_spread": 0.5}},
+    "three_views": {"mlm_weight": 0, "views_kwargs": {"parts": 3}},
+    "no_dropout": {"mlm_weight": 0, "config_overrides": {}},
+    "batch_256": {"mlm_weight": 0, "per_device_train_batch_size": 256, "forward_chunk_size": 64},
+    "batch_1024": {
+        "mlm_weight": 0,
+        "per_device_train_batch_size": 1024,
+        "forward_chunk_size": 64,
+        "max_steps": STEPS // 4,  # as many documents as batch_256
+    },
+}
+
+TASKS = {
+    "20News": "20news",
+    "BBCNews": "bbc_news",
+    "arXiv": "arxiv_abstracts",
+    "FakeNews": "fakenews_small",
+}
+CITATION = {"AAN": "aan_pairs"}
+
+# Domain adaptation, the everyday use: a good encoder, trained on by the unlabelled training texts of one task.
+ADAPTED = "sentence-transformers/all-MiniLM-L6-v2"
+ADAPTATION: Options = COMMON | {
+    "model_name_or_path": ADAPTED,
+    "max_steps": 75,
+    "save_steps": 75,
+    "warmup_steps": 8,
+    "learning_rate": 5e-5,
+    "mlm_weight": 0,
+    "config_overrides": {},  # it has dropout 0.1
+    "seed": 0,
+}
+ADAPTATION_VIEWS = ("docsplit", "simcse_long")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run and where its checkpoint goes.
+
+    Args:
+        name: The folder below the output folder, and the name in the tables.
+        options: Of run_pretrain.py, less ``output_dir``.
+        launcher: What stands before run_pretrain.py in place of ``python``.
+    """
+
+    name: str
+    options: Options = field(default_factory=dict)
+    launcher: tuple[str, ...] = ("python",)
+
+    def command(self, folder: str) -> list[str]:
+        """The command line."""
+        options = self.options | {"output_dir": f"{folder}/{self.name}"}
+        return [*self.launcher, "examples/run_pretrain.py", *as_arguments(options)]
+
+
+def start_run() -> Run:
+    """The run that makes the common start, in two processes."""
+    config = "examples/accelerate_configs/cpu_2_processes.yaml"
+    return Run(START, START_OPTIONS | {"use_cpu": True}, ("accelerate", "launch", "--config_file", config))
+
+
+def tuning_runs(folder: str, method: str) -> list[Run]:
+    """A method at each learning rate, for a part of the steps."""
+    return [
+        _run(folder, f"tuning/{method}/{rate:g}", METHODS[method], rate, 0, TUNING_STEPS) for rate in LEARNING_RATES
+    ]
+
+
+def method_run(folder: str, method: str, learning_rate: float, seed: int) -> Run:
+    """A method at its learning rate."""
+    return _run(folder, f"methods/{method}/seed{seed}", METHODS[method], learning_rate, seed)
+
+
+def ablation_run(folder: str, ablation: str, learning_rate: float, seed: int) -> Run:
+    """DocSplit with one thing changed, at DocSplit's learning rate."""
+    return _run(folder, f"ablations/{ablation}/seed{seed}", ABLATIONS[ablation], learning_rate, seed)
+
+
+def adaptation_run(folder: str, task: str, views: str) -> Run:
+    """MiniLM trained on by the training texts of a task."""
+    options = ADAPTATION | {"dataset_name": f"{folder}/texts/{task}.jsonl", "views": views}
+    return Run(f"adaptation/{task}/{views}", options)
+
+
+def _run(folder: str, name: str, options: Options, learning_rate: float, seed: int, steps: int = STEPS) -> Run:
+    steps = options.get("max_steps", steps)
+    chosen = {
+        "model_name_or_path": f"{folder}/{START}",
+        **COMMON,
+        "max_steps": steps,
+        "save_steps": steps,
+        "warmup_steps": steps // 10,
+        "learning_rate": learning_rate,
+        "seed": seed,
+    }
+    return Run(name, chosen | options)
+
+
+def as_arguments(options: Options) -> list[str]:
+    """Options as a command line has them; a flag that is True stands alone."""
+    arguments = []
+    for name, value in options.items():
+        if value is True:
+            arguments.append(f"--{name}")
+        elif value != {}:
+            arguments += [f"--{name}", json.dumps(value) if isinstance(value, dict) else str(value)]
+    return arguments

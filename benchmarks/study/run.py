@@ -127,7 +127,10 @@ class Study:
         for run in runs:
             self.train(run)
         models = {"adaptation/MiniLM": ADAPTED}
-        models |= {f"adaptation/{views}": str(self.folder / run.name) for views, run in zip(ADAPTATION_VIEWS, runs, strict=True)}
+        models |= {
+            f"adaptation/{views}": str(self.folder / run.name)
+            for views, run in zip(ADAPTATION_VIEWS, runs, strict=True)
+        }
         self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
 
     def train_and_evaluate(self, run: Run) -> None:

@@ -4,10 +4,20 @@ import json
 import os
 from dataclasses import dataclass
 
+from transformers import BertConfig
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import ContrastiveTrainingArguments
 from docsplit_hf.data.views import VIEWS, get_views
+from docsplit_hf.models.configuration import override_config
+
+
+def read_json_option(name: str, value: dict | str | None, key: str) -> dict | None:
+    """An option that is JSON on the command line; ``key`` is one that it may hold, for the error."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--{name} is JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
 
 
 @dataclass
@@ -27,8 +37,18 @@ class ModelArguments:
     use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")
     merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
+    config_overrides: dict | str | None = HfArg(
+        default=None,
+        help="Settings of the model's configuration, as JSON, such as '{\"hidden_dropout_prob\": 0.1, "
+        '"attention_probs_dropout_prob": 0.1}\' for SimCSE on the small BERT, which has no dropout.',
+    )
 
     def __post_init__(self) -> None:
+        self.config_overrides = read_json_option("config_overrides", self.config_overrides, "hidden_dropout_prob")
+        if self.config_overrides and self.model_name_or_path is None:
+            override_config(BertConfig(), self.config_overrides)  # before anything is loaded
+        if self.config_overrides and self.use_peft:
+            raise ValueError("--config_overrides changes what an adapter does not hold: do without --use_peft.")
         if self.merge_peft and not self.use_peft:
             raise ValueError("--merge_peft merges a LoRA adapter: it needs --use_peft.")
 
@@ -58,11 +78,7 @@ class DataArguments:
     num_proc: int = HfArg(default=os.cpu_count(), help="Processes to prepare the documents with.")
 
     def __post_init__(self) -> None:
-        if isinstance(self.views_kwargs, str):
-            try:
-                self.views_kwargs = json.loads(self.views_kwargs)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"--views_kwargs is JSON such as '{{\"ratio_min\": 0.05}}': {error}.") from error
+        self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "ratio_min")
         get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 
@@ -78,11 +94,17 @@ class RunArguments(ContrastiveTrainingArguments):
     eval_steps: float | None = HfArg(default=None, help="Evaluate every so many steps. Default: as --save_steps.")
     save_steps: float = HfArg(default=100, help="Save a checkpoint every so many steps.")
     save_total_limit: int | None = HfArg(default=2, help="Checkpoints to keep, the best among them.")
-    load_best_model_at_end: bool = HfArg(default=True, help="End with the checkpoint that finds most halves.")
+    load_best_model_at_end: bool | None = HfArg(
+        default=None,
+        metadata={"nargs": "?", "const": True},
+        help="End with the checkpoint that finds most halves. Default: if there are evaluations and checkpoints.",
+    )
     resume_from_checkpoint: str | None = HfArg(
         default=None, help="'last', or a folder checkpoint-<step>, to go on from."
     )
 
     def __post_init__(self) -> None:
         self.eval_steps = self.eval_steps or self.save_steps
+        if self.load_best_model_at_end is None:
+            self.load_best_model_at_end = "no" not in (self.eval_strategy, self.save_strategy)
         super().__post_init__()

@@ -26,6 +26,7 @@ import docsplit_hf
 from docsplit_hf.data.documents import check_text_column
 from docsplit_hf.evaluation.half_retrieval import describe_progress
 from docsplit_hf.markdown import public_name
+from docsplit_hf.models.configuration import override_config
 from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.training.objectives import get_trainer_class
@@ -35,7 +36,9 @@ from docsplit_hf.training.starting import start_run
 def load_pretrained(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):
     """A pretrained model and its tokenizer, before the documents: what is wrong with it shows at once."""
     name, head = model_arguments.model_name_or_path, arguments.mlm_weight > 0
-    model = docsplit_hf.AutoModelForDocSplit.from_pretrained(name, pooling=model_arguments.pooling, mlm_head=head)
+    model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
+        name, model_arguments.pooling, mlm_head=head, config_overrides=model_arguments.config_overrides
+    )
     own_length = model.config.docsplit["max_length"] or min(512, max_positions(model) or 512)
     data.max_length = check_max_length(data.max_length or own_length, model)
     if model_arguments.use_peft:
@@ -49,6 +52,7 @@ def new_small_bert(texts: list[str], model_arguments: ModelArguments, arguments:
     """A small BERT with random weights, and its tokenizer."""
     tokenizer = cached_small_bert_tokenizer(texts, model_arguments.vocab_size)
     config = small_bert_config(tokenizer, model_arguments.hidden_size, model_arguments.num_hidden_layers)
+    config = override_config(config, model_arguments.config_overrides or {})
     model = docsplit_hf.AutoModelForDocSplit.from_config(
         config, pooling=model_arguments.pooling, mlm_head=arguments.mlm_weight > 0
     )

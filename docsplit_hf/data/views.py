@@ -222,6 +222,7 @@ def inverse_cloze(
 VIEWS: dict[str, ViewFunction] = {
     view.__name__: view for view in (docsplit, simcse, simcse_long, cropping, inverse_cloze)
 }
+SAME_TEXT_TWICE = (simcse, simcse_long)  # two views that dropout alone tells apart
 
 
 def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = None) -> ViewFunction:

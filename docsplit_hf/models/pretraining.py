@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, 
 from transformers.utils import ModelOutput
 
 from ..data.masking import IGNORED_LABEL
-from .configuration import load_config
+from .configuration import load_config, override_config
 from .packing import run_encoder
 from .pooling import check_pooling, pool
 from .settings import checkpoint_settings
@@ -131,6 +131,7 @@ class AutoModelForDocSplit:
         name: str,
         pooling: str | None = None,
         mlm_head: bool = True,
+        config_overrides: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> PreTrainedModel:
         """Load a pretrained encoder.
@@ -142,6 +143,8 @@ class AutoModelForDocSplit:
                 nothing.
             mlm_head: Whether to load the masked-LM head. False for architectures that have none, and for training with
                 ``mlm_weight=0``.
+            config_overrides: Settings of the configuration that the model is to have instead of the checkpoint's own,
+                such as ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
             **kwargs: Passed to the stock class's ``from_pretrained`` (``dtype``, ``attn_implementation``,
                 ``revision``, ``cache_dir``, ...).
 
@@ -149,8 +152,8 @@ class AutoModelForDocSplit:
             The model.
 
         Raises:
-            ValueError: If the architecture is not a bidirectional encoder with a masked-LM class, or there is no such
-                pooling.
+            ValueError: If the architecture is not a bidirectional encoder with a masked-LM class, if there is no such
+                pooling, or if it has no such settings or its weights would not fit them.
             OSError: If there is no model of that name.
         """
         config_arguments = {
@@ -161,7 +164,11 @@ class AutoModelForDocSplit:
         config = load_config(name, **config_arguments)
         settings = checkpoint_settings(name, config, kwargs.get("revision"))
         config = _with_settings(config, pooling or settings.get("pooling"))
-        return _docsplit_class(_stock_class(config, mlm_head)).from_pretrained(name, config=config, **kwargs)
+        stock = _stock_class(config, mlm_head)
+        if config_overrides:
+            saved, config = config, override_config(config, config_overrides)
+            _check_weights_fit(stock, saved, config, name, config_overrides)
+        return _docsplit_class(stock).from_pretrained(name, config=config, **kwargs)
 
     @classmethod
     def from_config(
@@ -203,6 +210,25 @@ def _stock_class(config: PretrainedConfig, mlm_head: bool) -> type[PreTrainedMod
         raise ValueError(f"transformers has no masked-LM class for {config.model_type!r}: {advice}.")
     stock = mapping[type(config)]
     return stock[0] if isinstance(stock, tuple) else stock
+
+
+def _check_weights_fit(
+    stock: type[PreTrainedModel],
+    saved: PretrainedConfig,
+    config: PretrainedConfig,
+    name: str,
+    overrides: Mapping[str, Any],
+) -> None:
+    """Refuse a configuration with which some weights of a checkpoint would be left out, or be random."""
+    with torch.device("meta"):  # shapes without weights
+        before, after = (stock(copy.deepcopy(each)).state_dict() for each in (saved, config))
+    for weight in sorted(before.keys() | after.keys()):
+        old, new = (list(weights[weight].shape) if weight in weights else "none" for weights in (before, after))
+        if old != new:
+            raise ValueError(
+                f"config_overrides={dict(overrides)} does not fit the weights of {name!r}: {weight} is {old} there and "
+                f"would be {new}. A pretrained model keeps its sizes: leave them out, or start from random weights."
+            )
 
 
 @functools.cache

@@ -10,10 +10,12 @@ import torch
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
+from ..data.views import SAME_TEXT_TWICE
 from ..models.positions import check_max_length
 from ..models.pretraining import DocSplitEncoderForward, DocSplitForward
 from .common_checks import check_processes, check_vocabulary
 from .contrastive_arguments import ContrastiveTrainingArguments
+from .gradient_caching import RandomState
 from .objectives import get_objective
 
 if TYPE_CHECKING:
@@ -223,4 +225,45 @@ def check_fit(
         raise ValueError(
             f"{len(train_dataset)} documents do not fill one batch of {batch}: lower per_device_train_batch_size or "
             "give more documents."
+        )
+
+
+def warn_of_equal_views(
+    model: PreTrainedModel, args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit
+) -> None:
+    """Warn if both views of a document will have the same embedding.
+
+    Whether a model draws dropout is found out by running it twice on a few tokens; the random numbers of the run stay
+    as if it had not been.
+
+    Args:
+        model: The model, maybe wrapped by PEFT.
+        args: The arguments. MLM, Contrastive Tension's two encoders, and ``mlm_input="shared"``, where each view has a
+            mask of its own, need no dropout.
+        collator: What makes the views.
+    """
+    masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
+    if (
+        collator.view_function not in SAME_TEXT_TWICE
+        or args.objective in ("contrastive_tension", "mlm")
+        or masked_apart
+    ):
+        return
+    if any(parameter.is_meta or not parameter.numel() for parameter in model.parameters()):
+        return  # under FSDP the weights may lie on another process, which finds it out
+    device = next(model.parameters()).device
+    tokens = torch.tensor([collator.tokenizer("A few words of a text.")["input_ids"]], device=device)
+    was_training = model.training
+    model.train()
+    with torch.no_grad(), RandomState(device).replayed():
+        first, second = (model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).embeddings for _ in range(2))
+    model.train(was_training)
+    if first.equal(second):
+        logger.warning(
+            "The views %r are the same text twice, which dropout alone tells apart, and this model has none: their "
+            "embeddings are equal, and nothing is left to learn but to push documents apart. Load it with dropout, "
+            "for example "
+            '--config_overrides \'{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}\', or choose other '
+            "views.",
+            collator.views_name,
         )

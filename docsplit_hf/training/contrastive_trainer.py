@@ -16,7 +16,7 @@ from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
 from ..models.packing import use_packing
 from .callbacks import CollatorEpoch
-from .checks import check_adapter, check_fit, check_objective, freeze_unused
+from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
 from .contrastive_arguments import ContrastiveTrainingArguments
 from .contrastive_steps import ContrastiveSteps
 from .distributed import keep_outputs_in_float32, process_count
@@ -131,6 +131,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self._docsplit_config = stock_model.config
+        warn_of_equal_views(model, args, data_collator)
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None

@@ -133,6 +133,15 @@ def test_lora_trains_resumes_saves_an_adapter_and_merges(pretrain, texts):
     assert not info["missing_keys"] and not info["unexpected_keys"]
 
 
+def test_simcse_with_a_dropout_of_ones_own_without_evaluation_and_checkpoints(pretrain):
+    folder, printed = pretrain(
+        "simcse", "--views=simcse", "--mlm_weight=0", '--config_overrides={"hidden_dropout_prob": 0.1}',
+        "--test_size=0", "--save_strategy=no", "--max_steps=2",
+    )  # fmt: skip
+    assert json.loads((folder / "config.json").read_text())["hidden_dropout_prob"] == 0.1
+    assert not list(folder.glob("checkpoint-*")) and "recall" not in printed and "left to learn" not in printed
+
+
 def test_a_used_output_folder_is_not_written_to(pretrain, pretrained):
     before = (pretrained[0] / "model.safetensors").stat().st_mtime
     _, printed = pretrain("pretrained", code=1)

@@ -158,6 +158,30 @@ def test_encoders_without_a_head_load_with_auto_model_without_a_missing_or_unexp
     assert again(inputs["input_ids"], inputs["attention_mask"]).embeddings.equal(embeddings)
 
 
+def test_a_checkpoint_is_loaded_with_other_settings_and_the_same_weights(tiny_checkpoint):
+    plain = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint))
+    changed = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), config_overrides={"hidden_dropout_prob": 0.2})
+    assert (plain.config.hidden_dropout_prob, changed.config.hidden_dropout_prob) == (0, 0.2)
+    assert all(weight.equal(changed.state_dict()[name]) for name, weight in plain.state_dict().items())
+    inputs = batch()
+    assert not changed.train()(**inputs).embeddings.equal(plain.train()(**inputs).embeddings)
+    changed.save_pretrained(tiny_checkpoint)
+    assert AutoConfig.from_pretrained(tiny_checkpoint).hidden_dropout_prob == 0.2
+
+
+@pytest.mark.parametrize(
+    "overrides, weight",
+    [
+        ({"hidden_size": 64}, r"bert.embeddings.LayerNorm.bias is \[32\] there and would be \[64\]"),
+        ({"num_hidden_layers": 3}, "layer.2.* is none there and would be"),
+        ({"num_hidden_layers": 1, "hidden_dropout_prob": 0.1}, "layer.1.* there and would be none"),
+    ],
+)
+def test_settings_that_the_weights_would_not_fit(tiny_checkpoint, overrides, weight):
+    with pytest.raises(ValueError, match=weight):
+        AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), config_overrides=overrides)
+
+
 def test_the_callers_config_is_left_alone(tiny_config):
     AutoModelForDocSplit.from_config(tiny_config, pooling="max")
     assert not hasattr(tiny_config, "docsplit")

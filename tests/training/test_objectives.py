@@ -173,3 +173,22 @@ def test_two_encoders_are_not_trained_with_adapters_or_in_half_precision(make_ba
         get_trainer_class(objective)(adapted, *others)
     with pytest.raises(ValueError, match="weights of torch.bfloat16: load the model in float32"):
         get_trainer_class(objective)(half, *others)
+
+
+@pytest.mark.parametrize("objective, views, options, warns", [
+    ("info_nce", "simcse", {"mlm_weight": 0.0}, True),
+    ("info_nce", "simcse_long", {}, True),
+    ("momentum_contrast", "simcse", {}, True),
+    ("info_nce", "simcse", {"dropout": 0.1}, False),
+    ("info_nce", "simcse_long", {"mlm_input": "shared"}, False),  # two masks tell the views apart
+    ("info_nce", "docsplit", {}, False),
+    ("contrastive_tension", "simcse", {}, False),
+    ("mlm", "simcse_long", {}, False),
+])  # fmt: skip
+def test_equal_embeddings_of_both_views_are_warned_of(make_baseline, objective, views, options, warns, caplog):
+    trainer = make_baseline(objective, views, **OPTIONS.get(objective, {}), **options)
+    assert ("nothing is left to learn" in caplog.text) == warns
+    if objective == "info_nce":
+        drawn = torch.rand(3)
+        untried = make_baseline(objective, "docsplit", **options)
+        assert torch.rand(3).equal(drawn) and trainer.model.training == untried.model.training

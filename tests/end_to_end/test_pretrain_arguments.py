@@ -1,0 +1,46 @@
+"""The arguments of the example script, without a process of their own."""
+
+import sys
+
+import pytest
+from transformers import HfArgumentParser
+
+from .conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def parse():
+    """Parse a command line as the script does."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    from pretrain_arguments import DataArguments, ModelArguments, RunArguments
+
+    parser = HfArgumentParser((ModelArguments, DataArguments, RunArguments))
+    yield lambda *options: parser.parse_args_into_dataclasses(["--use_cpu", *options])
+    sys.path.remove(str(ROOT / "examples"))
+
+
+@pytest.mark.parametrize("options, best", [
+    ((), True),
+    (("--save_strategy=no",), False),
+    (("--eval_strategy=no",), False),
+    (("--load_best_model_at_end", "false"), False),
+    (("--load_best_model_at_end", "--logging_steps=5"), True),
+])  # fmt: skip
+def test_the_best_checkpoint_is_loaded_where_there_can_be_one(parse, options, best):
+    assert parse(*options)[2].load_best_model_at_end is best
+
+
+def test_a_best_checkpoint_that_was_asked_for_is_not_done_without(parse):
+    with pytest.raises(ValueError, match="requires the save and eval strategy to match"):
+        parse("--save_strategy=no", "--load_best_model_at_end")
+
+
+@pytest.mark.parametrize("options, message", [
+    (['--config_overrides={"hidden_dropout": 0.1}'], "Did you mean hidden_dropout_prob"),
+    (["--config_overrides=hidden_dropout_prob=0.1"], "--config_overrides is JSON such as"),
+    (['--config_overrides={"hidden_dropout_prob": 0.1}', "--use_peft"], "an adapter does not hold"),
+    (["--views_kwargs=0.1,"], "--views_kwargs is JSON such as .*ratio_min"),
+])  # fmt: skip
+def test_json_that_does_not_fit(parse, options, message):
+    with pytest.raises(ValueError, match=message):
+        parse(*options)

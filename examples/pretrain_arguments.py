@@ -73,6 +73,10 @@ class DataArguments:
     views_kwargs: dict | str | None = HfArg(
         default=None, help="Options of the views, as JSON, such as '{\"ratio_min\": 0.05}' for cropping."
     )
+    single_sentence: str = HfArg(
+        default="drop",
+        help="What becomes of documents of one sentence: drop, dropout_pair (paired with themselves), or error.",
+    )
     segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for a sentence a line.")
     language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
     num_proc: int = HfArg(default=os.cpu_count(), help="Processes to prepare the documents with.")

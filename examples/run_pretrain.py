@@ -87,7 +87,7 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Run
         views_kwargs=data.views_kwargs,
         seed=arguments.seed,
     )
-    choices = (data.text_column, data.segmenter, data.language)
+    choices = (data.text_column, data.segmenter, data.language, data.single_sentence)
     documents = {
         name: docsplit_hf.segment_documents(split, tokenizer, *choices, num_proc=data.num_proc)
         for name, split in splits.items()

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURED = {"few_shot": "macro_f1", "full": "macro_f1", "citation": "cosine_accuracy"}
-BASE_OF_ABLATIONS = "mlm_weight_0"
-CHANGES_OF_DOCSPLIT = ("mlm_weight_0", "mlm_weight_1", "mlm_shared")
 Records = Sequence[dict[str, Any]]
 
 
@@ -113,20 +111,31 @@ def methods_table(records: Records, folder: Path, rates: dict[str, float]) -> st
     return table(header, [row[1:] for row in sorted(rows, reverse=True)])
 
 
+def ablation_scores(records: Records) -> dict[str, np.ndarray]:
+    """Few-shot macro F1 of DocSplit and of each ablation that was run: one value a training seed."""
+    names = {"docsplit": "methods/docsplit"} | {name: f"ablations/{name}" for name in ABLATIONS}
+    values = {name: by_seed_and_draw(records, system, "few_shot") for name, system in names.items()}
+    return {name: value.mean(1) for name, value in values.items() if len(value)}
+
+
+def change(scores: dict[str, np.ndarray], name: str) -> float | None:
+    """What an ablation changes, in points, over the seeds that it and its base have in common."""
+    base = scores.get(ABLATIONS[name][0])
+    if base is None:
+        return None
+    seeds = min(len(base), len(scores[name]))
+    return float((scores[name][:seeds] - base[:seeds]).mean())
+
+
 def ablations_table(records: Records, folder: Path) -> str:
     """What each change of DocSplit does to few-shot macro F1."""
-    plain = by_seed_and_draw(records, "methods/docsplit", "few_shot").mean(1)
-    base = by_seed_and_draw(records, f"ablations/{BASE_OF_ABLATIONS}", "few_shot").mean(1)
-    rows = [("docsplit (the papers')", spread(plain), "", *_cost(folder, "methods/docsplit"))]
+    scores = ablation_scores(records)
+    rows = [("docsplit", spread(scores["docsplit"]), "–", "–", *_cost(folder, "methods/docsplit"))]
     for name in ABLATIONS:
-        values = by_seed_and_draw(records, f"ablations/{name}", "few_shot")
-        if not len(values):
-            continue
-        against, title = (plain, "docsplit") if name in CHANGES_OF_DOCSPLIT else (base, BASE_OF_ABLATIONS)
-        same_seeds = against[: len(values)]
-        difference = values.mean(1)[: len(same_seeds)].mean() - same_seeds.mean()
-        rows.append((name, spread(values.mean(1)), f"{difference:+.1f} ({title})", *_cost(folder, f"ablations/{name}")))
-    return table(("recipe", "few-shot macro F1", "difference", "half retrieval", "seconds"), rows)
+        if name in scores and (points := change(scores, name)) is not None:
+            cost = _cost(folder, f"ablations/{name}")
+            rows.append((name, spread(scores[name]), f"{points:+.1f}", ABLATIONS[name][0], *cost))
+    return table(("recipe", "few-shot macro F1", "change", "of", "half retrieval", "seconds"), rows)
 
 
 def _cost(folder: Path, name: str) -> tuple[str, str]:
@@ -175,21 +184,15 @@ def ablations_figure(records: Records) -> Figure:
     """What each change does to few-shot macro F1, in points."""
     from matplotlib.figure import Figure
 
-    plain = by_seed_and_draw(records, "methods/docsplit", "few_shot").mean(1)
-    base = by_seed_and_draw(records, f"ablations/{BASE_OF_ABLATIONS}", "few_shot").mean(1)
-    changes = {}
-    for name in ABLATIONS:
-        values = by_seed_and_draw(records, f"ablations/{name}", "few_shot")
-        if len(values) and name != BASE_OF_ABLATIONS:
-            against = (plain if name in CHANGES_OF_DOCSPLIT else base)[: len(values)]
-            changes[name] = values.mean(1)[: len(against)].mean() - against.mean()
-    names = sorted(changes, key=changes.get)
+    scores = ablation_scores(records)
+    changes = {name: change(scores, name) for name in scores if name in ABLATIONS}
+    names = sorted((name for name in changes if changes[name] is not None), key=changes.get)
     figure = Figure(figsize=(7, 0.32 * len(names) + 1.2), layout="constrained")
     axes = figure.subplots()
     colors = [COLORS[0] if changes[name] > 0 else COLORS[5] for name in names]
     axes.barh(range(len(names)), [changes[name] for name in names], color=colors)
     axes.axvline(0, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [f"{name} (of {ABLATIONS[name][0]})" for name in names])
     axes.set_xlabel("Change of few-shot macro F1, points")
     return figure
 

@@ -108,6 +108,7 @@ class Study:
 
     def ablations(self) -> None:
         """Train DocSplit with one thing changed, with each seed."""
+        self.write_training_texts()
         jobs = [(ablation, seed) for seed in self.seeds for ablation in ABLATIONS]
         self.in_parallel([lambda job=job: self.ablation(*job) for job in jobs])
 

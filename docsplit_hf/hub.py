@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from .training.contrastive_arguments import ContrastiveTrainingArguments
 
 
-DOCSPLIT_VIEWS = "The sentences of each document are assigned at random to two halves, its views."
 DOCSPLIT_CITATION = "DocSplit: Simple Contrastive Pretraining for Large Document Embeddings. Yujie Wang, Mike Izbicki."
 BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite the method that it was trained by."
 
@@ -181,7 +181,7 @@ def render_card(facts: PretrainingFacts) -> str:
         title=Path(facts.location).resolve().name,
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
-        views=DOCSPLIT_VIEWS if has_docsplit_views else _purpose(collator),
+        views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
         method=facts.method,
         citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
         training=table(("", "this run"), training.items()),
@@ -189,6 +189,18 @@ def render_card(facts: PretrainingFacts) -> str:
         loading=_loading(facts),
         versions=", ".join(f"{package} {version(package)}" for package in packages),
     )
+
+
+def _docsplit_views(options: Mapping[str, Any]) -> str:
+    """How the views of docsplit are made, with its options."""
+    text = "The sentences of each document are assigned at random to two halves, its views."
+    if spread := options.get("probability_spread"):
+        text += (
+            f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."
+        )
+    if max_tokens := options.get("max_tokens"):
+        text += f" Of a view of more than {max_tokens} tokens, sentences were drawn at random until it had so many."
+    return text
 
 
 def _purpose(collator: DataCollatorForDocSplit) -> str:

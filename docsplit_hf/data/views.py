@@ -21,7 +21,12 @@ docstring goes into the model cards of what is trained with it.
 
 
 def docsplit(
-    tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator
+    tokens: np.ndarray,
+    sentence_lengths: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    max_tokens: int = 0,
+    probability_spread: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Assign each sentence at random to one of two halves (DocSplit, section 2.2; SimLTE, section 3.2).
 
@@ -33,16 +38,30 @@ def docsplit(
     paired with itself, a pair that differs by dropout only, as in SimCSE. ``segment_documents`` lets such documents
     through only on request (``single_sentence="dropout_pair"``).
 
+    Two options go beyond the papers. With ``max_tokens`` a long half is a sample of the whole document, where the
+    collator's ``max_length`` alone would keep its beginning: the half's sentences are drawn in random order until that
+    many tokens are reached, the last one drawn is cut at its end, and what was drawn is put in the order of the
+    document. So whether a sentence is drawn does not depend on its own length. Were it left out for not fitting, long
+    sentences would be rarer than short ones, the more so if shorter ones were tried in its place. What is not drawn is
+    not counted as cut: it may be drawn in the next epoch.
+
+    With ``probability_spread`` the halves differ in length: the probability of the second half is drawn for each
+    document from ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment. With 0.5, every number of
+    sentences in a half is equally likely.
+
     Args:
         tokens: The document's token ids without special tokens, shape ``(n,)``.
         sentence_lengths: Tokens per sentence, shape ``(s,)``, each at least 1, summing to ``n``.
         rng: The source of randomness.
+        max_tokens: The most tokens of a half, without special tokens (``max_length`` counts them). 0: no sampling, as
+            in the papers.
+        probability_spread: From 0, as in the papers, to 0.5.
 
     Returns:
         The token ids of the two halves.
 
     Raises:
-        ValueError: If the document is empty.
+        ValueError: If the document is empty, or an option is out of range.
 
     Example:
 
@@ -51,13 +70,17 @@ def docsplit(
         (array([1, 1]), array([2, 3, 3]))
     """
     sentences = _count_sentences(sentence_lengths)
+    if max_tokens < 0:
+        raise ValueError(f"max_tokens must be 0 (whole halves) or above, got {max_tokens}.")
+    if not 0 <= probability_spread <= 0.5:
+        raise ValueError(f"probability_spread must be in [0, 0.5], got {probability_spread}. The papers have 0.")
     if sentences == 1:
-        return tokens, tokens
-    in_second = rng.random(sentences) < 0.5
+        return tokens[: max_tokens or None], tokens[: max_tokens or None]
+    in_second = np.zeros(sentences, dtype=bool)
     while in_second.all() or not in_second.any():
-        in_second = rng.random(sentences) < 0.5
-    token_in_second = np.repeat(in_second, sentence_lengths)
-    return tokens[~token_in_second], tokens[token_in_second]
+        shift = rng.uniform(-probability_spread, probability_spread) if probability_spread else 0.0
+        in_second = rng.random(sentences) < 0.5 + shift
+    return tuple(_draw(tokens, sentence_lengths, chosen, max_tokens, rng) for chosen in (~in_second, in_second))
 
 
 def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -261,9 +284,26 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
             raise ValueError(f"The views {name!r} have no option {option!r}. Their options: {listed}.")
         if isinstance(known[option], float) and (not isinstance(value, numbers.Real) or isinstance(value, bool)):
             raise ValueError(f"The option {option} of the views {name!r} is a number, got {value!r}.")
+        if isinstance(known[option], int) and (not isinstance(value, numbers.Integral) or isinstance(value, bool)):
+            raise ValueError(f"The option {option} of the views {name!r} is a whole number, got {value!r}.")
     chosen = functools.partial(function, **options)
     chosen(np.arange(2), np.ones(2, dtype=np.int64), np.random.default_rng(0))  # a wrong value shows at once
     return chosen
+
+
+def _draw(
+    tokens: np.ndarray, sentence_lengths: np.ndarray, chosen: np.ndarray, max_tokens: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The chosen sentences of a document, or random ones of them until ``max_tokens`` are reached, in its order."""
+    if max_tokens == 0 or sentence_lengths[chosen].sum() <= max_tokens:
+        return tokens[np.repeat(chosen, sentence_lengths)]
+    order = rng.permutation(np.flatnonzero(chosen))
+    lengths = sentence_lengths[order]
+    kept = np.zeros_like(sentence_lengths)
+    kept[order] = np.clip(max_tokens - (np.cumsum(lengths) - lengths), 0, lengths)
+    starts = np.cumsum(sentence_lengths) - sentence_lengths
+    places = np.arange(len(tokens)) - np.repeat(starts, sentence_lengths)  # of each token in its sentence
+    return tokens[places < np.repeat(kept, sentence_lengths)]
 
 
 def _count_sentences(sentence_lengths: np.ndarray) -> int:

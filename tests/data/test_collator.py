@@ -99,6 +99,16 @@ def test_a_frozen_copy_stays_where_it_is(collator, documents):
     assert rows_of(frozen([documents[0]]), 0) == before
 
 
+def test_evaluation_is_on_plain_halves_whatever_the_views(tokenizer, documents):
+    plain = DataCollatorForDocSplit(tokenizer)
+    options = {"max_tokens": 9, "probability_spread": 0.4}
+    other = DataCollatorForDocSplit(tokenizer, views_kwargs=options)
+    rows, expected = list(documents), plain(list(documents))
+    assert other(rows)["view_lengths"].max() == 9 < expected["view_lengths"].max()
+    found = other.for_evaluation()(rows)
+    assert all(found[name].equal(expected[name]) for name in expected)
+
+
 def test_what_is_cut_is_counted(tokenizer, documents):
     batch = DataCollatorForDocSplit(tokenizer, max_length=8)(list(documents))
     assert batch["input_ids"].shape[1] == 8

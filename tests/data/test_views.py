@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,6 +37,64 @@ def test_every_split_with_two_non_empty_halves_is_equally_likely():
     counts = {split: splits.count(split) for split in set(splits)}
     assert len(counts) == 6
     assert all(abs(count - 1000) < 150 for count in counts.values())  # 5 standard deviations
+
+
+def papers_docsplit(tokens, sentence_lengths, rng):
+    """As it was before it had options, to the last random number."""
+    if len(sentence_lengths) == 1:
+        return tokens, tokens
+    in_second = rng.random(len(sentence_lengths)) < 0.5
+    while in_second.all() or not in_second.any():
+        in_second = rng.random(len(sentence_lengths)) < 0.5
+    token_in_second = np.repeat(in_second, sentence_lengths)
+    return tokens[~token_in_second], tokens[token_in_second]
+
+
+@given(lengths=LENGTHS, seed=SEEDS)
+def test_without_options_the_halves_are_those_of_the_papers_and_nothing_else_is_drawn(lengths, seed):
+    tokens, sentence_lengths = np.arange(sum(lengths)), np.array(lengths)
+    expected_rng, rng = np.random.default_rng(seed), np.random.default_rng(seed)
+    expected = papers_docsplit(tokens, sentence_lengths, expected_rng)
+    found = docsplit(tokens, sentence_lengths, rng)
+    assert [half.tolist() for half in found] == [half.tolist() for half in expected]
+    assert rng.bit_generator.state == expected_rng.bit_generator.state
+
+
+@given(lengths=LENGTHS, seed=SEEDS, max_tokens=st.integers(1, 40))
+def test_a_budget_is_filled_with_sentences_of_which_one_may_be_cut(lengths, seed, max_tokens):
+    wholes = views_of(docsplit, lengths, seed)
+    sentences = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    halves = views_of(docsplit, lengths, seed, max_tokens=max_tokens)
+    for half, whole in zip(halves, wholes, strict=True):
+        assert np.isin(half, whole).all() and (np.diff(half) > 0).all()
+        assert len(half) == min(len(whole), max_tokens)
+        drawn = [(sentence, half[np.isin(half, sentence)]) for sentence in sentences if np.isin(sentence, half).any()]
+        assert all(kept.tolist() == sentence[: len(kept)].tolist() for sentence, kept in drawn)
+        assert sum(len(kept) < len(sentence) for sentence, kept in drawn) <= 1
+
+
+def test_a_budget_reaches_the_whole_document_and_takes_long_sentences_as_often_as_short_ones():
+    def drawn(length, seed):
+        halves = views_of(docsplit, [length, *[7] * 11], seed, max_tokens=20)
+        return [bool((half < length).any()) for half in halves]
+
+    assert all(drawn(1, seed) == drawn(60, seed) for seed in range(200))
+    kept = np.concatenate([views_of(docsplit, [1] * 40, seed, max_tokens=5) for seed in range(1000)])
+    counts = np.bincount(kept.ravel(), minlength=40)
+    assert abs(counts - 250).max() < 5 * np.sqrt(250)
+
+
+@pytest.mark.parametrize("spread", [0.25, 0.5])
+def test_the_halves_are_as_unequal_as_asked(spread):
+    sizes = [len(views_of(docsplit, [1] * 10, seed, probability_spread=spread)[1]) for seed in range(4000)]
+    counts = np.bincount(sizes, minlength=11)
+    probabilities = np.linspace(0.5 - spread, 0.5 + spread, 2001)[:, None]
+    ways = np.array([math.comb(10, size) for size in range(1, 10)])
+    expected = (ways * probabilities ** np.arange(1, 10) * (1 - probabilities) ** (10 - np.arange(1, 10))).mean(0)
+    expected *= 4000 / expected.sum()
+    assert (np.abs(counts[1:10] - expected) < 5 * np.sqrt(expected)).all() and counts[0] == counts[10] == 0
+    if spread == 0.5:  # all sizes are equally likely
+        assert expected == pytest.approx([4000 / 9] * 9, rel=0.01)
 
 
 @pytest.mark.parametrize("view", [docsplit, inverse_cloze])
@@ -118,7 +178,11 @@ def test_options_are_passed_on():
     "views, options, message",
     [
         ("cropping", {"ratio": 0.1}, "no option 'ratio'.*ratio_min=0.1, ratio_max=0.5, deletion=0.0"),
-        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*none"),
+        ("simcse", {"ratio": 0.1}, "no option 'ratio'.*none"),
+        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*max_tokens=0, probability_spread=0.0"),
+        ("docsplit", {"max_tokens": 9.5}, "max_tokens of the views 'docsplit' is a whole number, got 9.5"),
+        ("docsplit", {"max_tokens": -1}, r"max_tokens must be 0 \(whole halves\) or above, got -1"),
+        ("docsplit", {"probability_spread": 0.6}, r"probability_spread must be in \[0, 0.5\], got 0.6"),
         ("cropping", {"ratio_min": "a"}, "ratio_min of the views 'cropping' is a number, got 'a'"),
         ("cropping", {"ratio_min": 0.6}, "ratio_min <= ratio_max <= 1, got 0.6 and 0.5"),
         ("cropping", {"ratio_min": 0}, "0 < ratio_min"),

@@ -72,6 +72,16 @@ def test_the_card_of_docsplit_says_so(make_baseline, views):
     assert "two halves, its views" in card and "DocSplit: Simple Contrastive" in card and "\n- docsplit\n" in card
 
 
+def test_the_card_of_docsplit_with_options_says_which(make_baseline):
+    trainer = make_baseline("info_nce", "docsplit", {"max_tokens": 20, "probability_spread": 0.2}, max_steps=1)
+    trainer.train()
+    trainer.save_model()
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "| Views | docsplit, max_tokens 20, probability_spread 0.2 |" in card
+    assert "two halves, its views. The probability of the second half was drawn anew for each, from 0.3 to 0.7." in card
+    assert "Of a view of more than 20 tokens, sentences were drawn at random until it had so many." in card
+
+
 @pytest.mark.parametrize("head", [True, False])
 def test_the_card_of_an_adapter_puts_it_on_what_it_was_trained_on(tiny_checkpoint, documents, tokenizer, head):
     from peft import LoraConfig, get_peft_model

@@ -104,7 +104,9 @@ class Study:
 
     def method(self, method: str, seed: int) -> None:
         """One method with one seed."""
-        self.train_and_evaluate(method_run(str(self.folder), method, self.learning_rate(method), seed))
+        run = method_run(str(self.folder), method, self.learning_rate(method), seed)
+        self.train(run)
+        self.evaluate(run.name, {run.name: str(self.folder / run.name)})
 
     def ablations(self) -> None:
         """Train DocSplit with one thing changed, with each seed."""
@@ -115,7 +117,9 @@ class Study:
     def ablation(self, ablation: str, seed: int) -> None:
         """One ablation with one seed."""
         run = ablation_run(str(self.folder), ablation, self.learning_rate("docsplit"), seed)
-        self.train_and_evaluate(run)
+        self.train(run)
+        tasks = {task: self.data / folder for task, folder in TASKS.items()}
+        self.measure(run.name, {run.name: str(self.folder / run.name)}, tasks, ["few_shot"], LIMITS)
 
     def adaptation(self) -> None:
         """Train MiniLM on by the texts of each task, and measure it on that task before and after."""
@@ -133,11 +137,6 @@ class Study:
             for views, run in zip(ADAPTATION_VIEWS, runs, strict=True)
         }
         self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
-
-    def train_and_evaluate(self, run: Run) -> None:
-        """Train, and measure on the test sets."""
-        self.train(run)
-        self.evaluate(run.name, {run.name: str(self.folder / run.name)})
 
     def train(self, run: Run) -> None:
         """Run run_pretrain.py, unless its model is there."""

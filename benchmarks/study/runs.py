@@ -73,7 +73,6 @@ ABLATIONS: dict[str, tuple[str, Options]] = {
     "projection_head": ("without_mlm", WITHOUT_MLM | {"projection_head": True}),
     "temperature_0.02": ("without_mlm", WITHOUT_MLM | {"temperature": 0.02}),
     "temperature_0.1": ("without_mlm", WITHOUT_MLM | {"temperature": 0.1}),
-    "symmetric": ("without_mlm", WITHOUT_MLM | {"symmetric": True}),
     "max_length_256": ("without_mlm", WITHOUT_MLM | {"max_length": 256}),
     "max_length_512": ("without_mlm", WITHOUT_MLM | {"max_length": 512}),
     "sampled_sentences": ("without_mlm", WITHOUT_MLM | {"views_kwargs": {"max_tokens": 126}}),

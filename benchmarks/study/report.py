@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from runs import ABLATIONS, LEARNING_RATES, METHODS, TASKS
+from runs import ABLATIONS, ADAPTATION_VIEWS, LEARNING_RATES, METHODS, TASKS
 
 from docsplit_hf.experiments.figures import COLORS, save
 from docsplit_hf.experiments.results import ResultStore
@@ -143,6 +143,15 @@ def _cost(folder: Path, name: str) -> tuple[str, str]:
     return (f"{100 * run['after']:.1f}", f"{run['seconds']:.0f}") if run else ("–", "–")
 
 
+def adaptation_table(records: Records) -> str:
+    """Few-shot macro F1 of MiniLM on each task before and after further training on the task's own texts."""
+    rows = []
+    for views in ("MiniLM", *ADAPTATION_VIEWS):
+        scores = [few_shot_of_task(records, f"adaptation/{views}", task) for task in TASKS]
+        rows.append((views, *(f"{score:.1f}" for score in scores), f"{np.mean(scores):.1f}"))
+    return table(("encoder", *TASKS, "mean"), rows)
+
+
 def tuning_table(folder: Path) -> tuple[str, dict[str, float]]:
     """Few-shot macro F1 on held-out rows of the training sets by learning rate, and the best rate of each method."""
     rows, best = [], {}
@@ -220,6 +229,8 @@ def main() -> None:
         "methods": methods_table(records, options.folder, rates),
         "ablations": ablations_table(records, options.folder),
     }
+    if any(record["system"].startswith("adaptation/") for record in records):
+        tables["adaptation"] = adaptation_table(records)
     for name, content in tables.items():
         print(f"{name}\n{content}\n")
     save(lambda: methods_figure(records), options.output / "methods")

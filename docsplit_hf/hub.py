@@ -193,7 +193,8 @@ def render_card(facts: PretrainingFacts) -> str:
 
 def _docsplit_views(options: Mapping[str, Any]) -> str:
     """How the views of docsplit are made, with its options."""
-    text = "The sentences of each document are assigned at random to two halves, its views."
+    parts = f"{options['parts']} parts" if options.get("parts", 2) > 2 else "two halves"
+    text = f"The sentences of each document are assigned at random to {parts}, its views."
     if spread := options.get("probability_spread"):
         text += (
             f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."
@@ -206,7 +207,8 @@ def _docsplit_views(options: Mapping[str, Any]) -> str:
 def _purpose(collator: DataCollatorForDocSplit) -> str:
     """How the views are made, by the first line of the view function's docstring."""
     described = inspect.getdoc(get_views(collator.views)) or "made by a function without a description."
-    return f"Two views of each document, `{collator.views_name}`: {described.splitlines()[0]}"
+    count = "Two" if collator.view_count == 2 else collator.view_count
+    return f"{count} views of each document, `{collator.views_name}`: {described.splitlines()[0]}"
 
 
 def _chance(evaluations: list[dict[str, Any]]) -> float:

@@ -13,7 +13,7 @@ import torch
 from .masking import IGNORED_LABEL, mask_tokens
 from .special_tokens import special_tokens_around
 from .streaming import EPOCH_KEY
-from .views import ViewFunction, get_views
+from .views import ViewFunction, count_views, get_views
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DataCollatorForDocSplit:
-    """Turns documents into stacked positive pairs and a masked copy of them.
+    """Turns documents into stacked views, positives of one another, and a masked copy of them.
 
     All randomness is a function of ``(seed, epoch, document)`` and of nothing else: the same document gets new halves
     and a new mask in every epoch, and the same ones again whatever the batch, the number of data loader workers,
@@ -37,7 +37,7 @@ class DataCollatorForDocSplit:
             ``view_lengths``. The papers do not state the length that they pretrained with; 512 is BERT's limit.
         mlm_probability: Chance of a token to be masked. 0 leaves the masked copy out.
         views: How the positive pair is made: a name in ``docsplit_hf.data.views.VIEWS`` or a function
-            ``(tokens, sentence_lengths, rng) -> (anchor, positive)``.
+            ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or of more views.
         seed: Changes every random choice.
         views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
 
@@ -65,7 +65,7 @@ class DataCollatorForDocSplit:
     views_kwargs: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self.view_function = get_views(self.views, self.views_kwargs)
+        self._set_views(self.views, self.views_kwargs)
         self.prefix, self.suffix = special_tokens_around(self.tokenizer)
         self.special_ids = np.array(sorted(set(self.tokenizer.all_special_ids)), dtype=np.int64)
         specials = len(self.prefix) + len(self.suffix)
@@ -88,6 +88,11 @@ class DataCollatorForDocSplit:
             )
         # Shared memory, so that workers that outlive an epoch (dataloader_persistent_workers) see the next one.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+
+    def _set_views(self, views: str | ViewFunction, options: dict[str, Any] | None) -> None:
+        self.views, self.views_kwargs = views, options
+        self.view_function = get_views(views, options)
+        self.view_count = count_views(self.view_function)
 
     @property
     def views_name(self) -> str:
@@ -117,8 +122,7 @@ class DataCollatorForDocSplit:
             The copy, sharing nothing that changes with this collator.
         """
         twin = copy.copy(self)
-        twin.views, twin.views_kwargs = "docsplit", None
-        twin.view_function = get_views(twin.views)
+        twin._set_views("docsplit", None)
         twin._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
         return twin
 
@@ -134,19 +138,27 @@ class DataCollatorForDocSplit:
             ``mlm_input_ids`` and ``mlm_labels``, ``(2B, L)``, unless ``mlm_probability`` is 0.
             ``document_ids``, ``(B,)``: equal for documents with equal tokens.
             ``view_lengths``, ``(2B,)``: tokens of each view before it was cut, special tokens not counted.
-            All int64.
+            All int64. Of V views a document there are VB rows: i, B+i, 2B+i, ... are those of document i.
+
+        Raises:
+            ValueError: If there are no documents, or the view function makes more views of some than of others.
         """
         if not documents:
             raise ValueError("A batch needs at least one document, got none.")
-        ids, pairs = [], []
+        ids, views_of = [], []
         for document in documents:
             tokens = np.asarray(document["input_ids"], dtype=np.int64)
             sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
             ids.append(document_id(tokens))
             rng = self._generator(ids[-1], document.get(EPOCH_KEY))
             views = self.view_function(tokens, sentence_lengths, rng)
-            pairs.append([self._row(view, rng) for view in views])
-        rows = [anchor for anchor, _ in pairs] + [positive for _, positive in pairs]
+            if len(views) != self.view_count:
+                raise ValueError(
+                    f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
+                    "another: make as many of every document."
+                )
+            views_of.append([self._row(view, rng) for view in views])
+        rows = [row for views in zip(*views_of, strict=True) for row in views]
 
         batch = {
             "input_ids": _pad([row.tokens for row in rows], self.tokenizer.pad_token_id),

@@ -1,4 +1,4 @@
-"""Positive pairs: two views of one document, as pure functions of the document and a random generator."""
+"""Positive pairs: views of one document, as pure functions of the document and a random generator."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, ...]]
 """``(tokens, sentence_lengths, rng) -> (anchor, positive)``: what every way of making a positive pair looks like.
 
 ``tokens`` is the document without special tokens, integers of shape ``(n,)``; ``sentence_lengths`` the number of tokens
 of each sentence, integers of shape ``(s,)`` that sum to ``n``; ``rng`` the only source of randomness. Both views are
-token arrays, never empty. Options of a view are further keyword arguments with defaults. The first line of the
-docstring goes into the model cards of what is trained with it.
+token arrays, never empty; there may be more of them, as many of every document. Options of a view are further keyword
+arguments with defaults. The first line of the docstring goes into the model cards of what is trained with it.
 """
+
+MOST_PARTS = 8  # with as many sentences, one assignment in 400 leaves no part empty; with 16, one in a million
 
 
 def docsplit(
@@ -27,7 +29,8 @@ def docsplit(
     *,
     max_tokens: int = 0,
     probability_spread: float = 0.0,
-) -> tuple[np.ndarray, np.ndarray]:
+    parts: int = 2,
+) -> tuple[np.ndarray, ...]:
     """Assign each sentence at random to one of two halves (DocSplit, section 2.2; SimLTE, section 3.2).
 
     Every sentence goes to either half with probability 0.5, independently of the others, and keeps its place in the
@@ -38,7 +41,7 @@ def docsplit(
     paired with itself, a pair that differs by dropout only, as in SimCSE. ``segment_documents`` lets such documents
     through only on request (``single_sentence="dropout_pair"``).
 
-    Two options go beyond the papers. With ``max_tokens`` a long half is a sample of the whole document, where the
+    Three options go beyond the papers. With ``max_tokens`` a long half is a sample of the whole document, where the
     collator's ``max_length`` alone would keep its beginning: the half's sentences are drawn in random order until that
     many tokens are reached, the last one drawn is cut at its end, and what was drawn is put in the order of the
     document. So whether a sentence is drawn does not depend on its own length. Were it left out for not fitting, long
@@ -49,16 +52,21 @@ def docsplit(
     document from ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment. With 0.5, every number of
     sentences in a half is equally likely.
 
+    With ``parts`` every sentence goes to one of so many parts, each as likely, until none is empty. A document of fewer
+    sentences has one of them dealt to each part, in random order and from the first again: as with one sentence, parts
+    that get the same differ by dropout only.
+
     Args:
         tokens: The document's token ids without special tokens, shape ``(n,)``.
         sentence_lengths: Tokens per sentence, shape ``(s,)``, each at least 1, summing to ``n``.
         rng: The source of randomness.
         max_tokens: The most tokens of a half, without special tokens (``max_length`` counts them). 0: no sampling, as
             in the papers.
-        probability_spread: From 0, as in the papers, to 0.5.
+        probability_spread: From 0, as in the papers, to 0.5. Of two parts only.
+        parts: The number of views, up to 8. 2, as in the papers.
 
     Returns:
-        The token ids of the two halves.
+        The token ids of the two halves, or of all parts.
 
     Raises:
         ValueError: If the document is empty, or an option is out of range.
@@ -74,13 +82,17 @@ def docsplit(
         raise ValueError(f"max_tokens must be 0 (whole halves) or above, got {max_tokens}.")
     if not 0 <= probability_spread <= 0.5:
         raise ValueError(f"probability_spread must be in [0, 0.5], got {probability_spread}. The papers have 0.")
-    if sentences == 1:
-        return tokens[: max_tokens or None], tokens[: max_tokens or None]
-    in_second = np.zeros(sentences, dtype=bool)
-    while in_second.all() or not in_second.any():
-        shift = rng.uniform(-probability_spread, probability_spread) if probability_spread else 0.0
-        in_second = rng.random(sentences) < 0.5 + shift
-    return tuple(_draw(tokens, sentence_lengths, chosen, max_tokens, rng) for chosen in (~in_second, in_second))
+    if not 2 <= parts <= MOST_PARTS:
+        raise ValueError(f"parts must be from 2, as in the papers, to {MOST_PARTS}, got {parts}.")
+    if probability_spread and parts > 2:
+        raise ValueError(f"probability_spread makes two halves unequal: leave it out with parts={parts}.")
+    if sentences < parts:
+        dealt = np.resize(rng.permutation(sentences), parts)
+        chosen = [np.arange(sentences) == sentence for sentence in dealt]
+    else:
+        part_of = _assign(sentences, parts, probability_spread, rng)
+        chosen = [part_of == part for part in range(parts)]
+    return tuple(_draw(tokens, sentence_lengths, of_part, max_tokens, rng) for of_part in chosen)
 
 
 def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -287,8 +299,20 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
         if isinstance(known[option], int) and (not isinstance(value, numbers.Integral) or isinstance(value, bool)):
             raise ValueError(f"The option {option} of the views {name!r} is a whole number, got {value!r}.")
     chosen = functools.partial(function, **options)
-    chosen(np.arange(2), np.ones(2, dtype=np.int64), np.random.default_rng(0))  # a wrong value shows at once
+    _try(chosen)  # a wrong value shows at once
     return chosen
+
+
+def _assign(sentences: int, parts: int, probability_spread: float, rng: np.random.Generator) -> np.ndarray:
+    """The part of each sentence, drawn until no part is empty."""
+    while True:
+        if parts == 2:
+            shift = rng.uniform(-probability_spread, probability_spread) if probability_spread else 0.0
+            part_of = (rng.random(sentences) < 0.5 + shift).astype(np.int64)
+        else:
+            part_of = rng.integers(parts, size=sentences)
+        if np.bincount(part_of, minlength=parts).all():
+            return part_of
 
 
 def _draw(
@@ -304,6 +328,35 @@ def _draw(
     starts = np.cumsum(sentence_lengths) - sentence_lengths
     places = np.arange(len(tokens)) - np.repeat(starts, sentence_lengths)  # of each token in its sentence
     return tokens[places < np.repeat(kept, sentence_lengths)]
+
+
+def count_views(function: ViewFunction) -> int:
+    """How many views of a document a view function makes, by making some.
+
+    Args:
+        function: A view function with its options set.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: If it is less than 2.
+
+    Example:
+
+        >>> count_views(docsplit), count_views(get_views("docsplit", {"parts": 3}))
+        (2, 3)
+    """
+    count = len(_try(function))
+    if count < 2:
+        raise ValueError(
+            f"A positive pair is made of two views of a document at least, and {function!r} makes {count}."
+        )
+    return count
+
+
+def _try(function: ViewFunction) -> tuple[np.ndarray, ...]:
+    return function(np.arange(2), np.ones(2, dtype=np.int64), np.random.default_rng(0))
 
 
 def _count_sentences(sentence_lengths: np.ndarray) -> int:

@@ -183,6 +183,11 @@ def check_fit(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
             "both are above 0, to train with MLM, or both are 0."
         )
+    if collator.view_count > 2 and not get_objective(args.objective).many_views:
+        raise ValueError(
+            f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "
+            f"options {collator.views_kwargs} makes {collator.view_count}: make two, or train with info_nce."
+        )
     check_processes(args)
     if args.forward_chunk_size is not None and args.deepspeed:
         raise ValueError(

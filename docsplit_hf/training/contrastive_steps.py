@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from transformers import PreTrainedModel
 from ..data.masking import IGNORED_LABEL
 from .distributed import gather, gather_with_gradient, process_count, process_index, sum_over_processes
 from .gradient_caching import backward_in_chunks, chunk_documents, join_views
-from .losses import InfoNCE, info_nce, symmetric
+from .losses import InfoNCE, info_nce, mean_of
 from .measuring_trainer import MeasuringTrainer
 
 
@@ -92,7 +93,7 @@ class ContrastiveSteps(MeasuringTrainer):
         """The contrastive loss of a batch: what another objective overrides.
 
         Args:
-            embeddings: ``(2B, D)``, rows i and B+i being the views of document i.
+            embeddings: ``(2B, D)``, rows i and B+i being the views of document i; of V views a document ``(VB, D)``.
             inputs: The batch, with ``document_ids``.
 
         Returns:
@@ -103,21 +104,27 @@ class ContrastiveSteps(MeasuringTrainer):
     def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
         """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``.
 
+        Of more than two views of a document, the mean over all pairs of views a < b: view a looks for view b.
+
         Args:
-            embeddings: ``(2B, D)``.
+            embeddings: ``(2B, D)``, or ``(VB, D)``.
             inputs: The batch, with ``document_ids``.
 
         Returns:
             Loss and statistics of each document of this process, ``(B,)`` each.
         """
 
-        def one_direction(anchors: torch.Tensor, positives: torch.Tensor) -> InfoNCE:
-            candidates, *names = self.candidates(positives, inputs["document_ids"])
-            return info_nce(anchors, candidates, self.args.temperature, *names, self.args.similarity)
+        args, ids = self.args, inputs["document_ids"]
+        views = embeddings.split(len(ids))
+        candidates = functools.cache(lambda positive: self.candidates(views[positive], ids))  # gathered once a view
 
-        anchors, positives = embeddings.chunk(2)
-        forward = one_direction(anchors, positives)
-        return symmetric(forward, one_direction(positives, anchors)) if self.args.symmetric else forward
+        def one_direction(anchor: int, positive: int) -> InfoNCE:
+            compared, *names = candidates(positive)
+            return info_nce(views[anchor], compared, args.temperature, *names, args.similarity)
+
+        pairs = list(itertools.combinations(range(len(views)), 2))
+        directions = [*pairs, *((second, first) for first, second in pairs)] if args.symmetric else pairs
+        return mean_of([one_direction(*pair) for pair in directions])
 
     def candidates(
         self, positives: torch.Tensor, document_ids: torch.Tensor
@@ -193,6 +200,7 @@ class ContrastiveSteps(MeasuringTrainer):
         counts = sum_over_processes(_counts(inputs)) if num_items_in_batch is None else num_items_in_batch
         self._measure_cut(inputs)
         masked_apart = self.args.mlm_weight > 0 and self.args.mlm_input == "separate"
+        views = len(inputs["input_ids"]) // len(inputs["document_ids"])
 
         def embed(chunk: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
             chosen = self._model_inputs(chunk)
@@ -210,7 +218,7 @@ class ContrastiveSteps(MeasuringTrainer):
             return backward_in_chunks(
                 chunk_documents(inputs, size),
                 embed,
-                lambda embeddings: self.contrastive_share(self.contrast(join_views(embeddings), inputs), counts),
+                lambda embeddings: self.contrastive_share(self.contrast(join_views(embeddings, views), inputs), counts),
                 self.accelerator.backward,
                 self.args.device,
                 loss_beside=predict_masked if masked_apart else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +82,6 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
     """
 
     objective = "info_nce"
-    method = (
-        "The two views of a document are each other's positive, and the other documents of the batch are negatives."
-    )
 
     def __init__(
         self,
@@ -156,8 +154,18 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             self._created_lr_scheduler = True
         return super().create_scheduler(num_training_steps, optimizer)
 
+    @property
+    def method(self) -> str:
+        """What was done, for the model card. Another objective overrides it, and ``describe_loss``."""
+        views = self._training_collator.view_count
+        each_other = "The two" if views == 2 else f"Each two of the {views}"
+        return (
+            f"{each_other} views of a document are each other's positive, and the other documents of the batch are "
+            "negatives."
+        )
+
     def describe_loss(self) -> str:
-        """The loss in a few words, for the model card. Another objective overrides it, and ``method``.
+        """The loss in a few words, for the model card.
 
         Returns:
             A line of text.
@@ -165,8 +173,10 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         args = self.args
         similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
         both = ", both directions" if args.symmetric else ""
+        pairs = math.comb(self._training_collator.view_count, 2)
+        mean = f", mean over {pairs} pairs of views" if pairs > 1 else ""
         mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
-        return f"InfoNCE{similarity}, temperature {args.temperature}{both}{mlm}"
+        return f"InfoNCE{similarity}, temperature {args.temperature}{both}{mean}{mlm}"
 
     def count_negatives(self) -> int:
         """How many negatives a document has in a step, for the model card.

@@ -48,10 +48,10 @@ class RandomState:
 
 
 def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str, torch.Tensor]]:
-    """Cut a batch of documents with two views each into smaller batches of the same kind.
+    """Cut a batch of documents with two views each, or more, into smaller batches of the same kind.
 
     Args:
-        batch: Tensors of B documents, ``(B,)``, and of their views, ``(2B,)`` or ``(2B, L)``, rows i and B+i being
+        batch: Tensors of B documents, ``(B,)``, and of their views, ``(2B,)`` or ``(2B, L)``, rows i, B+i, ... being
             those of document i; ``document_ids`` and ``attention_mask`` among them.
         size: The number of documents in a chunk.
 
@@ -68,29 +68,33 @@ def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str,
     documents = len(batch["document_ids"])
     chunks = []
     for numbers in torch.arange(documents).split(size):
-        views = torch.cat([numbers, numbers + documents]).to(batch["document_ids"].device)
-        chunk = {name: values[views[: len(views) * len(values) // (2 * documents)]] for name, values in batch.items()}
+        numbers = numbers.to(batch["document_ids"].device)
+        chunk = {
+            name: values[torch.cat([numbers + start for start in range(0, len(values), documents)])]
+            for name, values in batch.items()
+        }
         longest = int(chunk["attention_mask"].sum(1).max())
         chunks.append({name: values[:, :longest] if values.ndim == 2 else values for name, values in chunk.items()})
     return chunks
 
 
-def join_views(embeddings: Sequence[torch.Tensor]) -> torch.Tensor:
+def join_views(embeddings: Sequence[torch.Tensor], views: int = 2) -> torch.Tensor:
     """Put the embeddings of chunks together again, first all anchors, then all positives.
 
     Args:
-        embeddings: ``(2b, D)`` of each chunk.
+        embeddings: ``(2b, D)`` of each chunk; ``(Vb, D)`` of V views a document.
+        views: V.
 
     Returns:
-        ``(2B, D)``.
+        ``(2B, D)``, or ``(VB, D)``: all first views, all second views, ...
 
     Example:
 
         >>> join_views([torch.tensor([[1.0], [3.0]]), torch.tensor([[2.0], [4.0]])]).flatten()
         tensor([1., 2., 3., 4.])
     """
-    anchors, positives = zip(*(chunk.chunk(2) for chunk in embeddings), strict=True)
-    return torch.cat([*anchors, *positives])
+    by_view = zip(*(chunk.chunk(views) for chunk in embeddings), strict=True)
+    return torch.cat([part for parts in by_view for part in parts])
 
 
 def backward_in_chunks(

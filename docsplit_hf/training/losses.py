@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -114,22 +115,22 @@ def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
     return functional.normalize(embeddings.float()) if similarity == "cosine" else embeddings.float()
 
 
-def symmetric(forward: InfoNCE, backward: InfoNCE) -> InfoNCE:
-    """The mean of two directions: anchors that look for positives, and positives that look for anchors.
+def mean_of(results: Sequence[InfoNCE]) -> InfoNCE:
+    """The mean of the losses of several pairs of views, and of what they were computed from.
 
-    The papers use one direction, as SimCSE does. CLIP and most sentence embedding models since use both.
+    Of one pair in both directions, it is the loss of CLIP and of most sentence embedding models since; the papers use
+    one direction, as SimCSE does.
 
     Args:
-        forward: ``info_nce`` of the anchors against all positives.
-        backward: ``info_nce`` of the positives against all anchors.
+        results: ``info_nce`` of the same documents, at least one.
 
     Returns:
-        The mean of each field; ``negatives`` stays the number in one direction.
+        The mean of each field.
 
     Example:
 
         >>> a, b = torch.eye(3), torch.eye(3)
-        >>> symmetric(info_nce(a, b), info_nce(b, a)).loss.equal(info_nce(a, b).loss)
+        >>> mean_of([info_nce(a, b), info_nce(b, a)]).loss.equal(info_nce(a, b).loss)
         True
     """
-    return InfoNCE(*((a + b) / 2 for a, b in zip(forward, backward, strict=True)))
+    return InfoNCE(*(sum(values) / len(values) for values in zip(*results, strict=True)))

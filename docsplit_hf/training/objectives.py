@@ -18,6 +18,7 @@ class Objective(NamedTuple):
         mlm_weight: Weight of the MLM loss; 0: the objective is trained without MLM.
         similarity: How embeddings are compared: ``"cosine"`` or ``"dot"``.
         compares_batch: Whether the loss of a document depends on the other documents of its batch.
+        many_views: Whether there may be more than two views of a document.
     """
 
     module: str
@@ -25,13 +26,14 @@ class Objective(NamedTuple):
     mlm_weight: float
     similarity: str
     compares_batch: bool
+    many_views: bool = False
 
 
 OBJECTIVES = {
-    "info_nce": Objective("contrastive_trainer", "ContrastiveTrainer", 0.1, "cosine", True),
+    "info_nce": Objective("contrastive_trainer", "ContrastiveTrainer", 0.1, "cosine", True, many_views=True),
     "momentum_contrast": Objective("momentum_contrast", "MomentumContrastTrainer", 0.0, "dot", False),
     "contrastive_tension": Objective("contrastive_tension", "ContrastiveTensionTrainer", 0.0, "dot", True),
-    "mlm": Objective("mlm_only", "MLMOnlyTrainer", 1.0, "cosine", False),
+    "mlm": Objective("mlm_only", "MLMOnlyTrainer", 1.0, "cosine", False, many_views=True),
 }
 
 

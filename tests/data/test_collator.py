@@ -31,6 +31,25 @@ def test_shapes_and_rows(documents, tokenizer):
         assert sorted(tokens.tolist()) == sorted(documents[i]["input_ids"])
 
 
+def test_rows_of_three_views(documents, tokenizer):
+    collator = DataCollatorForDocSplit(tokenizer, views_kwargs={"parts": 3})
+    batch = collator([documents[i] for i in range(5)])
+    assert collator.view_count == 3 and collator.for_evaluation().view_count == 2
+    assert [len(batch[name]) for name in ("input_ids", "mlm_labels", "view_lengths", "document_ids")] == [15, 15, 15, 5]
+    for i in range(5):
+        views = [batch["input_ids"][row][batch["attention_mask"][row] == 1] for row in (i, 5 + i, 10 + i)]
+        tokens = torch.cat([view[1:-1] for view in views])
+        assert sorted(tokens.tolist()) == sorted(documents[i]["input_ids"])
+
+
+def test_as_many_views_of_every_document(documents, tokenizer):
+    def uneven(tokens, sentence_lengths, rng):
+        return [tokens] * min(len(tokens), 5)
+
+    with pytest.raises(ValueError, match="'uneven' made 5 views of a document and 2 of another"):
+        DataCollatorForDocSplit(tokenizer, views=uneven)(list(documents))
+
+
 def test_special_tokens_and_padding_are_never_masked(tokenizer, documents):
     collator = DataCollatorForDocSplit(tokenizer, mlm_probability=0.99)
     batch = collator(list(documents))

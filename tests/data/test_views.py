@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.data.views import VIEWS, cropping, docsplit, get_views, inverse_cloze, simcse, simcse_long
+from docsplit_hf.data.views import VIEWS, count_views, cropping, docsplit, get_views, inverse_cloze, simcse, simcse_long
 
 LENGTHS = st.lists(st.integers(1, 5), min_size=1, max_size=30)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -97,6 +97,40 @@ def test_the_halves_are_as_unequal_as_asked(spread):
         assert expected == pytest.approx([4000 / 9] * 9, rel=0.01)
 
 
+@given(lengths=LENGTHS, seed=SEEDS, parts=st.integers(2, 8))
+def test_parts_are_a_partition_or_each_has_a_sentence(lengths, seed, parts):
+    views = views_of(docsplit, lengths, seed, parts=parts)
+    sentences = [sentence.tolist() for sentence in np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])]
+    assert len(views) == parts and all(len(view) > 0 for view in views)
+    if len(lengths) >= parts:
+        assert sorted(np.concatenate(views)) == list(range(sum(lengths)))
+        assert all((np.diff(view) > 0).all() for view in views)
+        assert all(any(set(sentence) <= set(view) for view in views) for sentence in sentences)
+    else:  # every sentence is dealt, none more than once more often than another
+        times = [sum(view.tolist() == sentence for view in views) for sentence in sentences]
+        assert sum(times) == parts and max(times) - min(times) <= 1
+
+
+def test_every_assignment_to_three_parts_is_equally_likely():
+    assignments = [
+        tuple(tuple(view.tolist()) for view in views_of(docsplit, [1] * 4, seed, parts=3)) for seed in range(7200)
+    ]
+    counts = {assignment: assignments.count(assignment) for assignment in set(assignments)}
+    assert len(counts) == 36  # surjections of 4 on 3
+    assert all(abs(count - 200) < 5 * np.sqrt(200) for count in counts.values())
+
+
+def test_parts_have_budgets_too():
+    views = views_of(docsplit, [3] * 30, 0, parts=3, max_tokens=7)
+    assert [len(view) for view in views] == [7, 7, 7]
+
+
+def test_views_are_counted():
+    assert count_views(docsplit) == 2 and count_views(get_views("docsplit", {"parts": 5})) == 5
+    with pytest.raises(ValueError, match="two views of a document at least, and .* makes 1"):
+        count_views(lambda tokens, sentence_lengths, rng: (tokens,))
+
+
 @pytest.mark.parametrize("view", [docsplit, inverse_cloze])
 def test_one_sentence_is_paired_with_itself(view):
     tokens = np.array([7, 8])
@@ -179,9 +213,12 @@ def test_options_are_passed_on():
     [
         ("cropping", {"ratio": 0.1}, "no option 'ratio'.*ratio_min=0.1, ratio_max=0.5, deletion=0.0"),
         ("simcse", {"ratio": 0.1}, "no option 'ratio'.*none"),
-        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*max_tokens=0, probability_spread=0.0"),
+        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*max_tokens=0, probability_spread=0.0, parts=2"),
         ("docsplit", {"max_tokens": 9.5}, "max_tokens of the views 'docsplit' is a whole number, got 9.5"),
         ("docsplit", {"max_tokens": -1}, r"max_tokens must be 0 \(whole halves\) or above, got -1"),
+        ("docsplit", {"parts": 1}, "parts must be from 2, as in the papers, to 8, got 1"),
+        ("docsplit", {"parts": 9}, "got 9"),
+        ("docsplit", {"parts": 3, "probability_spread": 0.1}, "leave it out with parts=3"),
         ("docsplit", {"probability_spread": 0.6}, r"probability_spread must be in \[0, 0.5\], got 0.6"),
         ("cropping", {"ratio_min": "a"}, "ratio_min of the views 'cropping' is a number, got 'a'"),
         ("cropping", {"ratio_min": 0.6}, "ratio_min <= ratio_max <= 1, got 0.6 and 0.5"),

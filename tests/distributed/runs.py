@@ -12,7 +12,12 @@ from docsplit_hf.training.distributed import process_count, process_index
 from docsplit_hf.training.objectives import get_trainer_class
 
 WHOLE_BATCH = 8
-STEPS = {"in_batch": {}, "symmetric": {"symmetric": True}, "in_chunks": {"forward_chunk_size": 3}}
+STEPS = {
+    "in_batch": {},
+    "symmetric": {"symmetric": True},
+    "in_chunks": {"forward_chunk_size": 3},
+    "three_views": {"parts": 3, "symmetric": True},
+}
 OBJECTIVES = {
     "momentum_contrast": {"queue_size": 20, "momentum": 0.5, "temperature": 20.0},
     # Fewer negatives than all others of a batch: which ones must not depend on the processes.
@@ -59,6 +64,8 @@ def arguments(folder, **options):
 
 def step(folder, options):
     """The gradients and logs of one step, and of an evaluation."""
+    views_kwargs = {"parts": options.get("parts", 2)}
+    options = {name: value for name, value in options.items() if name != "parts"}
     documents = load_from_disk(f"{folder}/with_duplicates")
     save_gradients = SaveGradients()
     trainer = CountingTrainer(
@@ -66,7 +73,9 @@ def step(folder, options):
         arguments(folder, max_steps=1, max_grad_norm=0, eval_strategy="steps", eval_steps=1, **options),
         documents.select(range(WHOLE_BATCH)),
         documents.select(range(10, 33)),  # 23: does not divide by the processes or the batch
-        DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
+        DataCollatorForDocSplit(
+            AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64, views_kwargs=views_kwargs
+        ),
         callbacks=[save_gradients],
     )
     trainer.train()

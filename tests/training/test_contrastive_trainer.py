@@ -13,13 +13,13 @@ from docsplit_hf.training.losses import info_nce
 
 @pytest.fixture
 def make_trainer(tiny_config, tokenizer, documents, tmp_path):
-    def make(mlm_head=True, max_length=64, eval_dataset=None, **arguments):
+    def make(mlm_head=True, max_length=64, eval_dataset=None, views_kwargs=None, **arguments):
         arguments = {"per_device_train_batch_size": 8, "report_to": "none", "seed": 0, **arguments}
         args = ContrastiveTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
         torch.manual_seed(0)
         model = AutoModelForDocSplit.from_config(tiny_config, mlm_head=mlm_head)
         probability = 0.15 if args.mlm_weight else 0
-        collator = DataCollatorForDocSplit(tokenizer, max_length=max_length, mlm_probability=probability)
+        collator = DataCollatorForDocSplit(tokenizer, max_length, probability, views_kwargs=views_kwargs)
         split = documents.train_test_split(test_size=13, seed=0)
         return ContrastiveTrainer(
             model, args, split["train"], eval_dataset or split["test"], collator, processing_class=tokenizer
@@ -51,6 +51,31 @@ def test_one_step_is_info_nce_plus_a_tenth_of_the_stock_mlm_loss(make_trainer):
     contrastive = info_nce(*hidden[:, 0].chunk(2)).loss.mean()
     mlm = stock(batch["mlm_input_ids"], attention_mask=batch["attention_mask"], labels=batch["mlm_labels"]).loss
     torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), contrastive + 0.1 * mlm)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_three_views_are_the_mean_over_their_pairs(make_trainer, symmetric):
+    trainer = make_trainer(views_kwargs={"parts": 3}, symmetric=symmetric, logging_steps=1, max_steps=1)
+    batch = next(iter(trainer.get_train_dataloader()))
+    output = trainer.model.train()(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
+    assert output.embeddings.shape == (24, 32)
+    a, b, c = output.embeddings.chunk(3)
+    pairs = [(a, b), (a, c), (b, c)] + ([(b, a), (c, a), (c, b)] if symmetric else [])
+    expected = sum(info_nce(*pair).loss.mean() for pair in pairs) / len(pairs) + 0.1 * output.mlm_loss
+    torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected)
+    trainer.train()
+    logs = trainer.state.log_history[0]
+    assert logs["negatives"] == 7 and 0 < logs["in_batch_accuracy"] < 1
+    trainer.save_model()
+    card = (Path(trainer.args.output_dir) / "README.md").read_text()
+    assert "at random to 3 parts, its views. Each two of the 3 views of a document are each other's positive" in card
+    assert "mean over 3 pairs of views, + 0.1 x MLM" in card and "| Negatives per document | 7 |" in card
+
+
+def test_three_views_are_evaluated_on_two_halves(make_trainer):
+    two, three = (make_trainer(views_kwargs=options).evaluate() for options in (None, {"parts": 3}))
+    measured = [name for name in two if name.endswith(("loss", "recall@1", "recall@10", "mrr", "similarity"))]
+    assert len(measured) == 9 and [two[name] for name in measured] == [three[name] for name in measured]
 
 
 def test_logs_say_what_users_ask(make_trainer):
@@ -135,6 +160,8 @@ def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(ma
         (3, {"symmetric": True}),
         (3, {"packing": "off"}),
         (3, {"activation_checkpointing": True}),
+        (3, {"views_kwargs": {"parts": 3}, "symmetric": True}),
+        (7, {"views_kwargs": {"parts": 4}, "mlm_input": "shared"}),
     ],
     ids=str,
 )

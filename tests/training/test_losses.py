@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from docsplit_hf.training.losses import info_nce, symmetric
+from docsplit_hf.training.losses import info_nce, mean_of
 
 
 def random_pair(size=6, dimension=8):
@@ -69,11 +69,12 @@ def test_low_precision_embeddings_are_compared_in_float32():
     torch.testing.assert_close(result.loss, info_nce(anchors.float(), positives.float()).loss)
 
 
-def test_symmetric_is_the_mean_of_both_directions():
+def test_the_mean_of_both_directions_or_of_one():
     anchors, positives = random_pair()
     forward, backward = info_nce(anchors, positives), info_nce(positives, anchors)
-    torch.testing.assert_close(symmetric(forward, backward).loss, (forward.loss + backward.loss) / 2)
+    torch.testing.assert_close(mean_of([forward, backward]).loss, (forward.loss + backward.loss) / 2)
     assert not torch.allclose(forward.loss, backward.loss)
+    assert all(mean.equal(value) for mean, value in zip(mean_of([forward]), forward, strict=True))
 
 
 @pytest.mark.parametrize("temperature", [0, -1])

@@ -171,6 +171,18 @@ def test_mlm_refuses_what_does_not_fit(make_baseline, options, message):
 
 
 @pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])
+def test_two_encoders_compare_two_views(make_baseline, objective):
+    with pytest.raises(
+        ValueError, match="compares two views of a document, and 'docsplit' with .*'parts': 3.* makes 3"
+    ):
+        make_baseline(objective, "docsplit", {"parts": 3}, **OPTIONS.get(objective, {}))
+
+
+def test_mlm_reads_any_number_of_views(make_baseline, loss_of_steps):
+    assert len(loss_of_steps(make_baseline("mlm", "docsplit", {"parts": 3}, max_steps=2))) == 2
+
+
+@pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])
 def test_two_encoders_are_not_trained_with_adapters_or_in_half_precision(make_baseline, objective):
     from peft import LoraConfig, get_peft_model
 

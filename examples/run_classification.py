@@ -30,6 +30,7 @@ from docsplit_hf.data.tasks import load_task
 from docsplit_hf.evaluation.classification import describe_parts
 from docsplit_hf.knn.building import has_several_labels, label_names_of
 from docsplit_hf.markdown import public_name
+from docsplit_hf.training.ending import end_run
 from docsplit_hf.training.lora import lora_around
 from docsplit_hf.training.starting import start_run
 
@@ -113,7 +114,7 @@ def main() -> None:
         for name, values in metrics.items():
             print(describe_parts(values, name, len(splits[name])))
         print(f'The classifier is in {arguments.output_dir}. pipeline("docsplit-knn", model="{arguments.output_dir}")')
-    trainer.accelerator.end_training()  # a process group that is left standing may abort its process at the end
+    end_run(trainer)
 
 
 if __name__ == "__main__":

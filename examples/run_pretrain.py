@@ -29,6 +29,7 @@ from docsplit_hf.markdown import public_name
 from docsplit_hf.models.configuration import override_config
 from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
+from docsplit_hf.training.ending import end_run
 from docsplit_hf.training.objectives import get_trainer_class
 from docsplit_hf.training.starting import start_run
 
@@ -123,7 +124,7 @@ def main() -> None:
         print(describe_progress(trainer.state.log_history, arguments.output_dir))
         if model_arguments.merge_peft:
             print(f"With the adapter merged into it, for every library: {arguments.output_dir}/merged")
-    trainer.accelerator.end_training()  # a process group that is left standing may abort its process at the end
+    end_run(trainer)
 
 
 if __name__ == "__main__":

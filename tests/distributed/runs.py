@@ -2,13 +2,16 @@
 
 import os
 import sys
+import weakref
 
 import torch
 from datasets import load_from_disk
+from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoTokenizer, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
 from docsplit_hf.training.distributed import process_count, process_index
+from docsplit_hf.training.ending import end_run
 from docsplit_hf.training.objectives import get_trainer_class
 
 WHOLE_BATCH = 8
@@ -102,6 +105,22 @@ def train(folder, objective):
     return result
 
 
+def end(folder):
+    """Whether DDP was gone when the process group was taken down."""
+    trainer = ContrastiveTrainer(
+        AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
+        arguments(folder, max_steps=1),
+        load_from_disk(f"{folder}/documents").select(range(8)),
+        data_collator=DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
+    )
+    trainer.train()
+    assert isinstance(trainer.model_wrapped, DistributedDataParallel)
+    wrapped, take_down, gone = weakref.ref(trainer.model_wrapped), trainer.accelerator.end_training, []
+    trainer.accelerator.end_training = lambda: (gone.append(wrapped() is None), take_down())
+    end_run(trainer)
+    return gone == [True]
+
+
 def _weights(model):
     # The pooler is in no masked-LM checkpoint: each process has its own random one, which no embedding goes through.
     return {name: weight for name, weight in model.state_dict().items() if "pooler" not in name}
@@ -112,5 +131,6 @@ if __name__ == "__main__":
     results = {name: step(folder, options) for name, options in STEPS.items()}
     results |= {objective: train(folder, objective) for objective in OBJECTIVES}
     assert process_count() == 2
-    torch.save(results, f"{folder}/results-{process_index()}.pt")
-    torch.distributed.destroy_process_group()  # one that is left standing may abort its process at the end
+    process = process_index()
+    results["ended"] = end(folder) and not torch.distributed.is_initialized()
+    torch.save(results, f"{folder}/results-{process}.pt")

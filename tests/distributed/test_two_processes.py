@@ -66,3 +66,7 @@ def test_two_processes_train_as_one(folder, results, objective):
     if "queue" in one:  # the same everywhere, and that of one process
         torch.testing.assert_close(two["queue"], one["queue"], atol=1e-5, rtol=1e-5)
         assert two["queue"].equal(other["queue"])
+
+
+def test_the_process_group_is_taken_down_after_ddp_so_that_no_process_waits_for_another(results):
+    assert [result["ended"] for result in results] == [True, True]

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .sentence_parts import assign_sentences, draw_sentences
+
 ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, ...]]
 """``(tokens, sentence_lengths, rng) -> (anchor, positive)``: what every way of making a positive pair looks like.
 
@@ -90,9 +92,9 @@ def docsplit(
         dealt = np.resize(rng.permutation(sentences), parts)
         chosen = [np.arange(sentences) == sentence for sentence in dealt]
     else:
-        part_of = _assign(sentences, parts, probability_spread, rng)
+        part_of = assign_sentences(sentences, parts, probability_spread, rng)
         chosen = [part_of == part for part in range(parts)]
-    return tuple(_draw(tokens, sentence_lengths, of_part, max_tokens, rng) for of_part in chosen)
+    return tuple(draw_sentences(tokens, sentence_lengths, of_part, max_tokens, rng) for of_part in chosen)
 
 
 def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -301,33 +303,6 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
     chosen = functools.partial(function, **options)
     _try(chosen)  # a wrong value shows at once
     return chosen
-
-
-def _assign(sentences: int, parts: int, probability_spread: float, rng: np.random.Generator) -> np.ndarray:
-    """The part of each sentence, drawn until no part is empty."""
-    while True:
-        if parts == 2:
-            shift = rng.uniform(-probability_spread, probability_spread) if probability_spread else 0.0
-            part_of = (rng.random(sentences) < 0.5 + shift).astype(np.int64)
-        else:
-            part_of = rng.integers(parts, size=sentences)
-        if np.bincount(part_of, minlength=parts).all():
-            return part_of
-
-
-def _draw(
-    tokens: np.ndarray, sentence_lengths: np.ndarray, chosen: np.ndarray, max_tokens: int, rng: np.random.Generator
-) -> np.ndarray:
-    """The chosen sentences of a document, or random ones of them until ``max_tokens`` are reached, in its order."""
-    if max_tokens == 0 or sentence_lengths[chosen].sum() <= max_tokens:
-        return tokens[np.repeat(chosen, sentence_lengths)]
-    order = rng.permutation(np.flatnonzero(chosen))
-    lengths = sentence_lengths[order]
-    kept = np.zeros_like(sentence_lengths)
-    kept[order] = np.clip(max_tokens - (np.cumsum(lengths) - lengths), 0, lengths)
-    starts = np.cumsum(sentence_lengths) - sentence_lengths
-    places = np.arange(len(tokens)) - np.repeat(starts, sentence_lengths)  # of each token in its sentence
-    return tokens[places < np.repeat(kept, sentence_lengths)]
 
 
 def count_views(function: ViewFunction) -> int:

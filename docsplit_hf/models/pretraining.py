@@ -19,6 +19,7 @@ from ..data.masking import IGNORED_LABEL
 from .configuration import load_config, override_config
 from .packing import run_encoder
 from .pooling import check_pooling, pool
+from .projection_head import project
 from .settings import checkpoint_settings
 
 
@@ -27,7 +28,8 @@ class DocSplitOutput(ModelOutput):
     """What the forward of a DocSplit model returns.
 
     Args:
-        embeddings: float32 of shape ``(2B, H)``, not normalized; rows i and B+i are the views of document i.
+        embeddings: float32 of shape ``(2B, H)``, not normalized; rows i and B+i are the views of document i. In
+            training they are behind the projection head, if there is one.
         mlm_loss: Mean cross entropy of the masked tokens, a float32 scalar; 0 where no token is masked; None where no
             labels were given.
     """
@@ -65,6 +67,7 @@ class DocSplitForward:
         output = run_encoder(self.base_model, input_ids, mask)
         hidden_states = output.last_hidden_state
         embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"]).float()
+        embeddings = project(self, embeddings)
         if mlm_labels is None:
             return DocSplitOutput(embeddings=embeddings)
         masked = mlm_labels != IGNORED_LABEL
@@ -104,7 +107,7 @@ class DocSplitEncoderForward:
         """
         output = run_encoder(self, input_ids, attention_mask)
         embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
-        return DocSplitOutput(embeddings=embeddings.float())
+        return DocSplitOutput(embeddings=project(self, embeddings.float()))
 
 
 class AutoModelForDocSplit:

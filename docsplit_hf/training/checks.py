@@ -29,6 +29,7 @@ OPTIONS_OF = {
     "queue_size": "momentum_contrast",
     "momentum": "momentum_contrast",
     "tension_negatives": "contrastive_tension",
+    "projection_head": "info_nce",
 }
 
 
@@ -193,6 +194,10 @@ def check_fit(
         raise ValueError(
             f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
             "with each backward pass: use DDP or FSDP, or leave it out."
+        )
+    if args.projection_head and (args.fsdp or args.deepspeed):
+        raise ValueError(
+            "FSDP and DeepSpeed take a projection head apart, which is saved by itself: use DDP, or leave it out."
         )
     if args.forward_chunk_size is not None and ("layerwise" in args.optim or "lomo" in args.optim):
         raise ValueError(

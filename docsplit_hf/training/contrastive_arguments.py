@@ -34,6 +34,9 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         forward_chunk_size: How many documents go through the encoder at once. A batch of any size then trains in the
             memory of so many documents, with the gradients of the whole batch, for one more forward without gradients
             (gradient caching, Gao et al. 2021). None: all at once.
+        projection_head: Send the embeddings through a dense layer and tanh before they are compared, in training only,
+            as unsupervised SimCSE does. The layer is no part of the model that is saved: checkpoints have it in a file
+            of its own, for resuming. The evaluation is without it. The papers do not mention one.
         symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
         queue_size: Keys of earlier documents that are the negatives of ``"momentum_contrast"``. 131,072 in Contriever's
             English run, 32,768 in its multilingual one.
@@ -102,6 +105,10 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     )
     gather_negatives: bool = field(
         default=True, metadata={"help": "Use the documents of all processes as negatives, with exact gradients."}
+    )
+    projection_head: bool = field(
+        default=False,
+        metadata={"help": "Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."},
     )
     symmetric: bool = field(
         default=False, metadata={"help": "Average the contrastive loss over both directions. The papers use one."}

@@ -212,7 +212,10 @@ class ContrastiveSteps(MeasuringTrainer):
 
         def predict_masked(chunk: dict[str, torch.Tensor]) -> torch.Tensor:
             chosen = {"attention_mask": chunk["attention_mask"], "mlm_labels": chunk["mlm_labels"]}
-            return self.mlm_share(model(input_ids=chunk["mlm_input_ids"], **chosen).mlm_loss, chunk, counts)
+            output = model(input_ids=chunk["mlm_input_ids"], **chosen)
+            share = self.mlm_share(output.mlm_loss, chunk, counts)
+            # A projection head has no part in this loss, and DDP waits for a gradient of every parameter.
+            return share + 0 * output.embeddings.sum() if self.args.projection_head else share
 
         with self.compute_loss_context_manager():
             return backward_in_chunks(

@@ -16,6 +16,7 @@ from ..data.collator import DataCollatorForDocSplit
 from ..data.streaming import EPOCH_KEY, RepeatedStream
 from ..evaluation.half_retrieval import half_retrieval_metrics
 from ..models.packing import use_packing
+from ..models.projection_head import use_projection_head
 from .callbacks import CollatorEpoch
 from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
 from .contrastive_arguments import ContrastiveTrainingArguments
@@ -104,6 +105,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         check_fit(stock_model, args, train_dataset, data_collator)
         if args.mlm_weight == 0:
             freeze_unused(stock_model)
+        self._projection_head = use_projection_head(stock_model, args.projection_head, args.seed)
         if train_dataset is not None and not has_length(train_dataset):
             train_dataset = RepeatedStream(train_dataset)
         if isinstance(eval_dataset, dict) and args.metric_for_best_model == "recall@1":
@@ -172,11 +174,12 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         """
         args = self.args
         similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
+        head = " behind a projection head that the model is saved without" if args.projection_head else ""
         both = ", both directions" if args.symmetric else ""
         pairs = math.comb(self._training_collator.view_count, 2)
         mean = f", mean over {pairs} pairs of views" if pairs > 1 else ""
         mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
-        return f"InfoNCE{similarity}, temperature {args.temperature}{both}{mean}{mlm}"
+        return f"InfoNCE{similarity}{head}, temperature {args.temperature}{both}{mean}{mlm}"
 
     def count_negatives(self) -> int:
         """How many negatives a document has in a step, for the model card.

@@ -60,8 +60,9 @@ class ShareableCheckpoints(Trainer):
         return contextlib.nullcontext()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        # Tied weights are saved once; the Trainer would call the other name missing.
-        missing = [name for name in load_result.missing_keys if name not in self.model.all_tied_weights_keys]
+        # Tied weights are saved once, and some not at all; the Trainer would call their names missing.
+        expected = {*self.model.all_tied_weights_keys, *(self.model._keys_to_ignore_on_save or ())}
+        missing = [name for name in load_result.missing_keys if name not in expected]
         super()._issue_warnings_after_load(type(load_result)(missing, load_result.unexpected_keys))
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:

@@ -7,6 +7,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+from torch import nn
 from transformers.trainer_utils import has_length
 
 from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
@@ -14,13 +16,15 @@ from ..models.pretraining import DocSplitForward
 from .distributed import process_count
 from .shareable_checkpoints import ShareableCheckpoints
 
+HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with one: for resuming only
+
 
 class StockCheckpoints(ShareableCheckpoints):
     """The saving of ``ContrastiveTrainer``, apart from its training.
 
-    A subclass sets ``_docsplit_config`` (the model's configuration, with ``config.docsplit``), ``_training_collator``
-    and ``_cut_fraction`` (the fraction of tokens cut off so far, or None), and describes its objective: ``method``,
-    ``describe_loss`` and ``count_negatives``.
+    A subclass sets ``_docsplit_config`` (the model's configuration, with ``config.docsplit``), ``_training_collator``,
+    ``_projection_head`` (or None) and ``_cut_fraction`` (the fraction of tokens cut off so far, or None), and describes
+    its objective: ``method``, ``describe_loss`` and ``count_negatives``.
     """
 
     def create_model_card(self, **kwargs: Any) -> None:
@@ -73,6 +77,22 @@ class StockCheckpoints(ShareableCheckpoints):
         """
         save_sentence_transformers_files(folder, self._docsplit_config)
         save_card(folder, self._facts(folder))
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self._projection_head is not None and self.args.should_save:
+            safetensors.torch.save_model(self._projection_head, str(Path(output_dir, HEAD_FILE)))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        file = Path(resume_from_checkpoint, HEAD_FILE)
+        if file.is_file() != (self._projection_head is not None):
+            raise ValueError(
+                f"{resume_from_checkpoint} has {'a' if file.is_file() else 'no'} {HEAD_FILE}, and the arguments say "
+                f"projection_head={self.args.projection_head}: go on as the run was begun."
+            )
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if self._projection_head is not None:
+            safetensors.torch.load_model(self._projection_head, str(file), device=str(self.args.device))
 
     def _facts(self, folder: str | Path) -> PretrainingFacts:
         documents = self.train_dataset

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
@@ -76,6 +77,46 @@ def test_three_views_are_evaluated_on_two_halves(make_trainer):
     two, three = (make_trainer(views_kwargs=options).evaluate() for options in (None, {"parts": 3}))
     measured = [name for name in two if name.endswith(("loss", "recall@1", "recall@10", "mrr", "similarity"))]
     assert len(measured) == 9 and [two[name] for name in measured] == [three[name] for name in measured]
+
+
+def test_the_loss_is_of_projected_embeddings_and_the_evaluation_of_plain_ones(make_trainer):
+    trainer = make_trainer(projection_head=True, max_steps=1, logging_steps=1)
+    batch = next(iter(trainer.get_train_dataloader()))
+    model = trainer.model.eval()
+    output = model(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
+    anchors, positives = torch.tanh(model.projection_head.dense(output.embeddings)).chunk(2)
+    expected = info_nce(anchors, positives).loss.mean() + 0.1 * output.mlm_loss
+    torch.testing.assert_close(trainer.compute_loss(model.train(), batch), expected)
+    assert trainer.evaluate()["eval_mrr"] == make_trainer().evaluate()["eval_mrr"]
+    gradients = gradients_after_one_step(trainer)
+    assert all(gradients[f"projection_head.dense.{name}"].abs().max() > 1e-4 for name in ("weight", "bias"))
+
+
+def test_a_projection_head_is_resumed_and_no_part_of_the_model(make_trainer, caplog):
+    steps = {"max_steps": 6, "save_steps": 3, "logging_steps": 1, "learning_rate": 1e-2, "projection_head": True}
+    whole = make_trainer(**steps)
+    whole.train()
+    first = Path(whole.args.output_dir, "checkpoint-3")
+    begun = {name for name in load_file(first / "model.safetensors") if "projection" in name}
+    assert not begun and set(load_file(first / "projection_head.safetensors")) == {"dense.weight", "dense.bias"}
+    resumed = make_trainer(**steps)
+    caplog.clear()
+    resumed.train(str(first))
+    assert "missing keys" not in caplog.text
+    losses = [[logs["loss"] for logs in run.state.log_history if "loss" in logs] for run in (whole, resumed)]
+    assert losses[0] == losses[1] and len(losses[0]) == 6
+    assert all(weight.equal(resumed.model.state_dict()[name]) for name, weight in whole.model.state_dict().items())
+    resumed.save_model()
+    folder = Path(resumed.args.output_dir)
+    _, info = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    assert not (folder / "projection_head.safetensors").exists()
+    assert "InfoNCE behind a projection head that the model is saved without" in (folder / "README.md").read_text()
+    with pytest.raises(ValueError, match="has a projection_head.safetensors, .*projection_head=False: go on as"):
+        make_trainer(**steps | {"projection_head": False}).train(str(first))
+    (first / "projection_head.safetensors").unlink()
+    with pytest.raises(ValueError, match="has no projection_head.safetensors, .*projection_head=True"):
+        make_trainer(**steps).train(str(first))
 
 
 def test_logs_say_what_users_ask(make_trainer):
@@ -162,6 +203,8 @@ def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(ma
         (3, {"activation_checkpointing": True}),
         (3, {"views_kwargs": {"parts": 3}, "symmetric": True}),
         (7, {"views_kwargs": {"parts": 4}, "mlm_input": "shared"}),
+        (3, {"projection_head": True}),
+        (3, {"projection_head": True, "mlm_weight": 0.0}),
     ],
     ids=str,
 )
@@ -176,7 +219,8 @@ def test_chunks_give_the_gradients_of_the_whole_batch(make_trainer, size, option
         assert logs[name] == pytest.approx(expected_logs[name], abs=1e-5), name
 
 
-def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint):
+@pytest.mark.parametrize("options", [{}, {"projection_head": True}], ids=str)
+def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint, options):
     def adapted(**arguments):
         trainer = make_trainer(
             max_steps=1, max_grad_norm=0, gradient_accumulation_steps=2, per_device_train_batch_size=4, **arguments
@@ -187,8 +231,11 @@ def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint)
         datasets = trainer.train_dataset, trainer.eval_dataset, trainer.data_collator
         return ContrastiveTrainer(model, trainer.args, *datasets, processing_class=trainer.processing_class)
 
-    expected = gradients_after_one_step(adapted())
-    found = gradients_after_one_step(adapted(forward_chunk_size=3))
+    expected = gradients_after_one_step(adapted(**options))
+    chunked = adapted(forward_chunk_size=3, **options)
+    found = gradients_after_one_step(chunked)
+    chunked.save_model()
+    assert not any("projection" in name for name in load_file(f"{chunked.args.output_dir}/adapter_model.safetensors"))
     assert sum(gradient is not None for gradient in expected.values()) > 4
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)

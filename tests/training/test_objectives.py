@@ -164,6 +164,7 @@ def test_the_trainer_of_another_objective(make_baseline):
     ({"forward_chunk_size": 4}, "does not go with objective='mlm'"), ({"mlm_weight": 0.0}, "nothing to learn"),
     ({"queue_size": 9}, "queue_size=9 is an option of objective='momentum_contrast' and has no effect on 'mlm'"),
     ({"tension_negatives": 5}, "tension_negatives=5 is an option of objective='contrastive_tension'"),
+    ({"projection_head": True}, "projection_head=True is an option of objective='info_nce'"),
 ])  # fmt: skip
 def test_mlm_refuses_what_does_not_fit(make_baseline, options, message):
     with pytest.raises(ValueError, match=message):

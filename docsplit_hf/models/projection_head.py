@@ -1,0 +1,102 @@
+"""A layer between the embeddings and their contrastive loss, in training only."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+NAME = "projection_head"  # of the module in the model
+
+
+class ProjectionHead(nn.Module):
+    """A dense layer and tanh: the MLP of SimCSE (Gao et al. 2021, section 6.3, "MLP (train)").
+
+    It computes in float32, whatever autocast says, as the similarities that follow do.
+
+    Args:
+        dimension: Of the embeddings, and of what becomes of them.
+        initializer_range: Standard deviation of the first weights, as in the encoders of transformers; the bias is 0.
+        seed: Draws them, the same on every process.
+
+    Example:
+
+        >>> ProjectionHead(8)(torch.zeros(2, 8)).equal(torch.zeros(2, 8))
+        True
+    """
+
+    def __init__(self, dimension: int, initializer_range: float = 0.02, seed: int = 0) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dimension, dimension)
+        nn.init.normal_(self.dense.weight, 0.0, initializer_range, torch.Generator().manual_seed(seed))
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Project embeddings.
+
+        Args:
+            embeddings: ``(N, H)``.
+
+        Returns:
+            float32 of shape ``(N, H)``.
+        """
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return torch.tanh(self.dense(embeddings.float()))
+
+
+def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> ProjectionHead | None:
+    """Give a model a projection head, or take away the one that it has.
+
+    It becomes a part of the model, so that the optimizer, DDP and the random state of a run know of it. The model's own
+    list of what is not to be saved keeps it out of every checkpoint.
+
+    Args:
+        model: From ``AutoModelForDocSplit``.
+        wanted: Whether it is to have one. One that it has already is kept.
+        seed: Draws the first weights.
+
+    Returns:
+        The head, or None.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> from docsplit_hf import AutoModelForDocSplit
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> model = AutoModelForDocSplit.from_config(config)
+        >>> use_projection_head(model, wanted=True)
+        ProjectionHead(
+          (dense): Linear(in_features=8, out_features=8, bias=True)
+        )
+        >>> use_projection_head(model, wanted=False), hasattr(model, NAME)
+        (None, False)
+    """
+    if not wanted:
+        if hasattr(model, NAME):
+            delattr(model, NAME)
+        return None
+    if not hasattr(model, NAME):
+        head = ProjectionHead(model.config.hidden_size, getattr(model.config, "initializer_range", 0.02), seed)
+        model.add_module(NAME, head.to(model.device).train(model.training))
+        names = {f"{NAME}.{name}" for name in head.state_dict()}
+        model._keys_to_ignore_on_save = {*(model._keys_to_ignore_on_save or ()), *names}
+    return getattr(model, NAME).requires_grad_(True)
+
+
+def project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
+    """What the contrastive loss compares: in training, embeddings behind the model's projection head, if it has one.
+
+    Args:
+        model: The model.
+        embeddings: ``(N, H)``, float32.
+
+    Returns:
+        ``(N, H)``, float32.
+
+    Example:
+
+        >>> project(nn.Identity(), torch.ones(1, 1))
+        tensor([[1.]])
+    """
+    head = getattr(model, NAME, None)
+    return embeddings if head is None or not model.training else head(embeddings)

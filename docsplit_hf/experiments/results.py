@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,14 +167,7 @@ class ResultStore:
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # A record a line: the file stays readable, and what a run adds shows in a diff.
-        runs = ",\n  ".join(json.dumps(run) for run in self.runs)
-        tasks = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(task)}" for key, task in self.tasks.items())
-        records = ",\n  ".join(json.dumps(record) for record in self._records.values())
-        text = (
-            f'{{"version": {VERSION},\n "runs": [\n  {runs}\n ],\n "tasks": {{\n  {tasks}\n }},\n'
-            f' "records": [\n  {records}\n ]}}\n'
-        )
+        text = format_results(self.runs, self.tasks, self.records)
         unfinished = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
         unfinished.write_text(text, encoding="utf-8")
         os.replace(unfinished, self.path)
@@ -184,6 +177,35 @@ def _place(runs: list[dict[str, Any]], run: dict[str, Any]) -> int:
     if run not in runs:
         runs.append(run)
     return runs.index(run)
+
+
+def format_results(
+    runs: Sequence[Mapping[str, Any]],
+    tasks: Mapping[str, Mapping[str, Any]],
+    records: Sequence[Mapping[str, Any]],
+) -> str:
+    """The text of a ``results.json``, a record a line: the file stays readable, and what a run adds shows in a diff.
+
+    Args:
+        runs: The commands that measured, what ``run`` in the records counts in.
+        tasks: What the tasks consist of, by fingerprint.
+        records: The records.
+
+    Returns:
+        JSON.
+
+    Example:
+
+        >>> json.loads(format_results([], {}, [{"system": "A"}]))["records"]
+        [{'system': 'A'}]
+    """
+    run_lines = ",\n  ".join(json.dumps(run) for run in runs)
+    task_lines = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(task)}" for key, task in tasks.items())
+    record_lines = ",\n  ".join(json.dumps(record) for record in records)
+    return (
+        f'{{"version": {VERSION},\n "runs": [\n  {run_lines}\n ],\n "tasks": {{\n  {task_lines}\n }},\n'
+        f' "records": [\n  {record_lines}\n ]}}\n'
+    )
 
 
 def _check(record: Mapping[str, Any]) -> None:

@@ -1,0 +1,93 @@
+"""The checkpoints that are released, and what their cards cannot measure: to be filled in when one is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SHIPPED = "docsplit-small-en"  # the name of the checkpoint that comes with the package
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command of the training. Its seed, steps and batch are read from the command.
+
+    Args:
+        title: What it does, in a few words.
+        command: The command as it was given, for bash.
+        hours: How long it took.
+        date: The day on which it ended, as 2024-01-31.
+        ran_on: The machine, as ``docsplit_hf.experiments.provenance.describe_run`` says it.
+        versions: Of the libraries.
+        steps: Optimizer steps, where the command has no --max_steps.
+    """
+
+    title: str
+    command: str
+    hours: float | None
+    date: str | None
+    ran_on: str | None
+    versions: dict[str, str] | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A released checkpoint.
+
+    Args:
+        name: Its name, of its folder here, and on the Hub behind the user.
+        folder: Where its files are, from the root of the project. Its size and shape are read there, and the card is
+            written there too.
+        results: The ``results.json`` with its measurements, from the root of the project.
+        systems: What the systems are called in the card, by their names in the results; the checkpoint first.
+        documents: How many documents it was trained on.
+        words: How many words they have.
+        stages: Its training.
+        shots: Examples per class in the table of few examples.
+    """
+
+    name: str
+    folder: str
+    results: str
+    systems: dict[str, str]
+    documents: int
+    words: int
+    stages: tuple[Stage, ...]
+    shots: int = 5
+
+
+CHECKPOINTS = (
+    Checkpoint(
+        name=SHIPPED,
+        folder=f"docsplit_hf/checkpoints/{SHIPPED}",
+        results="docs/results/study/results.json",
+        systems={
+            SHIPPED: SHIPPED,
+            "start": "its start: masked language modelling only",
+            "tfidf": "TF-IDF",
+        },
+        documents=40_000,
+        words=33_955_125,
+        stages=(
+            Stage(
+                title="Masked language modelling, from random weights",
+                command="""accelerate launch --config_file examples/accelerate_configs/cpu_2_processes.yaml \\
+    examples/run_pretrain.py --use_cpu --from_scratch --dataset_name wikipedia.jsonl \\
+    --vocab_size 16384 --hidden_size 256 --num_hidden_layers 2 --objective mlm --pooling mean --max_length 128 \\
+    --per_device_train_batch_size 8 --max_steps 2000 --learning_rate 1e-3 --lr_scheduler_type linear \\
+    --warmup_steps 100 --weight_decay 0.01 --bf16 --seed 0 --save_steps 1000 --load_best_model_at_end false \\
+    --output_dir output/study/start""",
+                hours=None,
+                date=None,
+                ran_on=None,
+            ),
+            Stage(
+                title="DocSplit, from there",
+                command="",
+                hours=None,
+                date=None,
+                ran_on=None,
+            ),
+        ),
+    ),
+)

@@ -95,7 +95,7 @@ def _check(checkpoint: Checkpoint, root: Path) -> None:
         f"{option} in the command of {stage.title!r}"
         for stage in checkpoint.stages
         for option, value in _stage_metrics(stage).items()
-        if value is None
+        if value is None and option != "hours"
     ]
     if lacking:
         raise ValueError(f"{checkpoint.name} in model_cards/checkpoints.py lacks: {'; '.join(lacking)}.")

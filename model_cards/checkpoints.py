@@ -63,7 +63,7 @@ CHECKPOINTS = (
         results="docs/results/study/results.json",
         systems={
             SHIPPED: SHIPPED,
-            "start": "its start: masked language modelling only",
+            "start": "the same model before DocSplit",
             "tfidf": "TF-IDF",
         },
         documents=40_000,

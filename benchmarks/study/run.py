@@ -32,6 +32,7 @@ from runs import (
     adaptation_run,
     as_arguments,
     method_run,
+    shipped_run,
     start_run,
     tuning_runs,
 )
@@ -41,7 +42,7 @@ from docsplit_hf.experiments.held_out import hold_out
 from docsplit_hf.experiments.results import ResultStore
 from docsplit_hf.experiments.tasks import load_evaluation_task
 
-STAGES = ("start", "tuning", "methods", "ablations", "adaptation")
+STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped")
 EVALUATION = {"shots": 5, "bf16": True, "figures": False}
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
 VALIDATION_TEST, VALIDATION_PER_CLASS = 400, 25
@@ -65,6 +66,12 @@ class Study:
         """Train the common start."""
         self.train(start_run())
         self.evaluate("start", {START: str(self.folder / START), "tfidf": "tfidf"})
+
+    def shipped(self) -> None:
+        """Train the checkpoint that ships."""
+        run = shipped_run(str(self.folder))
+        self.train(run)
+        self.evaluate("shipped", {run.name: str(self.folder / run.name)})
 
     def tuning(self) -> None:
         """Train each method at each learning rate, and measure it on rows held out of the training sets."""

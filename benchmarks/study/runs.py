@@ -35,6 +35,29 @@ START_OPTIONS: Options = {
     "load_best_model_at_end": False,
 }
 
+# The checkpoint that ships: short views, sampled from the whole document, of as many documents as two cores see in
+# half an hour.
+SHIPPED = "docsplit-small-en"
+SHIPPED_OPTIONS: Options = {
+    "model_name_or_path": "{folder}/start",
+    "dataset_name": CORPUS,
+    "mlm_weight": 0,
+    "pooling": "mean",
+    "max_length": 64,
+    "views_kwargs": {"max_tokens": 62},
+    "packing": "off",  # all views are of one length: there is nothing to save
+    "per_device_train_batch_size": 256,
+    "max_steps": 680,
+    "learning_rate": 2e-3,
+    "lr_scheduler_type": "linear",
+    "warmup_steps": 30,
+    "bf16": True,
+    "seed": 0,
+    "save_steps": 340,
+    "load_best_model_at_end": False,
+}
+TWO_PROCESSES = ("accelerate", "launch", "--config_file", "examples/accelerate_configs/cpu_2_processes.yaml")
+
 # What every run from the common start shares. Dropout is BERT's own: it is all that SimCSE's views differ by.
 COMMON: Options = {
     "dataset_name": CORPUS,
@@ -133,8 +156,13 @@ class Run:
 
 def start_run() -> Run:
     """The run that makes the common start, in two processes."""
-    config = "examples/accelerate_configs/cpu_2_processes.yaml"
-    return Run(START, START_OPTIONS | {"use_cpu": True}, ("accelerate", "launch", "--config_file", config))
+    return Run(START, START_OPTIONS | {"use_cpu": True}, TWO_PROCESSES)
+
+
+def shipped_run(folder: str) -> Run:
+    """The run that makes the checkpoint that ships, in two processes."""
+    start = SHIPPED_OPTIONS["model_name_or_path"].format(folder=folder)
+    return Run(SHIPPED, SHIPPED_OPTIONS | {"model_name_or_path": start, "use_cpu": True}, TWO_PROCESSES)
 
 
 def tuning_runs(folder: str, method: str) -> list[Run]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from runs import ABLATIONS, ADAPTATION_VIEWS, LEARNING_RATES, METHODS, TASKS
+from runs import ABLATIONS, ADAPTATION_VIEWS, LEARNING_RATES, METHODS, SHIPPED, TASKS
 
 from docsplit_hf.experiments.figures import COLORS, save
 from docsplit_hf.experiments.results import ResultStore
@@ -84,7 +84,7 @@ def spread(values: Iterable[float]) -> str:
 def methods_table(records: Records, folder: Path, rates: dict[str, float]) -> str:
     """The methods of the study, best first, with the common start and word counts among them."""
     rows = []
-    for system in ("tfidf", "start", *(f"methods/{name}" for name in METHODS)):
+    for system in ("tfidf", "start", SHIPPED, *(f"methods/{name}" for name in METHODS)):
         few, full, citation = (by_seed_and_draw(records, system, protocol) for protocol in MEASURED)
         if not len(few):
             continue
@@ -172,7 +172,10 @@ def methods_figure(records: Records) -> Figure:
 
     values = {
         name: by_seed_and_draw(records, system, "few_shot")
-        for name, system in {"tfidf": "tfidf", "start": "start"}.items() | {(m, f"methods/{m}") for m in METHODS}
+        for name, system in {
+            **{name: name for name in ("tfidf", "start", SHIPPED)},
+            **{m: f"methods/{m}" for m in METHODS},
+        }.items()
     }
     values = {name: value for name, value in values.items() if len(value)}
     names = sorted(values, key=lambda name: values[name].mean())
@@ -224,25 +227,21 @@ def main() -> None:
     options = parser.parse_args()
     records = merge(options.folder, options.output)
     tuning, rates = tuning_table(options.folder)
-    tables = {
-        "tuning": tuning,
-        "methods": methods_table(records, options.folder, rates),
-        "ablations": ablations_table(records, options.folder),
-    }
+    tables = {"methods": methods_table(records, options.folder, rates)}
+    save(lambda: methods_figure(records), options.output / "methods")
+    if rates:
+        tables["tuning"] = tuning
+    if "docsplit" in ablation_scores(records):
+        tables["ablations"] = ablations_table(records, options.folder)
+        save(lambda: ablations_figure(records), options.output / "ablations")
     if any(record["system"].startswith("adaptation/") for record in records):
         tables["adaptation"] = adaptation_table(records)
     for name, content in tables.items():
         print(f"{name}\n{content}\n")
-    save(lambda: methods_figure(records), options.output / "methods")
-    save(lambda: ablations_figure(records), options.output / "ablations")
-    study = options.output.with_suffix(".md")
-    if study.exists():
-        fill(study, tables)
-    runs = {
-        path.stem.replace("_", "/"): logged(options.folder, path.stem)
-        for path in sorted((options.folder / "logs").glob("*.log"))
-    }
-    (options.output / "training.json").write_text(json.dumps({k: v for k, v in runs.items() if v}, indent=1) + "\n")
+    fill(options.output.with_suffix(".md"), tables)
+    runs = {name: logged(options.folder, name) for name in sorted({record["system"] for record in records})}
+    training = json.dumps({name: run for name, run in runs.items() if run}, indent=1)
+    (options.output / "training.json").write_text(training + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

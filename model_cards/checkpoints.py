@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SHIPPED = "docsplit-small-en"  # the name of the checkpoint that comes with the package
+from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT as SHIPPED
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The checkpoint that ships with the package."""

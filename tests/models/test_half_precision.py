@@ -1,0 +1,88 @@
+"""A checkpoint in half the bytes: the same embeddings, and float32 for everybody who loads it."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
+from docsplit_hf.hub import save_sentence_transformers_files
+from docsplit_hf.models.half_precision import save_in_half_precision
+
+
+@pytest.fixture
+def trained(tiny_config, tokenizer, tmp_path):
+    """What a run leaves, as far as it matters here."""
+    torch.manual_seed(0)
+    model = AutoModelForDocSplit.from_config(tiny_config, pooling="mean")
+    model.config.docsplit["max_length"] = 32
+    model.save_pretrained(tmp_path / "trained")
+    tokenizer.save_pretrained(tmp_path / "trained")
+    save_sentence_transformers_files(tmp_path / "trained", model.config)
+    (tmp_path / "trained" / "training_args.json").write_text("{}")
+    return tmp_path / "trained"
+
+
+def test_half_the_bytes_and_the_same_embeddings_in_float32(trained, texts, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    least = save_in_half_precision(trained, tmp_path / "half", texts[:9])
+    size, before = ((folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", trained))
+    assert 0.9999 < least <= 1.000001 and 0.45 < size / before < 0.6
+    assert not (tmp_path / "half" / "training_args.json").exists()
+    for auto_class in (AutoModel, AutoModelForMaskedLM, AutoModelForDocSplit):
+        assert auto_class.from_pretrained(tmp_path / "half").dtype == torch.float32
+    # Not nearly those of the checkpoint, but exactly those of its rounded weights.
+    rounded = AutoModelForMaskedLM.from_pretrained(trained)
+    with torch.no_grad():
+        for parameter in rounded.parameters():
+            parameter.copy_(parameter.half().float())
+    expected = DocumentEncoder(rounded.base_model, AutoTokenizer.from_pretrained(trained), "mean", 32)
+    expected = expected.encode(texts, show_progress=False)
+    ours = DocumentEncoder.from_pretrained(str(tmp_path / "half")).encode(texts, show_progress=False)
+    theirs = SentenceTransformer(str(tmp_path / "half"), device="cpu").encode(texts)
+    assert (ours == expected).all() and theirs == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_tokenizer_knows_how_much_the_model_reads_and_nothing_of_this_machine(trained, texts, tmp_path):
+    save_in_half_precision(trained, tmp_path / "half", texts[:1])
+    saved = json.loads((tmp_path / "half" / "tokenizer_config.json").read_text())
+    assert saved["model_max_length"] == 64 and not {"is_local", "local_files_only", "name_or_path"} & set(saved)
+    halved, whole = (AutoTokenizer.from_pretrained(folder) for folder in (tmp_path / "half", trained))
+    assert halved(texts)["input_ids"] == whole(texts)["input_ids"]
+    assert len(halved(" ".join(texts), truncation=True)["input_ids"]) == 64
+
+
+def test_it_may_read_more_than_training_did(trained, texts, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    assert save_in_half_precision(trained, tmp_path / "half", texts, max_length=64) > 0.9999
+    ours = DocumentEncoder.from_pretrained(str(tmp_path / "half"))
+    long = [" ".join(texts)]
+    expected = DocumentEncoder.from_pretrained(str(trained), max_length=64).encode(long, show_progress=False)
+    theirs = SentenceTransformer(str(tmp_path / "half"), device="cpu").encode(long)
+    assert ours.max_length == 64 and ours.encode(long, show_progress=False) == pytest.approx(expected, abs=1e-3)
+    assert theirs == pytest.approx(ours.encode(long, show_progress=False), abs=1e-5)
+    with pytest.raises(ValueError, match="65 is more than the 64 positions"):
+        save_in_half_precision(trained, tmp_path / "half", texts, max_length=65)
+
+
+def test_what_cannot_be_halved(trained, texts, tmp_path):
+    weights = load_file(trained / "model.safetensors")
+    name = "bert.encoder.layer.0.output.dense.bias"
+    save_file(weights | {name: weights[name] + 1e5}, trained / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match=f"{name} has a weight beyond the range of float16"):
+        save_in_half_precision(trained, tmp_path / "half", texts[:2])
+    assert not (tmp_path / "half").exists()
+    # Differences that matter, of numbers that are alike: their rounding is all that is left.
+    words = weights["bert.embeddings.word_embeddings.weight"]
+    weights["bert.embeddings.word_embeddings.weight"] = 1e4 + words
+    save_file(weights, trained / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match="less than 0.9999: keep .*trained as it is"):
+        save_in_half_precision(trained, tmp_path / "half", texts)
+    shutil.move(trained / "model.safetensors", trained / "adapter_model.safetensors")
+    with pytest.raises(FileNotFoundError, match="has no model.safetensors: .*of an adapter, its merged/"):
+        save_in_half_precision(trained, tmp_path / "half", texts[:2])

@@ -26,6 +26,7 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainingArguments": "training.knn_classifier_arguments",
     "KNNDatastore": "knn.datastore",
     "MTEBEncoder": "experiments.mteb_encoder",
+    "default_checkpoint": "checkpoints.default",
     "load_documents": "data.loading",
     "load_labelled_examples": "data.labelled_examples",
     "load_package_documentation": "data.package_documentation",
@@ -48,6 +49,7 @@ __all__ = [
     "KNNClassifierTrainingArguments",
     "KNNDatastore",
     "MTEBEncoder",
+    "default_checkpoint",
     "load_documents",
     "load_labelled_examples",
     "load_package_documentation",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .checkpoints.default import default_checkpoint
     from .data.collator import DataCollatorForDocSplit
     from .data.documents import segment_documents
     from .data.labelled_collator import DataCollatorForLabelledExamples

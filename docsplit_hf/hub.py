@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .checkpoints.default import DEFAULT_CHECKPOINT
 from .data.views import VIEWS, get_views
 from .evaluation.half_retrieval import evaluations_by_step
 from .markdown import code_block, public_name, table
@@ -233,10 +234,13 @@ encoder = DocumentEncoder.from_pretrained("{facts.location}")
 embeddings = encoder.encode(["A document.", "Another one."])  # float32, (2, {facts.config.hidden_size})"""
     if facts.is_adapter:
         base_class = "AutoModelForMaskedLM" if facts.has_head else "AutoModel"
+        base, ours = f'"{facts.config.name_or_path}"', ""
+        if facts.config.name_or_path == DEFAULT_CHECKPOINT:
+            base, ours = "default_checkpoint()", "\n\nfrom docsplit_hf import default_checkpoint"
         others = f"""from peft import PeftModel
-from transformers import {base_class}
+from transformers import {base_class}{ours}
 
-base = {base_class}.from_pretrained("{facts.config.name_or_path}")
+base = {base_class}.from_pretrained({base})
 model = PeftModel.from_pretrained(base, "{facts.location}")"""
         return code_block(encoder) + "\n\n" + code_block(others)
     sentence_transformers = f"""from sentence_transformers import SentenceTransformer

@@ -5,7 +5,10 @@ from __future__ import annotations
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 from transformers.pipelines import PIPELINE_REGISTRY
 
+from . import __version__
+from .checkpoints.default import DEFAULT_FOLDER
 from .knn.pipeline import KNNClassifierPipeline
+from .models.checkpoint_loading import AutoModelWithoutHead
 from .models.configuration_knn_classifier import KNNClassifierConfig
 from .models.modeling_knn_classifier import KNNClassifier
 
@@ -15,7 +18,8 @@ TASK = "docsplit-knn"
 def register() -> None:
     """Register the model with the Auto classes, and ``pipeline("docsplit-knn")``.
 
-    The pipeline loads with ``AutoModel``: a ``KNNClassifier`` as it is, and of any other checkpoint the encoder.
+    The pipeline loads a ``KNNClassifier`` as it is, and of any other checkpoint the encoder. Without a model it loads
+    the checkpoint that ships; transformers logs its folder then, and the version of this package as its revision.
 
     Example:
 
@@ -27,4 +31,10 @@ def register() -> None:
     for auto_class in (AutoModel, AutoModelForSequenceClassification):
         auto_class.register(KNNClassifierConfig, KNNClassifier, exist_ok=True)
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
-        PIPELINE_REGISTRY.register_pipeline(TASK, KNNClassifierPipeline, pt_model=AutoModel, type="text")
+        PIPELINE_REGISTRY.register_pipeline(
+            TASK,
+            KNNClassifierPipeline,
+            pt_model=AutoModelWithoutHead,
+            default={"model": (str(DEFAULT_FOLDER), __version__)},
+            type="text",
+        )

@@ -11,6 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models are no faster on tw
 import numpy as np
 import pytest
 import torch
+import transformers
 from datasets import Dataset
 from transformers import BertConfig
 
@@ -51,6 +52,14 @@ def documents(texts, tokenizer):
 @pytest.fixture
 def collator(tokenizer):
     return DataCollatorForDocSplit(tokenizer, max_length=64)
+
+
+@pytest.fixture
+def transformers_log(caplog):
+    """What transformers logs, which it keeps from other loggers' handlers."""
+    transformers.logging.enable_propagation()
+    yield caplog
+    transformers.logging.disable_propagation()
 
 
 @pytest.fixture(scope="session")

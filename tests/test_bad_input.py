@@ -127,6 +127,7 @@ ERRORS = {
         ValueError,
         "max_length=65 is more than the 64 positions",
     ),
+    "weights of float16": (lambda c: c.train(model=c.model.half()), ValueError, r'of float16.*dtype="float32"'),
     "a model without the contrastive forward": (
         lambda c: c.train(model=BertForMaskedLM(BertConfig(vocab_size=300, hidden_size=12))),
         ValueError,

@@ -112,6 +112,7 @@ ERRORS = {
         lambda c: (pipe := c.untrained(), pipe.add_examples(c.texts[:4], NAMES * 2), pipe("a", knn_weight=0.5)),
         ValueError, "no classification head",
     ),
+    "weights of float16": (lambda c: c.train(model=c.model.half()), ValueError, r'of float16.*dtype="float32"'),
     # datastores
     "no datastore yet": (lambda c: c.untrained()("a river"), ValueError, "add_examples"),
     "an empty datastore": (

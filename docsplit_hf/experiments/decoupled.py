@@ -50,6 +50,7 @@ def decoupled_score(
     """
     from transformers import AutoTokenizer, set_seed
 
+    from ..checkpoints.default import resolve_checkpoint
     from ..models.modeling_knn_classifier import KNNClassifier
     from ..training.knn_classifier_arguments import KNNClassifierTrainingArguments
     from ..training.knn_classifier_trainer import KNNClassifierTrainer
@@ -69,7 +70,7 @@ def decoupled_score(
     training_arguments = KNNClassifierTrainingArguments(
         str(output_dir), seed=seed, load_best_model_at_end=True, **(defaults | arguments)
     )
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    tokenizer = AutoTokenizer.from_pretrained(resolve_checkpoint(str(checkpoint)))
     trainer = KNNClassifierTrainer(model, training_arguments, train.select(kept), train.select(held_out), tokenizer)
     trainer.train()
     trainer.build_datastore(store_texts=False, show_progress=False)

@@ -114,6 +114,7 @@ def load_encoder(
 
     ====================================================  ===========================================================
     ``"sentence-transformers/all-MiniLM-L6-v2"``          a model on the Hub
+    ``"docsplit-small-en"``                               the checkpoint that ships
     ``"out/docsplit"``                                    a folder: a DocSplit checkpoint, an adapter, any other encoder
     ``"hkunlp/instructor-base#instruction=Represent:"``   with an instruction before every text
     ``"google-bert/bert-base-uncased#pooling=mean"``      with another pooling than its own

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checkpoints.default import DEFAULT_CHECKPOINT
 from ..markdown import code_block, public_name, table
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def render_classifier_card(facts: ClassifierFacts) -> str:
     data = ModelCardData(
         library_name="transformers",
         pipeline_tag="text-classification",
-        base_model=base if base.count("/") == 1 else None,
+        base_model=base if base.count("/") == 1 or base == DEFAULT_CHECKPOINT else None,
         tags=["docsplit-knn", "retrieval-augmented-classification", "nearest-neighbors", "text-classification"],
     )
     heads = "no classification head"

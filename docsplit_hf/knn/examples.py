@@ -154,11 +154,11 @@ class KeepsExamples:
 
     def _datastore(self) -> KNNDatastore:
         if self.datastore is None:
-            where = self.model.config.name_or_path
+            where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
             raise ValueError(
                 f"There are no examples to be near to{f' in {where}' if where else ''}: call add_examples(texts, "
-                "labels), or give a datastore to the pipeline. For the classifier alone there is "
-                "pipeline('text-classification')."
+                "labels), with a few texts of each label, or give a datastore to the pipeline."
+                + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
         return self.datastore
 

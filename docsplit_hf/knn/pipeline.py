@@ -35,7 +35,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
 
     Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
     its datastore in the same folder or repository; or any encoder, which becomes a classifier with ``add_examples``,
-    without any training.
+    without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf.
 
     It takes and gives what ``pipeline("text-classification")`` does: a text, a pair as ``{"text": ..., "text_pair":
     ...}``, a list of them, a generator, a data set; ``top_k``. What is added: texts are read in batches of similar

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
-from .configuration import load_config
+from ..checkpoints.default import name_in_config, resolve_checkpoint
+from .configuration import HUB_ARGUMENTS, load_config
 from .settings import read_json
 
 
@@ -52,14 +55,60 @@ def load_base_model(name: str, dtype: torch.dtype | str = "float32", revision: s
     return (_load_adapter if is_adapter(name, revision) else _load_stock)(name, dtype, revision).base_model
 
 
+class AutoModelWithoutHead(AutoModel):
+    """``AutoModel`` for pipelines: without reports of a masked-LM head, and without float16 on a CPU.
+
+    ``AutoModel`` itself has no place for the head of a checkpoint and makes a pooler that the checkpoint has not; it
+    reports both, as something to be trained, to people who need neither. Here the head is loaded and then left off.
+
+    Weights of float16 become float32 where there is no accelerator and nobody asked for a dtype: a CPU takes four times
+    as long in float16.
+
+    Example:
+
+        >>> from docsplit_hf.checkpoints.default import default_checkpoint
+        >>> type(AutoModelWithoutHead.from_pretrained(default_checkpoint())).__name__
+        'BertModel'
+    """
+
+    @classmethod
+    def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
+        """Load the encoder, or whatever else the checkpoint holds.
+
+        Args:
+            name: A model on the Hub or a folder.
+            *arguments: As for ``AutoModel``.
+            **kwargs: As for ``AutoModel``. ``dtype="auto"``, which is what ``pipeline`` passes on, counts as none.
+
+        Returns:
+            The model.
+        """
+        try:
+            config, _ = PretrainedConfig.get_config_dict(name, **{k: kwargs[k] for k in HUB_ARGUMENTS if k in kwargs})
+        except OSError:  # an adapter's, or none that AutoModel finds either
+            config = {}
+        if next(iter(config.get("architectures") or []), "").endswith("ForMaskedLM"):
+            model = AutoModelForMaskedLM.from_pretrained(name, *arguments, **kwargs).base_model
+        else:
+            model = super().from_pretrained(name, *arguments, **kwargs)
+        name_in_config(model.config)
+        is_open = kwargs.get("dtype", "auto") == "auto"
+        if is_open and model.dtype == torch.float16 and not torch.accelerator.is_available():
+            model.float()
+        return model
+
+
 def _load_stock(
     name: str, dtype: torch.dtype | str, revision: str | None, architecture: str | None = None
 ) -> PreTrainedModel:
     """The class that the checkpoint was saved from, so that all its weights have their place, or the one asked for."""
+    name = resolve_checkpoint(name)  # of an adapter's base model too
     config = load_config(name, revision=revision)
     architecture = architecture or next(iter(config.architectures or []), "")
     stock = AutoModelForMaskedLM if architecture.endswith("ForMaskedLM") else _without_decoder(config)
-    return stock.from_pretrained(name, config=config, dtype=dtype, revision=revision)
+    model = stock.from_pretrained(name, config=config, dtype=dtype, revision=revision)
+    name_in_config(model.config)
+    return model
 
 
 def _without_decoder(config: PretrainedConfig) -> type[AutoModel] | type[AutoModelForTextEncoding]:

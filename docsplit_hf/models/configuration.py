@@ -13,6 +13,9 @@ from transformers import AutoConfig, PretrainedConfig
 
 from ..data.paths import refuse_mistyped_path
 
+# Of what a from_pretrained takes, what finds the files.
+HUB_ARGUMENTS = ("revision", "cache_dir", "token", "subfolder", "local_files_only")
+
 
 def load_config(name: str, **hub_arguments: Any) -> PretrainedConfig:
     """Load the configuration of a model on the Hub or in a folder.

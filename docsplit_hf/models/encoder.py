@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..checkpoints.default import resolve_checkpoint
 from ..data.documents import replace_lone_surrogates
 from ..data.paths import refuse_mistyped_path
 from ..data.special_tokens import special_tokens_around
@@ -93,7 +94,7 @@ class DocumentEncoder:
     @classmethod
     def from_pretrained(
         cls,
-        name: str,
+        name: str | None = None,
         pooling: str | None = None,
         max_length: int | None = None,
         device: str | torch.device | None = None,
@@ -109,11 +110,11 @@ class DocumentEncoder:
         encoder and decoder whose encoder transformers knows by itself, such as T5, the encoder is loaded.
 
         Args:
-            name: A model on the Hub or a folder.
+            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
             pooling: Overrides the checkpoint's.
             max_length: Overrides the checkpoint's.
             device: Where to run. None: a GPU if there is one.
-            dtype: Of the weights.
+            dtype: Of the weights, whatever they are saved in.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
             instruction: As for the class.
@@ -125,6 +126,7 @@ class DocumentEncoder:
             ValueError: If the checkpoint's pooling is none that is known here.
             OSError: If there is no model of that name.
         """
+        name = resolve_checkpoint(name)
         refuse_mistyped_path(name)
         model = load_base_model(name, dtype, revision)
         config = None if is_adapter(name, revision) else model.config
@@ -145,7 +147,7 @@ class DocumentEncoder:
 
     def __repr__(self) -> str:
         instruction = "" if self.instruction is None else f", instruction={self.instruction!r}"
-        name = self.model.name_or_path or type(self.model).__name__
+        name = self.model.config.name_or_path or type(self.model).__name__
         return f"DocumentEncoder({name!r}, pooling={self.pooling!r}, max_length={self.max_length}{instruction})"
 
     @property

@@ -105,7 +105,7 @@ class KNNClassifier(PreTrainedModel):
     @classmethod
     def from_encoder(
         cls,
-        name: str,
+        name: str | None = None,
         num_labels: int | None = None,
         id2label: Mapping[int, str] | None = None,
         revision: str | None = None,
@@ -118,11 +118,11 @@ class KNNClassifier(PreTrainedModel):
         nothing.
 
         Args:
-            name: A model on the Hub or a folder.
+            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
             num_labels: The number of labels; 0 for no classification head. None: as ``id2label`` has.
             id2label: The name of each label.
             revision: The branch, tag or commit on the Hub.
-            dtype: Of the weights.
+            dtype: Of the weights, whatever they are saved in.
             **config_arguments: Further arguments of ``KNNClassifierConfig``.
 
         Returns:

@@ -15,8 +15,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
 from transformers.utils import ModelOutput
 
+from ..checkpoints.default import name_in_config, resolve_checkpoint
 from ..data.masking import IGNORED_LABEL
-from .configuration import load_config, override_config
+from .configuration import HUB_ARGUMENTS, load_config, override_config
 from .packing import run_encoder
 from .pooling import check_pooling, pool
 from .projection_head import project
@@ -131,16 +132,17 @@ class AutoModelForDocSplit:
     @classmethod
     def from_pretrained(
         cls,
-        name: str,
+        name: str | None = None,
         pooling: str | None = None,
         mlm_head: bool = True,
         config_overrides: Mapping[str, Any] | None = None,
+        dtype: torch.dtype | str = "float32",
         **kwargs: Any,
     ) -> PreTrainedModel:
         """Load a pretrained encoder.
 
         Args:
-            name: A model on the Hub or a folder.
+            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
             pooling: How token states become an embedding, ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None: as the
                 checkpoint says (DocSplit's or sentence-transformers' own), ``"cls"``, the papers' choice, if it says
                 nothing.
@@ -148,8 +150,10 @@ class AutoModelForDocSplit:
                 ``mlm_weight=0``.
             config_overrides: Settings of the configuration that the model is to have instead of the checkpoint's own,
                 such as ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
-            **kwargs: Passed to the stock class's ``from_pretrained`` (``dtype``, ``attn_implementation``,
-                ``revision``, ``cache_dir``, ...).
+            dtype: Of the weights, whatever they are saved in: transformers itself keeps weights that are saved in half
+                precision as they are, and the small steps of training get lost in them.
+            **kwargs: Passed to the stock class's ``from_pretrained`` (``attn_implementation``, ``revision``,
+                ``cache_dir``, ...).
 
         Returns:
             The model.
@@ -159,19 +163,18 @@ class AutoModelForDocSplit:
                 pooling, or if it has no such settings or its weights would not fit them.
             OSError: If there is no model of that name.
         """
-        config_arguments = {
-            key: kwargs[key]
-            for key in ("revision", "cache_dir", "token", "subfolder", "local_files_only")
-            if key in kwargs
-        }
-        config = load_config(name, **config_arguments)
+        name = resolve_checkpoint(name)
+        dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5
+        config = load_config(name, **{key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
         settings = checkpoint_settings(name, config, kwargs.get("revision"))
         config = _with_settings(config, pooling or settings.get("pooling"))
         stock = _stock_class(config, mlm_head)
         if config_overrides:
             saved, config = config, override_config(config, config_overrides)
             _check_weights_fit(stock, saved, config, name, config_overrides)
-        return _docsplit_class(stock).from_pretrained(name, config=config, **kwargs)
+        model = _docsplit_class(stock).from_pretrained(name, config=config, dtype=dtype, **kwargs)
+        name_in_config(model.config)
+        return model
 
     @classmethod
     def from_config(

@@ -1,4 +1,4 @@
-"""The embedded default model: a small BERT with a vocabulary of its own, for a machine without a network."""
+"""A small BERT from random weights with a vocabulary of its own, for documents that no pretrained encoder knows."""
 
 from __future__ import annotations
 

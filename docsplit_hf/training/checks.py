@@ -13,7 +13,7 @@ from transformers.trainer_utils import has_length
 from ..data.views import SAME_TEXT_TWICE
 from ..models.positions import check_max_length
 from ..models.pretraining import DocSplitEncoderForward, DocSplitForward
-from .common_checks import check_processes, check_vocabulary
+from .common_checks import check_processes, check_vocabulary, check_weights
 from .contrastive_arguments import ContrastiveTrainingArguments
 from .gradient_caching import RandomState
 from .objectives import get_objective
@@ -220,6 +220,7 @@ def check_fit(
             )
     if train_dataset is None:
         return
+    check_weights(model)
     if not has_length(train_dataset):
         if args.max_steps <= 0:
             raise ValueError("A streaming data set has no length: say how long to train with max_steps.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..knn.building import check_problem_type, has_several_labels, label_array, label_names_of, texts_of
 from ..models.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..models.positions import check_max_length
-from .common_checks import check_processes, check_vocabulary
+from .common_checks import check_processes, check_vocabulary, check_weights
 from .knn_classifier_arguments import KNNClassifierTrainingArguments
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def check_classifier_fit(
     if tokenizer.pad_token is None:
         raise ValueError("The tokenizer has no padding token: set one, as tokenizer.pad_token = tokenizer.eos_token.")
     check_vocabulary(model, tokenizer)
+    if train_dataset is not None:
+        check_weights(model)
     if model.config.max_length:
         check_max_length(model.config.max_length, model.encoder)
     if model.config.num_labels == 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 
@@ -34,6 +36,27 @@ def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
             f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}: call "
             "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
         )
+
+
+def check_weights(model: PreTrainedModel) -> None:
+    """Refuse to train weights of float16: small steps get lost in them, and the squares of small gradients are 0.
+
+    Args:
+        model: The model, maybe wrapped by PEFT, whose adapters may be trained on frozen weights of float16.
+
+    Raises:
+        ValueError: If a weight of float16 is to be trained.
+
+    Example:
+
+        >>> check_weights(torch.nn.Linear(2, 2))
+    """
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype == torch.float16:
+            raise ValueError(
+                f"{name} is of float16, and training would get lost in its rounding: load the model with "
+                'dtype="float32". To compute in half precision, train with bf16=True or fp16=True.'
+            )
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:

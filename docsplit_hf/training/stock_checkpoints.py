@@ -11,6 +11,7 @@ import safetensors.torch
 from torch import nn
 from transformers.trainer_utils import has_length
 
+from ..checkpoints.default import name_in_adapter
 from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
 from ..models.pretraining import DocSplitForward
 from .distributed import process_count
@@ -76,6 +77,7 @@ class StockCheckpoints(ShareableCheckpoints):
             folder: The folder of a checkpoint, or the output folder.
         """
         save_sentence_transformers_files(folder, self._docsplit_config)
+        name_in_adapter(folder)
         save_card(folder, self._facts(folder))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:

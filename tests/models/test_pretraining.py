@@ -182,6 +182,13 @@ def test_settings_that_the_weights_would_not_fit(tiny_checkpoint, overrides, wei
         AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), config_overrides=overrides)
 
 
+def test_weights_are_float32_whatever_they_are_saved_in(tiny_model, tmp_path):
+    tiny_model.half().save_pretrained(tmp_path)
+    assert AutoModelForDocSplit.from_pretrained(tmp_path).dtype == torch.float32
+    for asked_for in ({"dtype": "auto"}, {"dtype": torch.float16}, {"torch_dtype": torch.float16}):
+        assert AutoModelForDocSplit.from_pretrained(tmp_path, **asked_for).dtype == torch.float16
+
+
 def test_the_callers_config_is_left_alone(tiny_config):
     AutoModelForDocSplit.from_config(tiny_config, pooling="max")
     assert not hasattr(tiny_config, "docsplit")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierTrainingArguments
+from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT
 from docsplit_hf.data.tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples")
@@ -16,7 +17,9 @@ class ModelArguments:
     """What to train."""
 
     model_name_or_path: str | None = HfArg(
-        default=None, help="An encoder on the Hub or a folder, a DocSplit checkpoint first of all. Must be given."
+        default=None,
+        help="An encoder on the Hub or a folder, a DocSplit checkpoint first of all. "
+        f"Default: {DEFAULT_CHECKPOINT}, which ships.",
     )
     pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the encoder's own, or cls.")
     retrieval_pooling: str | None = HfArg(default=None, help="The same for looking up neighbors. Default: --pooling.")

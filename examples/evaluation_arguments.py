@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
+from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT
 from docsplit_hf.experiments.protocols import PROTOCOLS
 
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
@@ -15,9 +16,9 @@ class EvaluationArguments:
 
     models: list[str] = HfArg(
         default_factory=list,
-        help="The systems: tfidf, bm25, folders with a checkpoint, models on the Hub, https://HOST/v1#MODEL for an "
-        "endpoint. '...#name=NAME' names one in the tables; '#pooling=mean' and '#instruction=TEXT' are options of it. "
-        "Must be given.",
+        help=f"The systems: tfidf, bm25, {DEFAULT_CHECKPOINT} (which ships), folders with a checkpoint, models on the "
+        "Hub, https://HOST/v1#MODEL for an endpoint. '...#name=NAME' names one in the tables; '#pooling=mean' and "
+        "'#instruction=TEXT' are options of it. Must be given.",
     )
     tasks: list[str] = HfArg(
         default_factory=lambda: ["documentation"],

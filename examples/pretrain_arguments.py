@@ -1,5 +1,6 @@
 """The arguments of run_pretrain.py, beside those of TrainingArguments."""
 
+import dataclasses
 import json
 import os
 from dataclasses import dataclass
@@ -8,8 +9,11 @@ from transformers import BertConfig
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import ContrastiveTrainingArguments
+from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT
 from docsplit_hf.data.views import VIEWS, get_views
 from docsplit_hf.models.configuration import override_config
+
+SCRATCH_OPTIONS = ("vocab_size", "hidden_size", "num_hidden_layers")
 
 
 def read_json_option(name: str, value: dict | str | None, key: str) -> dict | None:
@@ -25,10 +29,10 @@ class ModelArguments:
     """What to train."""
 
     model_name_or_path: str | None = HfArg(
-        default=None, help="An encoder on the Hub or a folder. Default: a small BERT."
+        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
     )
     from_scratch: bool = HfArg(
-        default=False, help="Start from a small BERT with random weights and a vocabulary of your documents."
+        default=False, help="Instead: a small BERT with random weights and a vocabulary of your documents."
     )
     vocab_size: int = HfArg(default=8192, help="With --from_scratch: entries of the vocabulary.")
     hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
@@ -44,6 +48,12 @@ class ModelArguments:
     )
 
     def __post_init__(self) -> None:
+        if self.from_scratch and self.model_name_or_path is not None:
+            raise ValueError("Say what to start from by one of --from_scratch and --model_name_or_path.")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in SCRATCH_OPTIONS and value != field.default and not self.from_scratch:
+                raise ValueError(f"--{field.name} {value} is for --from_scratch: a pretrained model has its own.")
         self.config_overrides = read_json_option("config_overrides", self.config_overrides, "hidden_dropout_prob")
         if self.config_overrides and self.model_name_or_path is None:
             override_config(BertConfig(), self.config_overrides)  # before anything is loaded

@@ -2,7 +2,7 @@
 
 Without a data set: the documentation of installed packages, by package; needs no network.
 
-    python examples/run_classification.py --model_name_or_path output/pretrain
+    python examples/run_classification.py
 
 Your labelled examples (.jsonl, .csv, .parquet: a column of texts, a column of labels), and any encoder, best one that
 run_pretrain.py has trained on your unlabelled documents:
@@ -26,6 +26,7 @@ from transformers import AutoTokenizer, HfArgumentParser
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.checkpoints.default import resolve_checkpoint
 from docsplit_hf.data.tasks import load_task
 from docsplit_hf.evaluation.classification import describe_parts
 from docsplit_hf.knn.building import has_several_labels, label_names_of
@@ -66,15 +67,16 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
         for name in ("pooling", "retrieval_pooling", "retrieval_dimension", "max_length")
         if getattr(arguments, name) is not None
     }
+    name = resolve_checkpoint(arguments.model_name_or_path)
     model = docsplit_hf.KNNClassifier.from_encoder(
-        arguments.model_name_or_path,
+        name,
         id2label=dict(enumerate(label_names_of(examples))),
         problem_type="multi_label_classification" if has_several_labels(examples) else "single_label_classification",
         decouple=arguments.decouple,
         normalize=arguments.normalize,
         **options,
     )
-    tokenizer = AutoTokenizer.from_pretrained(arguments.model_name_or_path)
+    tokenizer = AutoTokenizer.from_pretrained(name)
     return (lora_around(model, arguments.lora_r) if use_peft else model), tokenizer
 
 
@@ -83,8 +85,6 @@ def main() -> None:
         (ModelArguments, DataArguments, DatastoreArguments, RunArguments), description=__doc__.split("\n")[0]
     )
     model_arguments, data, datastore, arguments = parser.parse_args_into_dataclasses()
-    if model_arguments.model_name_or_path is None:
-        parser.error("--model_name_or_path must be given: an encoder on the Hub or a folder")
     resume = start_run(arguments, arguments.overwrite_output_dir)
 
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache

@@ -63,7 +63,7 @@ def main() -> None:
     parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
     arguments, settings = parser.parse_args_into_dataclasses()
     if not arguments.models:
-        parser.error("--models must be given: tfidf, a folder with a checkpoint, a model on the Hub")
+        parser.error("--models must be given: tfidf, docsplit-small-en, a folder with a checkpoint, a model on the Hub")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol)
     folder = Path(arguments.output_dir)

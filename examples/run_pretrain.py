@@ -1,8 +1,12 @@
 """Pretrain a document encoder on unlabelled documents with DocSplit.
 
-Without arguments: a small BERT from random weights, on the documentation of installed packages; needs no network.
+Without arguments: the checkpoint that ships, on the documentation of installed packages; needs no network.
 
     python examples/run_pretrain.py
+
+From random weights, for documents that no encoder knows:
+
+    python examples/run_pretrain.py --from_scratch --dataset_name documents.jsonl
 
 Any encoder, your documents (.jsonl, .csv, .parquet, .txt, or a folder of .txt files):
 
@@ -23,6 +27,7 @@ from transformers import AutoTokenizer, HfArgumentParser
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.checkpoints.default import DEFAULT_RECIPE, resolve_checkpoint
 from docsplit_hf.data.documents import check_text_column
 from docsplit_hf.evaluation.half_retrieval import describe_progress
 from docsplit_hf.markdown import public_name
@@ -36,7 +41,7 @@ from docsplit_hf.training.starting import start_run
 
 def load_pretrained(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):
     """A pretrained model and its tokenizer, before the documents: what is wrong with it shows at once."""
-    name, head = model_arguments.model_name_or_path, arguments.mlm_weight > 0
+    name, head = resolve_checkpoint(model_arguments.model_name_or_path), arguments.mlm_weight > 0
     model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
         name, model_arguments.pooling, mlm_head=head, config_overrides=model_arguments.config_overrides
     )
@@ -71,7 +76,7 @@ def load_splits(data: DataArguments):
 
 def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):
     """The model, the collator, and the segmented documents."""
-    if model_arguments.model_name_or_path is not None:
+    if not model_arguments.from_scratch:
         model, tokenizer = load_pretrained(model_arguments, data, arguments)
         splits = load_splits(data)
     else:
@@ -100,7 +105,7 @@ def main() -> None:
     parser = HfArgumentParser((ModelArguments, DataArguments, RunArguments), description=__doc__.split("\n")[0])
     model_arguments, data, arguments = parser.parse_args_into_dataclasses()
     if model_arguments.model_name_or_path is None:
-        parser.set_defaults(**SMALL_BERT_RECIPE)
+        parser.set_defaults(**(SMALL_BERT_RECIPE if model_arguments.from_scratch else DEFAULT_RECIPE))
         model_arguments, data, arguments = parser.parse_args_into_dataclasses()
     resume = start_run(arguments, arguments.overwrite_output_dir)
     if data.test_size == 0:

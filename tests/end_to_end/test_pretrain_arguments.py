@@ -40,7 +40,10 @@ def test_a_best_checkpoint_that_was_asked_for_is_not_done_without(parse):
     (["--config_overrides=hidden_dropout_prob=0.1"], "--config_overrides is JSON such as"),
     (['--config_overrides={"hidden_dropout_prob": 0.1}', "--use_peft"], "an adapter does not hold"),
     (["--views_kwargs=0.1,"], "--views_kwargs is JSON such as .*ratio_min"),
+    (["--from_scratch", "--model_name_or_path=me/mine"], "one of --from_scratch and --model_name_or_path"),
+    (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),
+    (["--vocab_size=99", "--model_name_or_path=me/mine"], "--vocab_size 99 is for --from_scratch"),
 ])  # fmt: skip
-def test_json_that_does_not_fit(parse, options, message):
+def test_what_does_not_fit(parse, options, message):
     with pytest.raises(ValueError, match=message):
         parse(*options)

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from docsplit_hf import DocumentEncoder
+from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_RECIPE
 
 from .conftest import ROOT
 
@@ -154,9 +156,41 @@ def test_help_explains(run_python):
     assert "The papers use 0.05" in printed and "--merge_peft" in printed and "Documents to hold out" in printed
 
 
+def quick(workshop, folder, *options):
+    """Two steps on the workshop's documents."""
+    return [
+        ROOT / "examples" / "run_pretrain.py", f"--dataset_name={workshop / 'documents.jsonl'}",
+        f"--output_dir={folder}", "--test_size=8", "--num_proc=1", "--max_steps=2", "--save_steps=2",
+        "--per_device_train_batch_size=4", "--use_cpu", *options,
+    ]  # fmt: skip
+
+
+def test_without_a_model_it_goes_on_from_the_one_that_ships(run_python, workshop, tmp_path, texts):
+    printed = run_python(*quick(workshop, tmp_path / "run"))
+    assert "Given one half of one of 4 held-out documents" in printed
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert f"| Starting point | {DEFAULT_CHECKPOINT} |" in card and f"base_model: {DEFAULT_CHECKPOINT}" in card
+    assert f"| Maximum length | {DEFAULT_RECIPE['max_length']} tokens |" in card
+    assert f"| Learning rate | {DEFAULT_RECIPE['learning_rate']:g} " in card
+    saved = load_file(tmp_path / "run" / "model.safetensors")
+    assert {tensor.dtype for tensor in saved.values()} == {torch.float32}
+    ours, shipped = (DocumentEncoder.from_pretrained(name) for name in (str(tmp_path / "run"), None))
+    assert (ours.pooling, ours.dimension) == (shipped.pooling, shipped.dimension)
+    cosines = [(e.encode(texts[:4], show_progress=False)) for e in (ours, shipped)]
+    assert 0.9 < (cosines[0] * cosines[1]).sum(1).min() < 1 - 1e-6  # trained a little
+
+
+def test_from_scratch_it_starts_from_random_weights(run_python, workshop, tmp_path):
+    shape = ("--vocab_size=300", "--hidden_size=64", "--num_hidden_layers=1")
+    run_python(*quick(workshop, tmp_path / "run", "--from_scratch", *shape))
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["hidden_size"], config["num_hidden_layers"]) == (64, 1) and config["vocab_size"] <= 300
+    assert "| Starting point | random weights (bert) |" in (tmp_path / "run" / "README.md").read_text()
+
+
 @pytest.mark.parametrize("model", ["a pretrained model", "the small BERT"])
 def test_a_mistyped_column_names_those_that_there_are(run_python, workshop, tmp_path, model):
-    options = [f"--model_name_or_path={workshop / 'tiny'}"] if model == "a pretrained model" else []
+    options = [f"--model_name_or_path={workshop / 'tiny'}"] if model == "a pretrained model" else ["--from_scratch"]
     printed = run_python(
         ROOT / "examples" / "run_pretrain.py", f"--dataset_name={workshop / 'documents.jsonl'}", "--text_column=txt",
         f"--output_dir={tmp_path / 'run'}", "--use_cpu", *options, code=1,

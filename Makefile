@@ -14,7 +14,7 @@ help: ## Show this list
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-pretrain: .venv/installed ## Pretrain a small encoder on the documentation of installed packages (no network needed)
+pretrain: .venv/installed ## Train the encoder that ships on the documentation of installed packages (no network needed)
 	$(BIN)/python examples/run_pretrain.py --output_dir output/pretrain --overwrite_output_dir
 
 classify: .venv/installed ## Then: classify that documentation by package, with neighbors (after make pretrain)

@@ -1,7 +1,7 @@
 """Measure what the data side of pretraining costs on one core.
 
 The texts are a sample of the embedded corpus, the documentation of installed packages; the tokenizer is that of the
-embedded default. Nothing is downloaded. Three things are measured:
+small BERT. Nothing is downloaded. Three things are measured:
 
 1. Splitting into sentences: plain pysbd and docsplit_hf's guarded pysbd, each over all texts.
 2. Collating: documents of exactly 20 sentences, batches of 36, max_length 512, with MLM, held against a target.

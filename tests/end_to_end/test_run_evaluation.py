@@ -178,7 +178,7 @@ def test_without_models_it_says_what_to_give(monkeypatch, capsys):
     monkeypatch.syspath_prepend(SCRIPT.parent)
     with pytest.raises(SystemExit):
         runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert "--models must be given: tfidf, a folder with a checkpoint" in capsys.readouterr().err
+    assert "--models must be given: tfidf, docsplit-small-en, a folder" in capsys.readouterr().err
 
 
 def test_help_explains(monkeypatch, capsys):

@@ -56,6 +56,8 @@ class Checkpoint:
     shots: int = 5
 
 
+VERSIONS = {"Python": "3.11.7", "docsplit_hf": "0.1.0", "torch": "2.13.0+cpu", "transformers": "5.23.0"}
+
 CHECKPOINTS = (
     Checkpoint(
         name=SHIPPED,
@@ -77,16 +79,23 @@ CHECKPOINTS = (
     --per_device_train_batch_size 8 --max_steps 2000 --learning_rate 1e-3 --lr_scheduler_type linear \\
     --warmup_steps 100 --weight_decay 0.01 --bf16 --seed 0 --save_steps 1000 --load_best_model_at_end false \\
     --output_dir output/study/start""",
-                hours=None,
-                date=None,
-                ran_on=None,
+                hours=round(494.9 / 3600, 2),
+                date="2026-11-21",
+                ran_on="AMD EPYC, 2 processes of 1 thread each",
+                versions=VERSIONS,
             ),
             Stage(
                 title="DocSplit, from there",
-                command="",
-                hours=None,
-                date=None,
-                ran_on=None,
+                command="""accelerate launch --config_file examples/accelerate_configs/cpu_2_processes.yaml \\
+    examples/run_pretrain.py --use_cpu --model_name_or_path output/study/start --dataset_name wikipedia.jsonl \\
+    --mlm_weight 0 --pooling mean --max_length 64 --views_kwargs '{"max_tokens": 62}' --packing off \\
+    --per_device_train_batch_size 256 --max_steps 680 --learning_rate 2e-3 --lr_scheduler_type linear \\
+    --warmup_steps 30 --bf16 --seed 0 --save_steps 340 --load_best_model_at_end false \\
+    --output_dir output/study/docsplit-small-en""",
+                hours=round(1575 / 3600, 2),
+                date="2026-11-21",
+                ran_on="AMD EPYC, 2 processes of 1 thread each",
+                versions=VERSIONS,
             ),
         ),
     ),

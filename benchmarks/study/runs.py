@@ -37,7 +37,7 @@ START_OPTIONS: Options = {
 
 # The checkpoint that ships: short views, sampled from the whole document, of as many documents as two cores see in
 # half an hour.
-SHIPPED = "docsplit-small-en"
+SHIPPED, SHIPPED_MAX_LENGTH = "docsplit-small-en", 512
 SHIPPED_OPTIONS: Options = {
     "model_name_or_path": "{folder}/start",
     "dataset_name": CORPUS,

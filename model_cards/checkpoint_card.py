@@ -77,7 +77,7 @@ def checkpoint_results(checkpoint: Checkpoint, root: Path = ROOT) -> CardResults
         )
         records.append({**record, "seconds": stage.hours * 3600, "run": len(numbers) + number})
     hours = {"hours": sum(stage.hours for stage in checkpoint.stages)}
-    corpus = {"documents": checkpoint.documents, "words": checkpoint.words}
+    corpus = {"documents": checkpoint.documents, "held_out": checkpoint.held_out, "words": checkpoint.words}
     shape = shape_of(root / checkpoint.folder)
     for protocol, metrics in (("training_hours", hours), ("corpus", corpus), ("shape", shape)):
         records.append(stated_record(checkpoint.name, "training", protocol, metrics, STATED, run=written))
@@ -169,6 +169,7 @@ def _stage_metrics(stage: Stage) -> dict[str, Any]:
     return {
         "steps": stage.steps or options.max_steps,
         "batch": None if batch is None else batch * options.processes,
+        "max_length": options.max_length,
         "seed": options.seed,
         "hours": stage.hours,
     }
@@ -231,7 +232,9 @@ def render_checkpoint(checkpoint: Checkpoint, results: CardResults) -> str:
         parameters=f"{shape['million_parameters']:.1f} million",
         megabytes=f"{shape['megabytes']:.1f}",
         documents=f"{corpus['documents']:,}",
+        held_out=f"{corpus['held_out']:,}",
         words=f"{corpus['words']:,}",
+        longest=max(record["metrics"]["max_length"] for record in results.of("training")),
         hours=f"{hours:.1f}",
         machine=" and ".join(dict.fromkeys(stage.ran_on for stage in checkpoint.stages)),
         commands="\n\n".join(f"# {stage.title}\n{stage.command}" for stage in checkpoint.stages),
@@ -283,9 +286,10 @@ def _summary(checkpoint: Checkpoint, results: CardResults) -> str:
     [mean] = [c for c in summarize_records(results.of("few_shot")) if c.system == own and c.task == MEAN]
     parts = []
     for record in results.of("points_above"):
-        points = record["metrics"]["macro_f1"]
+        points, other = record["metrics"]["macro_f1"], checkpoint.systems[record["settings"]["to"]]
         where = "above" if points >= 0 else "below"
-        parts.append(f"{abs(points):.1f} points {where} {checkpoint.systems[record['settings']['to']]}")
+        level = round(abs(points), 1) == 0
+        parts.append(f"level with {other}" if level else f"{abs(points):.1f} points {where} {other}")
     share = f"{100 * mean.metrics['macro_f1'].mean:.2f} %"
     return (
         f"With {checkpoint.shots} examples per class it has a mean macro F1 of {share} over the data sets below: "
@@ -303,12 +307,13 @@ def _training_table(results: CardResults) -> str:
             record["settings"]["stage"],
             f"{record['metrics']['steps']:,}",
             f"{record['metrics']['batch']:,}",
+            str(record["metrics"]["max_length"]),
             str(record["metrics"]["seed"]),
             f"{record['metrics']['hours']:.2f} hours",
         )
         for record in results.of("training")
     ]
-    return table(("", "steps", "articles a step", "seed", "duration"), rows)
+    return table(("", "steps", "articles a step", "tokens a view", "seed", "duration"), rows)
 
 
 def _tasks_table(results: CardResults) -> str:

@@ -9,7 +9,7 @@ from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT as SHIPPED
 
 @dataclass(frozen=True)
 class Stage:
-    """A command of the training. Its seed, steps and batch are read from the command.
+    """A command of the training. Its seed, steps, batch and length are read from the command.
 
     Args:
         title: What it does, in a few words.
@@ -40,7 +40,8 @@ class Checkpoint:
             written there too.
         results: The ``results.json`` with its measurements, from the root of the project.
         systems: What the systems are called in the card, by their names in the results; the checkpoint first.
-        documents: How many documents it was trained on.
+        documents: How many documents there were.
+        held_out: How many of them were not trained on.
         words: How many words they have.
         stages: Its training.
         shots: Examples per class in the table of few examples.
@@ -51,6 +52,7 @@ class Checkpoint:
     results: str
     systems: dict[str, str]
     documents: int
+    held_out: int
     words: int
     stages: tuple[Stage, ...]
     shots: int = 5
@@ -69,6 +71,7 @@ CHECKPOINTS = (
             "tfidf": "TF-IDF",
         },
         documents=40_000,
+        held_out=500,
         words=33_955_125,
         stages=(
             Stage(

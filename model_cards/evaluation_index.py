@@ -59,7 +59,7 @@ def evaluation_results(
                         dataset_name=TASKS.get(task, task),
                         dataset_split="test",
                         metric_type=metric_type,
-                        metric_name=", ".join([title, *_conditions(cell)]),
+                        metric_name=", ".join([title, *_conditions(cell, by_us=source_name is None)]),
                         metric_value=round(100 * summary.mean, 2),
                         source_name=source_name,
                         source_url=source_url,
@@ -72,8 +72,9 @@ def _task_name(cell: Cell) -> str:
     return "Citation" if cell.protocol == "citation" else "Classification by frozen embeddings"
 
 
-def _conditions(cell: Cell) -> list[str]:
+def _conditions(cell: Cell, by_us: bool) -> list[str]:
     if cell.protocol == "few_shot":
         draws = cell.settings.get("draws", cell.metrics and max(s.repeats for s in cell.metrics.values()))
         return [f"{cell.settings['shots']} examples per class", f"mean of {draws} draws"]
-    return ["all training examples"] if cell.protocol == "full" else []
+    listed = " that the card lists" if by_us else ""
+    return [f"all training examples{listed}"] if cell.protocol == "full" else []

@@ -66,7 +66,9 @@ def project(tmp_path_factory, tiny_config, tokenizer):
 @pytest.fixture(scope="module")
 def example(generator):
     """What is stated of that checkpoint, all filled in."""
-    command = "python examples/run_pretrain.py --max_steps 1200 --per_device_train_batch_size 8 --seed 3"
+    command = (
+        "python examples/run_pretrain.py --max_steps 1200 --per_device_train_batch_size 8 --max_length 96 --seed 3"
+    )
     ran = {"hours": 0.75, "date": "2024-01-31", "ran_on": "two CPU cores"}
     launched = command.replace(
         "python", "accelerate launch --config_file examples/accelerate_configs/cpu_2_processes.yaml"
@@ -76,7 +78,9 @@ def example(generator):
         generator.checkpoints.Stage("DocSplit", command, **ran),
     )
     systems = {"docsplit": EXAMPLE, "MiniLM": "its start", "tfidf": "TF-IDF"}
-    return generator.checkpoints.Checkpoint(EXAMPLE, EXAMPLE, "results/results.json", systems, 40_000, 123_456, stages)
+    return generator.checkpoints.Checkpoint(
+        EXAMPLE, EXAMPLE, "results/results.json", systems, 40_000, 500, 123_456, stages
+    )
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +304,10 @@ def test_the_commands_that_are_not_published_yet_parse(generator, monkeypatch):
         for stage in checkpoint.stages:
             if stage.command:
                 [command] = commands_in(f"```bash\n{stage.command}\n```")
-                parse(command, monkeypatch)
+                arguments = parse(command, monkeypatch)
+                options = generator.card_results.read_command(stage.command)
+                assert (arguments.seed, arguments.max_steps) == (options.seed, options.max_steps)
+                assert Path(arguments.output_dir).name in ("start", checkpoint.name)
 
 
 @every_card
@@ -342,7 +349,7 @@ def test_the_example_shows_what_was_measured(example_card):
         percent("docsplit", "20News", "few_shot", "macro_f1", shots=5), abs=0.005
     )
     full = percent("docsplit", "BBCNews", "full", "accuracy")
-    assert values["bbcnews", "Accuracy, all training examples"] == pytest.approx(full, abs=0.005)
+    assert values["bbcnews", "Accuracy, all training examples that the card lists"] == pytest.approx(full, abs=0.005)
     cosine = percent("docsplit", "AAN", "citation", "cosine_accuracy")
     assert values["aan", "Accuracy by a threshold on the cosine"] == pytest.approx(cosine, abs=0.005)
     assert len(results) == 4 * 4 + 2
@@ -355,8 +362,8 @@ def test_the_example_shows_what_was_measured(example_card):
     assert float(row[-2].strip(" *").split(" ± ")[0]) == pytest.approx(means["docsplit"], abs=0.005)
     start, words = (means["docsplit"] - means[other] for other in ("MiniLM", "tfidf"))
     assert f"{start:.1f} points above its start, and {words:.1f} points above TF-IDF" in card
-    assert "| MLM | 1,200 | 16 | 3 | 0.75 hours |" in card, "8 a process, two processes"
-    assert "| DocSplit | 1,200 | 8 | 3 | 0.75 hours |" in card and "1.5 hours in all, on two CPU cores" in card
+    assert "| MLM | 1,200 | 16 | 96 | 3 | 0.75 hours |" in card, "8 a process, two processes"
+    assert "| DocSplit | 1,200 | 8 | 96 | 3 | 0.75 hours |" in card and "1.5 hours in all, on two CPU cores" in card
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
 
+import shlex
 import sys
 
 import numpy as np
@@ -40,6 +41,24 @@ def test_every_run_is_a_command_that_run_pretrain_takes(scripts):
         for name, value in run.options.items():
             parsed = next(getattr(part, name) for part in (model, data, training) if hasattr(part, name))
             assert name == "report_to" or parsed == (None if value == {} else value), (run.name, name)
+
+
+def test_the_card_of_what_ships_has_the_commands_of_the_study(scripts, monkeypatch):
+    runs, _, arguments = scripts
+    monkeypatch.syspath_prepend(str(ROOT / "model_cards"))
+    from checkpoints import CHECKPOINTS
+
+    parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RunArguments))
+    [checkpoint] = CHECKPOINTS
+    assert checkpoint.name == runs.SHIPPED
+    for stage, run in zip(checkpoint.stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):
+        parsed = []
+        for command in (shlex.split(stage.command.replace("\\\n", " ")), run.command("output/study")):
+            script = command.index("examples/run_pretrain.py")
+            assert tuple(command[:script]) == run.launcher
+            parsed.append(parser.parse_args_into_dataclasses(command[script + 1 :]))
+        (*stated, stated_training), (*ran, training) = parsed
+        assert stated == ran and stated_training.to_dict() == training.to_dict()
 
 
 def test_methods_differ_by_nothing_but_views_and_objective(scripts):

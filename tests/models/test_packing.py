@@ -269,3 +269,21 @@ def test_in_bfloat16_packed_is_as_close_to_float32_as_padded():
         use_packing(model)
         packed = model(**batch).embeddings
     assert (packed - exact).abs().mean() < 1.5 * (padded - exact).abs().mean()
+
+
+def test_packed_rows_have_few_different_lengths():
+    """On a CPU memory grows with each number of tokens that is new."""
+    model, found, real = BertModel(BertConfig(**SMALL)).eval(), [], []
+    use_packing(model)
+    model.embeddings.register_forward_pre_hook(
+        lambda _, args, kwargs: found.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        batch = _batch(torch.randint(1, 41, (24,), generator=generator).tolist())
+        mask = batch["attention_mask"]
+        packed = run_encoder(model, batch["input_ids"], mask).last_hidden_state
+        assert packed[mask == 0].eq(0).all()
+        real.append(int(mask.sum()))
+    assert all(tokens <= length <= 1.04 * tokens for tokens, length in zip(real, found, strict=True))
+    assert len(set(found)) < len(set(real)) / 2

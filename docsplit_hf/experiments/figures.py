@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,23 @@ SPREADS = {
     "std": "Error bars: standard deviation over the draws",
     "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
 }
+
+
+def check_matplotlib() -> None:
+    """Say what to install where figures cannot be drawn: before the hours of measuring, not after them.
+
+    Raises:
+        ModuleNotFoundError: If matplotlib is not installed.
+
+    Example:
+
+        >>> check_matplotlib()
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ModuleNotFoundError(
+            "Figures need matplotlib: pip install matplotlib, which the extra [experiments] brings, or do without "
+            "them, --no_figures."
+        )
 
 
 def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: str | Path) -> list[str]:
@@ -89,10 +107,9 @@ def save(draw: Callable[[], Figure], path: Path) -> None:
         ...     sorted(file.name for file in Path(folder).iterdir())
         ['empty.png', 'empty.svg']
     """
-    try:
-        import matplotlib
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("Figures need matplotlib: pip install docsplit_hf[experiments]") from error
+    check_matplotlib()
+    import matplotlib
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figure = draw()

@@ -15,11 +15,11 @@ SCRIPT = Path(__file__).with_name("runs.py")
 
 
 @pytest.fixture(scope="module")
-def folder(tiny_config, tokenizer, documents, tmp_path_factory):
+def folder(make_tiny_config, tokenizer, documents, tmp_path_factory):
     """A tiny model and documents, and what two processes made of them."""
     folder = tmp_path_factory.mktemp("two_processes")
     torch.manual_seed(0)
-    AutoModelForDocSplit.from_config(tiny_config).save_pretrained(folder / "tiny")
+    AutoModelForDocSplit.from_config(make_tiny_config()).save_pretrained(folder / "tiny")
     tokenizer.save_pretrained(folder / "tiny")
     documents.save_to_disk(folder / "documents")
     # Two of the first eight documents are duplicates, one on each process.

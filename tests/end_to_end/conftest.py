@@ -1,5 +1,6 @@
 """Runs of the example script in processes of their own."""
 
+import functools
 import json
 import os
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from .forked import finish_script, start_script, start_server
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +34,24 @@ def run_python():
 
 
 @pytest.fixture(scope="session")
-def workshop(texts, tokenizer, tiny_config, tmp_path_factory):
+def server(tmp_path_factory):
+    """The process that scripts are forked from."""
+    start_server(tmp_path_factory.mktemp("datasets"))
+
+
+@pytest.fixture(scope="session")
+def run_script(server, tmp_path_factory):
+    """Run a script in a process of its own, forked, and give what it printed; a failure shows its end."""
+
+    def run(script, *arguments, code=0):
+        log = tmp_path_factory.mktemp("script") / "log"
+        return finish_script(start_script(script, *arguments, log=log), log, code)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
     """A folder with a starting point (tiny/) and documents (documents.jsonl), as a user has them."""
     import torch
 
@@ -39,29 +59,32 @@ def workshop(texts, tokenizer, tiny_config, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("workshop")
     torch.manual_seed(0)
-    AutoModelForDocSplit.from_config(tiny_config, pooling="mean").save_pretrained(folder / "tiny")
+    AutoModelForDocSplit.from_config(make_tiny_config(), pooling="mean").save_pretrained(folder / "tiny")
     tokenizer.save_pretrained(folder / "tiny")
     (folder / "documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     return folder
 
 
 @pytest.fixture(scope="session")
-def pretrain(workshop, run_python):
-    """Run the example script on the workshop's documents; gives its output folder and what it printed."""
+def pretrain(workshop, run_python, run_script):
+    """Run the example script on the workshop's documents; gives its output folder and what it printed.
 
-    def pretrain(name, *options, launcher=(), code=0):
+    ``fresh`` starts a new Python, with a launcher or without, where else the process is forked.
+    """
+
+    def pretrain(name, *options, launcher=(), fresh=False, code=0):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={workshop / 'documents.jsonl'}", "--test_size=8", "--max_length=64", "--num_proc=1",
             "--per_device_train_batch_size=4", "--max_steps=6", "--logging_steps=2", "--save_steps=3", "--eval_steps=3",
             "--use_cpu", *options,
         ]  # fmt: skip
-        printed = run_python(*launcher, ROOT / "examples" / "run_pretrain.py", *arguments, code=code)
-        return workshop / name, printed
+        run = functools.partial(run_python, *launcher) if fresh or launcher else run_script
+        return workshop / name, run(ROOT / "examples" / "run_pretrain.py", *arguments, code=code)
 
     return pretrain
 
 
 @pytest.fixture(scope="session")
 def pretrained(pretrain):
-    return pretrain("pretrained", "--report_to=tensorboard")
+    return pretrain("pretrained", "--report_to=tensorboard", fresh=True)

@@ -1,49 +1,42 @@
 """A run killed with SIGKILL in the middle of an epoch, and resumed, against a run left alone."""
 
-import copy
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from docsplit_hf import AutoModelForDocSplit
 
+from .forked import finish_script, kill_script, start_script
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "run_pretrain.py"
 STEPS = 14  # more than the 10 of an epoch
 
 
 @pytest.fixture(scope="module")
-def start(tiny_config, tokenizer, texts, tmp_path_factory):
+def start(server, make_tiny_config, tokenizer, texts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("resume")
-    config = copy.deepcopy(tiny_config)
+    config = make_tiny_config()
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.1  # its random numbers must be resumed too
     AutoModelForDocSplit.from_config(config).save_pretrained(folder / "tiny")
     tokenizer.save_pretrained(folder / "tiny")
     (folder / "documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
 
     def start(name, workers, *options):
-        command = [
-            sys.executable, str(SCRIPT), f"--output_dir={folder / name}", f"--model_name_or_path={folder / 'tiny'}",
+        arguments = [
+            f"--output_dir={folder / name}", f"--model_name_or_path={folder / 'tiny'}",
             f"--dataset_name={folder / 'documents.jsonl'}", "--test_size=8", "--max_length=64", "--num_proc=1",
             "--per_device_train_batch_size=4", f"--max_steps={STEPS}", "--logging_steps=1", "--save_steps=3",
             "--eval_steps=3", f"--dataloader_num_workers={workers}", "--learning_rate=1e-3", "--use_cpu",
             "--save_total_limit=20", *options,
         ]  # fmt: skip
-        environment = {**os.environ, "HF_DATASETS_CACHE": str(folder / "cache")}
-        with open(folder / f"{name}.log", "a") as log:  # a pipe would fill up and stop the process
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-        return process, folder / name
+        return start_script(SCRIPT, *arguments, log=folder / f"{name}.log"), folder / name
 
     return start
 
 
 def finish(process, folder):
-    assert process.wait(timeout=120) == 0, folder.with_suffix(".log").read_text()[-3000:]
+    finish_script(process, folder.with_suffix(".log"))
 
 
 def losses(folder):
@@ -63,11 +56,8 @@ def table(start):
 
 def killed_and_resumed(start, name, workers, *options):
     killed, folder = start(name, workers, *options)
-    while not (folder / "checkpoint-6" / "trainer_state.json").exists():
-        assert killed.poll() is None, folder.with_suffix(".log").read_text()[-3000:]
-        time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    state = folder / "checkpoint-6" / "trainer_state.json"
+    kill_script(killed, state.exists, folder.with_suffix(".log"))
     assert not (folder / f"checkpoint-{STEPS}").exists()
     resumed, _ = start(name, workers, "--resume_from_checkpoint=last", *options)
     finish(resumed, folder)

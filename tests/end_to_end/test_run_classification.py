@@ -86,6 +86,6 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
     np.testing.assert_allclose(stores[0].keys, stores[1].keys, atol=1e-3)
 
 
-def test_a_mistyped_task_is_named_before_anything_is_loaded(run_python):
+def test_a_mistyped_task_is_named_before_anything_is_loaded(run_script):
     options = ["--model_name_or_path=./missing", "--task_name=MRPK", "--output_dir=unused", "--use_cpu"]
-    assert "Did you mean 'MRPC'" in run_python(SCRIPT, *options, code=1)
+    assert "Did you mean 'MRPC'" in run_script(SCRIPT, *options, code=1)

@@ -1,12 +1,8 @@
 import contextlib
 import io
 import json
-import os
 import runpy
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -15,6 +11,7 @@ from transformers import AutoModelForMaskedLM
 from docsplit_hf import DocumentEncoder
 
 from .conftest import ROOT
+from .forked import kill_script, start_script
 
 SCRIPT = ROOT / "examples" / "run_evaluation.py"
 OPTIONS = [
@@ -91,16 +88,10 @@ def test_the_same_command_again_computes_nothing_and_gives_the_same_files(evalua
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
 
-def test_a_killed_run_goes_on_where_it_was(command, evaluate, whole, tmp_path):
-    results = tmp_path / "killed" / "results.json"
-    with open(tmp_path / "log", "w") as log:
-        process = subprocess.Popen([sys.executable, *command(tmp_path / "killed")], stdout=log, stderr=log)
-        deadline = time.monotonic() + 120
-        while not (results.exists() and len(json.loads(results.read_text())["records"]) >= 3):
-            assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()[-3000:]
-            time.sleep(0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+def test_a_killed_run_goes_on_where_it_was(server, command, evaluate, whole, tmp_path):
+    results, log = tmp_path / "killed" / "results.json", tmp_path / "log"
+    process = start_script(*command(tmp_path / "killed"), log=log)
+    kill_script(process, lambda: results.exists() and len(json.loads(results.read_text())["records"]) >= 3, log)
     done = json.loads(results.read_text())["records"]
     assert 3 <= len(done) < RECORDS
     embedded = {file: file.stat().st_mtime_ns for file in (tmp_path / "killed" / "embeddings").glob("*.safetensors")}
@@ -153,6 +144,13 @@ def test_what_cannot_work_is_named_before_anything_is_measured(evaluate, tmp_pat
     assert not (tmp_path / "results.json").exists()
 
 
+def test_without_matplotlib_it_says_so_before_anything_is_measured(evaluate, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match="--no_figures"):
+        evaluate(tmp_path)
+    assert not (tmp_path / "results.json").exists()
+
+
 def test_labels_that_are_missing_or_all_the_same_are_named(evaluate, texts, tmp_path):
     (tmp_path / "one.csv").write_text("text,label\n" + "".join(f'"{text}",yes\n' for text in texts))
     with pytest.raises(ValueError, match="Each of the .* training examples has the label .*yes"):
@@ -181,10 +179,6 @@ def test_without_models_it_says_what_to_give(monkeypatch, capsys):
     assert "--models must be given: tfidf, docsplit-small-en, a folder" in capsys.readouterr().err
 
 
-def test_help_explains(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--help"])
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    with pytest.raises(SystemExit):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    printed = " ".join(capsys.readouterr().out.split())
+def test_help_explains(run_python):
+    printed = " ".join(run_python(SCRIPT, "--help").split())
     assert "few_shot over the number of examples" in printed and "The papers use 10" in printed

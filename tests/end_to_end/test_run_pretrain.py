@@ -151,8 +151,8 @@ def test_a_used_output_folder_is_not_written_to(pretrain, pretrained):
     assert (pretrained[0] / "model.safetensors").stat().st_mtime == before
 
 
-def test_help_explains(run_python):
-    printed = " ".join(run_python(ROOT / "examples" / "run_pretrain.py", "--help").split())
+def test_help_explains(run_script):
+    printed = " ".join(run_script(ROOT / "examples" / "run_pretrain.py", "--help").split())
     assert "The papers use 0.05" in printed and "--merge_peft" in printed and "Documents to hold out" in printed
 
 
@@ -165,8 +165,8 @@ def quick(workshop, folder, *options):
     ]  # fmt: skip
 
 
-def test_without_a_model_it_goes_on_from_the_one_that_ships(run_python, workshop, tmp_path, texts):
-    printed = run_python(*quick(workshop, tmp_path / "run"))
+def test_without_a_model_it_goes_on_from_the_one_that_ships(run_script, workshop, tmp_path, texts):
+    printed = run_script(*quick(workshop, tmp_path / "run"))
     assert "Given one half of one of 4 held-out documents" in printed
     card = (tmp_path / "run" / "README.md").read_text()
     assert f"| Starting point | {DEFAULT_CHECKPOINT} |" in card and f"base_model: {DEFAULT_CHECKPOINT}" in card
@@ -180,18 +180,18 @@ def test_without_a_model_it_goes_on_from_the_one_that_ships(run_python, workshop
     assert 0.9 < (cosines[0] * cosines[1]).sum(1).min() < 1 - 1e-6  # trained a little
 
 
-def test_from_scratch_it_starts_from_random_weights(run_python, workshop, tmp_path):
+def test_from_scratch_it_starts_from_random_weights(run_script, workshop, tmp_path):
     shape = ("--vocab_size=300", "--hidden_size=64", "--num_hidden_layers=1")
-    run_python(*quick(workshop, tmp_path / "run", "--from_scratch", *shape))
+    run_script(*quick(workshop, tmp_path / "run", "--from_scratch", *shape))
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["hidden_size"], config["num_hidden_layers"]) == (64, 1) and config["vocab_size"] <= 300
     assert "| Starting point | random weights (bert) |" in (tmp_path / "run" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("model", ["a pretrained model", "the small BERT"])
-def test_a_mistyped_column_names_those_that_there_are(run_python, workshop, tmp_path, model):
+def test_a_mistyped_column_names_those_that_there_are(run_script, workshop, tmp_path, model):
     options = [f"--model_name_or_path={workshop / 'tiny'}"] if model == "a pretrained model" else ["--from_scratch"]
-    printed = run_python(
+    printed = run_script(
         ROOT / "examples" / "run_pretrain.py", f"--dataset_name={workshop / 'documents.jsonl'}", "--text_column=txt",
         f"--output_dir={tmp_path / 'run'}", "--use_cpu", *options, code=1,
     )  # fmt: skip

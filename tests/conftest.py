@@ -78,8 +78,9 @@ def nlp():
 
 
 @pytest.fixture(scope="session")
-def tiny_config(tokenizer):
-    return BertConfig(
+def make_tiny_config(tokenizer):
+    """Makes a config for one model: a model keeps its config, and writes its attention implementation in it."""
+    return lambda: BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
         num_hidden_layers=2,
@@ -90,6 +91,11 @@ def tiny_config(tokenizer):
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
+
+
+@pytest.fixture
+def tiny_config(make_tiny_config):
+    return make_tiny_config()
 
 
 @pytest.fixture

@@ -189,12 +189,12 @@ ERRORS = {
 @pytest.mark.parametrize("action, error, message", ERRORS.values(), ids=ERRORS)
 def test_errors_name_the_value_and_the_next_step(action, error, message, tiny_config, tokenizer, texts, tmp_path):
     with pytest.raises(error, match=message):
-        action(Case(copy.deepcopy(tiny_config), tokenizer, list(texts), tmp_path))
+        action(Case(tiny_config, tokenizer, list(texts), tmp_path))
 
 
 @pytest.fixture
 def case(tiny_config, tokenizer, texts, tmp_path):
-    return Case(copy.deepcopy(tiny_config), tokenizer, list(texts), tmp_path)
+    return Case(tiny_config, tokenizer, list(texts), tmp_path)
 
 
 def test_more_neighbors_than_examples_are_all_of_them(case):

@@ -1,4 +1,3 @@
-import copy
 import json
 
 import huggingface_hub
@@ -16,7 +15,7 @@ def test_sentence_transformers_reads_the_settings(pooling, tiny_config, tokenize
 
     from docsplit_hf import DocumentEncoder
 
-    model = BertModel(copy.deepcopy(tiny_config))
+    model = BertModel(tiny_config)
     model.config.docsplit = {"pooling": pooling, "max_length": 20}
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)

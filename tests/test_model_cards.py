@@ -42,7 +42,7 @@ def generator():
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory, tiny_config, tokenizer):
+def project(tmp_path_factory, make_tiny_config, tokenizer):
     """A project in which a checkpoint was released: its files, and results that have been measured of some system."""
     import torch
 
@@ -51,7 +51,7 @@ def project(tmp_path_factory, tiny_config, tokenizer):
 
     root = tmp_path_factory.mktemp("project")
     torch.manual_seed(0)
-    model = AutoModelForDocSplit.from_config(tiny_config, pooling="mean")
+    model = AutoModelForDocSplit.from_config(make_tiny_config(), pooling="mean")
     model.config.docsplit = {"pooling": "mean", "max_length": 64}
     model.half().save_pretrained(root / EXAMPLE)
     config = json.loads((root / EXAMPLE / "config.json").read_text()) | {"dtype": "float32"}  # as the one that ships

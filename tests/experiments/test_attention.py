@@ -36,14 +36,14 @@ def without_queries(model):
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_config, tokenizer):
+def encoder(make_tiny_config, tokenizer):
     torch.manual_seed(0)
-    return DocumentEncoder(BertModel(copy.deepcopy(tiny_config)), tokenizer)
+    return DocumentEncoder(BertModel(make_tiny_config()), tokenizer)
 
 
 @pytest.fixture(scope="module")
-def uniform(tiny_config, tokenizer):
-    return DocumentEncoder(without_queries(BertModel(copy.deepcopy(tiny_config))), tokenizer)
+def uniform(make_tiny_config, tokenizer):
+    return DocumentEncoder(without_queries(BertModel(make_tiny_config())), tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_uniform_attention_gives_one_over_the_length(name, request, nlp, tokeniz
 
 
 def test_weights_are_those_of_the_stock_model(encoder, tiny_config, nlp, tokenizer):
-    stock = BertModel._from_config(copy.deepcopy(tiny_config), attn_implementation="eager").eval()
+    stock = BertModel._from_config(tiny_config, attn_implementation="eager").eval()
     stock.load_state_dict(encoder.model.state_dict())
     text = "Small rivers shapes the unusual engine; it opens!"
     inputs = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)

@@ -22,10 +22,10 @@ NAMES = ["river", "engine"]
 
 
 @pytest.fixture(scope="module")
-def classifier(tiny_config):
+def classifier(make_tiny_config):
     torch.manual_seed(0)
     config = KNNClassifierConfig(
-        encoder_config=tiny_config, id2label=dict(enumerate(NAMES)), pooling="mean", k=5, knn_weight=0.4
+        encoder_config=make_tiny_config(), id2label=dict(enumerate(NAMES)), pooling="mean", k=5, knn_weight=0.4
     )
     return KNNClassifier(config)
 

@@ -7,9 +7,9 @@ from docsplit_hf.models.batched_inference import predict
 
 
 @pytest.fixture(scope="module")
-def classifier(tiny_config):
+def classifier(make_tiny_config):
     torch.manual_seed(0)
-    return KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, num_labels=3, pooling="mean"))
+    return KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3, pooling="mean"))
 
 
 def test_the_order_and_the_values_do_not_depend_on_the_batches(classifier, tokenizer, texts):

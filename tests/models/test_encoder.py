@@ -123,10 +123,9 @@ def test_an_adapter_that_does_not_fit_is_an_error(tiny_checkpoint, tmp_path):
 
 
 def test_training_starts_with_the_pooling_of_sentence_transformers(tiny_config, tokenizer, tmp_path):
-    config = copy.deepcopy(tiny_config)
-    BertModel(config).save_pretrained(tmp_path)
-    config.docsplit = {"pooling": "mean", "max_length": 20}
-    save_sentence_transformers_files(tmp_path, config)
+    BertModel(tiny_config).save_pretrained(tmp_path)
+    tiny_config.docsplit = {"pooling": "mean", "max_length": 20}
+    save_sentence_transformers_files(tmp_path, tiny_config)
     assert AutoModelForDocSplit.from_pretrained(str(tmp_path)).config.docsplit["pooling"] == "mean"
 
 

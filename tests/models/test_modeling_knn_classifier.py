@@ -1,5 +1,4 @@
 import ast
-import copy
 import json
 import shutil
 import subprocess
@@ -104,7 +103,7 @@ def test_from_encoder_takes_an_adapter(tiny_config, tokenizer, tmp_path, batch):
 
 
 def test_no_labels_means_no_head(tiny_config, batch, tmp_path):
-    model = KNNClassifier.around(BertModel(copy.deepcopy(tiny_config)), 0, decouple=False)
+    model = KNNClassifier.around(BertModel(tiny_config), 0, decouple=False)
     assert model.classifier is None and model(**batch).logits.shape == (5, 0)
     model.save_pretrained(tmp_path)
     assert KNNClassifier.from_pretrained(tmp_path).config.num_labels == 0
@@ -113,7 +112,7 @@ def test_no_labels_means_no_head(tiny_config, batch, tmp_path):
 @pytest.mark.parametrize("arguments", [{}, {"num_labels": 2, "id2label": NAMES}, {"id2label": {1: "a", 2: "b"}}])
 def test_labels_that_do_not_add_up_are_refused(tiny_config, arguments):
     with pytest.raises(ValueError, match="do not say how many labels"):
-        KNNClassifier.around(BertModel(copy.deepcopy(tiny_config)), **arguments)
+        KNNClassifier.around(BertModel(tiny_config), **arguments)
 
 
 def test_unknown_pooling_and_regression_are_refused(tiny_config):

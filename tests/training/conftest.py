@@ -1,7 +1,5 @@
 """Trainers of any objective on the tiny model."""
 
-import copy
-
 import pytest
 import torch
 from transformers import TrainerCallback
@@ -11,7 +9,7 @@ from docsplit_hf.training.objectives import get_trainer_class
 
 
 @pytest.fixture
-def make_baseline(tiny_config, tokenizer, documents, tmp_path):
+def make_baseline(make_tiny_config, tokenizer, documents, tmp_path):
     """Make the trainer of an objective: 35 documents to train on, 13 held out, mean pooling, batches of 8 in order."""
 
     def make(objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", **arguments):
@@ -22,7 +20,7 @@ def make_baseline(tiny_config, tokenizer, documents, tmp_path):
         args = ContrastiveTrainingArguments(
             str(tmp_path / folder), objective=objective, use_cpu=True, disable_tqdm=True, **arguments
         )
-        config = copy.deepcopy(tiny_config)
+        config = make_tiny_config()
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
         torch.manual_seed(0)
         model = AutoModelForDocSplit.from_config(config, pooling="mean", mlm_head=args.mlm_weight > 0)

@@ -242,9 +242,8 @@ def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint,
 
 
 @pytest.mark.parametrize("mlm_input", ["separate", "shared"])
-def test_chunks_are_replayed_with_the_same_dropout(make_trainer, tiny_config, mlm_input, monkeypatch):
-    monkeypatch.setattr(tiny_config, "hidden_dropout_prob", 0.3)
-    monkeypatch.setattr(tiny_config, "attention_probs_dropout_prob", 0.3)
+def test_chunks_are_replayed_with_the_same_dropout(make_trainer, tiny_config, mlm_input):
+    tiny_config.hidden_dropout_prob = tiny_config.attention_probs_dropout_prob = 0.3
     trainer = make_trainer(max_steps=1, forward_chunk_size=3, mlm_input=mlm_input)
     seen = []
 

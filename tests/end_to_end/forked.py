@@ -1,0 +1,85 @@
+"""Scripts in processes of their own that are forked from one which has imported the libraries: each saves seconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import runpy
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+PRELOADED = [
+    "docsplit_hf.data.collator",
+    "docsplit_hf.training.contrastive_trainer",
+    "docsplit_hf.training.ending",
+    "peft",
+    "sklearn.metrics",
+    "transformers.models.bert.modeling_bert",
+]
+LONGEST = 150  # seconds
+
+
+def start_server(datasets_cache: Path) -> None:
+    """Start the process that all scripts are forked from, with a cache of data sets of its own."""
+    missing = [name for name in PRELOADED if importlib.util.find_spec(name) is None]
+    assert not missing, f"the server would leave them out without a word: {missing}"
+    before = os.environ.get("HF_DATASETS_CACHE")
+    os.environ["HF_DATASETS_CACHE"] = str(datasets_cache)
+    forkserver.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+    if before is None:
+        del os.environ["HF_DATASETS_CACHE"]
+    else:
+        os.environ["HF_DATASETS_CACHE"] = before
+
+
+def start_script(script: str | Path, *arguments: object, log: Path) -> BaseProcess:
+    """Start a script as ``python script ...`` would, but for the time of the imports and the end: no atexit handlers.
+
+    Args:
+        script: The file.
+        *arguments: Its command line.
+        log: The file for what it prints and logs; of one that is there, the end.
+
+    Returns:
+        The process.
+    """
+    command, workers = [str(argument) for argument in (script, *arguments)], multiprocessing.get_start_method()
+    process = multiprocessing.get_context("forkserver").Process(target=_run, args=(command, str(log), workers))
+    process.start()
+    return process
+
+
+def finish_script(process: BaseProcess, log: Path, code: int = 0) -> str:
+    """Wait for a script, and give its log; it fails with the log's end if the exit code is another."""
+    process.join(LONGEST)
+    process.kill()  # nothing, unless it takes too long
+    process.join()
+    printed = log.read_text()
+    assert process.exitcode == code, f"exit code {process.exitcode}: {printed[-4000:]}"
+    return printed
+
+
+def kill_script(process: BaseProcess, ready: Callable[[], bool], log: Path) -> None:
+    """Send SIGKILL to a script as soon as it is so far; it fails with the log's end if it ends before."""
+    deadline = time.monotonic() + LONGEST
+    while not (reached := ready()) and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    process.join()
+    assert reached and process.exitcode < 0, f"exit code {process.exitcode}: {log.read_text()[-4000:]}"
+
+
+def _run(command: list[str], log: str, workers: str) -> None:
+    with open(log, "a") as file:  # a pipe would fill up and stop the process
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
+    sys.argv = command
+    sys.path.insert(0, os.path.dirname(command[0]))
+    runpy.run_path(command[0], run_name="__main__")

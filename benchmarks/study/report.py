@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from runs import ABLATIONS, ADAPTATION_VIEWS, LEARNING_RATES, METHODS, SHIPPED, TASKS
+from runs import ABLATIONS, ADAPTATION_VIEWS, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
 from docsplit_hf.experiments.figures import COLORS, save
 from docsplit_hf.experiments.results import ResultStore
@@ -27,16 +27,53 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURED = {"few_shot": "macro_f1", "full": "macro_f1", "citation": "cosine_accuracy"}
+ALL_TASKS = TASKS | CITATION
+MERGED = {"start": ALL_TASKS, "methods": ALL_TASKS, "ablations": TASKS, "adaptation": (), "shipped": ALL_TASKS}
+UNTRAINED = ("tfidf", "start")
+SUMMARY = ("mean", "± draws", "full", "citation")
 Records = Sequence[dict[str, Any]]
 
 
 def merge(folder: Path, output: Path) -> Records:
-    """All records of the test sets in one results.json."""
-    store = ResultStore(output)
-    for part in ("start", "methods", "ablations", "adaptation", "shipped"):
+    """All records of the test sets in one results.json, which is made anew; what is not finished is left out."""
+    finished = []
+    for part, tasks in MERGED.items():
         for path in sorted((folder / "results" / part).rglob("results.json")):
-            store.take(ResultStore(path.parent))
+            results = ResultStore(path.parent)
+            if missing := missing_parts(results.records, tasks):
+                print(f"{path} is left out: it has not all of {', '.join(missing)} yet.")
+            else:
+                finished.append(results)
+    if not finished:
+        raise ValueError(f"{folder} has no finished results: run benchmarks/study/run.py with --folder {folder} first.")
+    fingerprints: dict[str, set[str]] = {}
+    for record in (record for results in finished for record in results.records):
+        fingerprints.setdefault(record["system"], set()).add(record["system_fingerprint"])
+    if several := sorted(name for name, prints in fingerprints.items() if len(prints) > 1):
+        raise ValueError(f"{folder} has results of different models called {several}: delete those of the older ones.")
+    (output / "results.json").unlink(missing_ok=True)
+    store = ResultStore(output)
+    for results in finished:
+        store.take(results)
     return store.records
+
+
+def missing_parts(records: Records, tasks: Iterable[str]) -> list[str]:
+    """The tasks of which a system has nothing yet, or not as many draws or repeats as of the others."""
+    seeds: dict[tuple[str, str, str], set[int]] = {}
+    for record in records:
+        seeds.setdefault((record["protocol"], record["task"], record["system"]), set()).add(record["seed"])
+    all_seeds: dict[str, set[int]] = {}
+    for (protocol, _, _), found in seeds.items():
+        all_seeds.setdefault(protocol, set()).update(found)
+    systems = {record["system"] for record in records}
+    measured = {(protocol, task) for protocol, task, _ in seeds}
+    unfinished = {
+        task
+        for protocol, task in measured
+        if any(seeds.get((protocol, task, system)) != all_seeds[protocol] for system in systems)
+    }
+    return sorted(unfinished | set(tasks) - {task for _, task in measured})
 
 
 def logged(folder: Path, name: str) -> dict[str, float]:
@@ -45,20 +82,25 @@ def logged(folder: Path, name: str) -> dict[str, float]:
     text = path.read_text(errors="replace") if path.exists() else ""
     runtimes = re.findall(r"'train_runtime': '([\d.]+)'", text)
     recalls = re.findall(r"'eval_recall@1': '([\d.]+)'", text)
-    return {"seconds": float(runtimes[-1]), "before": float(recalls[0]), "after": float(recalls[-1])} if recalls else {}
+    if not (runtimes and recalls):
+        return {}
+    return {"seconds": float(runtimes[-1]), "before": float(recalls[0]), "after": float(recalls[-1])}
+
+
+def by_training_seed(records: Records, system: str, protocol: str) -> dict[int, np.ndarray]:
+    """A metric of a system in %, mean over its tasks: its draws (or repeats) by the seed of training, 0 without one."""
+    values: dict[int, dict[int, list[float]]] = {}
+    for record in records:
+        if record["protocol"] == protocol and _is(record["system"], system):
+            seed = int(record["system"].rpartition("/seed")[2]) if record["system"] != system else 0
+            draws = values.setdefault(seed, {}).setdefault(record["seed"], [])
+            draws.append(100 * record["metrics"][MEASURED[protocol]])
+    return {seed: np.array([np.mean(draws[draw]) for draw in sorted(draws)]) for seed, draws in sorted(values.items())}
 
 
 def by_seed_and_draw(records: Records, system: str, protocol: str) -> np.ndarray:
-    """A metric of a system in %, mean over its tasks: training seeds by draws (or repeats) of the evaluation."""
-    rows = []
-    chosen = [record for record in records if record["protocol"] == protocol and _is(record["system"], system)]
-    for name in sorted({record["system"] for record in chosen}):
-        values: dict[int, dict[str, float]] = {}
-        for record in chosen:
-            if record["system"] == name:
-                values.setdefault(record["seed"], {})[record["task"]] = record["metrics"][MEASURED[protocol]]
-        rows.append([100 * float(np.mean(list(values[seed].values()))) for seed in sorted(values)])
-    return np.array(rows)
+    """The same as an array: training seeds by draws."""
+    return np.array(list(by_training_seed(records, system, protocol).values()))
 
 
 def few_shot_of_task(records: Records, system: str, task: str) -> float:
@@ -84,57 +126,58 @@ def spread(values: Iterable[float]) -> str:
 def methods_table(records: Records, folder: Path, rates: dict[str, float]) -> str:
     """The methods of the study, best first, with the common start and word counts among them."""
     rows = []
-    for system in ("tfidf", "start", SHIPPED, *(f"methods/{name}" for name in METHODS)):
-        few, full, citation = (by_seed_and_draw(records, system, protocol) for protocol in MEASURED)
-        if not len(few):
+    for system in (*UNTRAINED, *METHODS):
+        name = f"methods/{system}" if system in METHODS else system
+        if not (scores := _scores(records, name)):
             continue
-        name = system.removeprefix("methods/")
-        tasks = [f"{few_shot_of_task(records, system, task):.1f}" for task in TASKS]
-        trained = [logged(folder, f"{system}/seed{seed}") for seed in range(len(few))] if name in METHODS else []
+        few_shot = by_training_seed(records, name, "few_shot")
+        trained = [logged(folder, f"{name}/seed{seed}") for seed in few_shot] if system in METHODS else []
         recall = spread(100 * run["after"] for run in trained) if all(trained) and trained else "–"
-        rate = f"{rates[name]:g}" if name in rates else "–"
-        rows.append(
-            (
-                few.mean(),
-                name,
-                rate,
-                str(len(trained)) if trained else "–",
-                *tasks,
-                spread(few.mean(1)),
-                f"{few.mean(0).std(ddof=1):.1f}",
-                spread(full.mean(1)),
-                spread(citation.mean(1)),
-                recall,
-            )
-        )
-    header = ("system", "learning rate", "seeds", *TASKS, "mean", "± draws", "full", "citation", "half retrieval")
-    return table(header, [row[1:] for row in sorted(rows, reverse=True)])
+        rate = f"{rates[system]:g}" if system in rates else "–"
+        rows.append((np.mean(list(few_shot.values())), (system, rate, str(len(trained) or "–"), *scores, recall)))
+    header = ("system", "learning rate", "seeds", *TASKS, *SUMMARY, "half retrieval")
+    return table(header, [row for _, row in sorted(rows, reverse=True)])
 
 
-def ablation_scores(records: Records) -> dict[str, np.ndarray]:
-    """Few-shot macro F1 of DocSplit and of each ablation that was run: one value a training seed."""
+def shipped_table(records: Records) -> str:
+    """The checkpoint that ships, what it was before, and word counts."""
+    systems = (SHIPPED, SHIPPED_START, "tfidf")
+    return table(("system", *TASKS, *SUMMARY), [(system, *_scores(records, system)) for system in systems])
+
+
+def _scores(records: Records, system: str) -> tuple[str, ...]:
+    few, full, citation = (by_seed_and_draw(records, system, protocol) for protocol in MEASURED)
+    if not len(few):
+        return ()
+    tasks = (f"{few_shot_of_task(records, system, task):.1f}" for task in TASKS)
+    draws = f"{few.mean(0).std(ddof=1):.1f}"
+    return (*tasks, spread(few.mean(1)), draws, spread(full.mean(1)), spread(citation.mean(1)))
+
+
+def ablation_scores(records: Records) -> dict[str, dict[int, float]]:
+    """Few-shot macro F1 of DocSplit and of each ablation that was run, by training seed."""
     names = {"docsplit": "methods/docsplit"} | {name: f"ablations/{name}" for name in ABLATIONS}
-    values = {name: by_seed_and_draw(records, system, "few_shot") for name, system in names.items()}
-    return {name: value.mean(1) for name, value in values.items() if len(value)}
+    scores = {name: by_training_seed(records, system, "few_shot") for name, system in names.items()}
+    return {name: {seed: float(v.mean()) for seed, v in values.items()} for name, values in scores.items() if values}
 
 
-def change(scores: dict[str, np.ndarray], name: str) -> float | None:
+def change(scores: dict[str, dict[int, float]], name: str) -> float | None:
     """What an ablation changes, in points, over the seeds that it and its base have in common."""
-    base = scores.get(ABLATIONS[name][0])
-    if base is None:
-        return None
-    seeds = min(len(base), len(scores[name]))
-    return float((scores[name][:seeds] - base[:seeds]).mean())
+    base = scores.get(ABLATIONS[name][0], {})
+    differences = [value - base[seed] for seed, value in scores[name].items() if seed in base]
+    return float(np.mean(differences)) if differences else None
 
 
 def ablations_table(records: Records, folder: Path) -> str:
     """What each change of DocSplit does to few-shot macro F1."""
     scores = ablation_scores(records)
-    rows = [("docsplit", spread(scores["docsplit"]), "–", "–", *_cost(folder, "methods/docsplit"))]
+    shared = {seed for name in scores if name != "docsplit" for seed in scores[name]}
+    docsplit = [value for seed, value in scores["docsplit"].items() if seed in shared]
+    rows = [("docsplit", spread(docsplit), "–", "–", *_cost(folder, "methods/docsplit"))]
     for name in ABLATIONS:
         if name in scores and (points := change(scores, name)) is not None:
             cost = _cost(folder, f"ablations/{name}")
-            rows.append((name, spread(scores[name]), f"{points:+.1f}", ABLATIONS[name][0], *cost))
+            rows.append((name, spread(scores[name].values()), f"{points:+.1f}", ABLATIONS[name][0], *cost))
     return table(("recipe", "few-shot macro F1", "change", "of", "half retrieval", "seconds"), rows)
 
 
@@ -144,12 +187,16 @@ def _cost(folder: Path, name: str) -> tuple[str, str]:
 
 
 def adaptation_table(records: Records) -> str:
-    """Few-shot macro F1 of MiniLM on each task before and after further training on the task's own texts."""
+    """MiniLM on each task before and after further training on the task's own texts, and word counts."""
     rows = []
-    for views in ("MiniLM", *ADAPTATION_VIEWS):
-        scores = [few_shot_of_task(records, f"adaptation/{views}", task) for task in TASKS]
-        rows.append((views, *(f"{score:.1f}" for score in scores), f"{np.mean(scores):.1f}"))
-    return table(("encoder", *TASKS, "mean"), rows)
+    for name in (*(f"adaptation/{views}" for views in ("MiniLM", *ADAPTATION_VIEWS)), "tfidf"):
+        few, full = (by_seed_and_draw(records, name, protocol) for protocol in ("few_shot", "full"))
+        if len(few) and len(full):
+            tasks = (f"{few_shot_of_task(records, name, task):.1f}" for task in TASKS)
+            draws = few.mean(0)
+            summary = (f"{draws.mean():.1f}", f"{draws.std(ddof=1):.1f}", spread(full.mean(1)))
+            rows.append((name.rpartition("/")[2], *tasks, *summary))
+    return table(("encoder", *TASKS, "mean", "± draws", "full"), rows)
 
 
 def tuning_table(folder: Path) -> tuple[str, dict[str, float]]:
@@ -172,10 +219,7 @@ def methods_figure(records: Records) -> Figure:
 
     values = {
         name: by_seed_and_draw(records, system, "few_shot")
-        for name, system in {
-            **{name: name for name in ("tfidf", "start", SHIPPED)},
-            **{m: f"methods/{m}" for m in METHODS},
-        }.items()
+        for name, system in [*zip(UNTRAINED, UNTRAINED, strict=True), *((m, f"methods/{m}") for m in METHODS)]
     }
     values = {name: value for name, value in values.items() if len(value)}
     names = sorted(values, key=lambda name: values[name].mean())
@@ -227,11 +271,11 @@ def main() -> None:
     options = parser.parse_args()
     records = merge(options.folder, options.output)
     tuning, rates = tuning_table(options.folder)
-    tables = {"methods": methods_table(records, options.folder, rates)}
+    tables = {"methods": methods_table(records, options.folder, rates), "shipped": shipped_table(records)}
     save(lambda: methods_figure(records), options.output / "methods")
     if rates:
         tables["tuning"] = tuning
-    if "docsplit" in ablation_scores(records):
+    if {"docsplit"} < set(ablation_scores(records)):
         tables["ablations"] = ablations_table(records, options.folder)
         save(lambda: ablations_figure(records), options.output / "ablations")
     if any(record["system"].startswith("adaptation/") for record in records):

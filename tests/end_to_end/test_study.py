@@ -76,22 +76,22 @@ def test_methods_differ_by_nothing_but_views_and_objective(scripts):
     assert all(options == shared[0] for options in shared)
 
 
-def few_shot(store, system, values):
-    """Macro F1 of two draws on each of the four tasks."""
-    for task, scores in zip(("20News", "BBCNews", "arXiv", "FakeNews"), values, strict=True):
+def add_records(store, system, values, protocol="few_shot", metric="macro_f1", fingerprint=""):
+    """A metric on the first of the four tasks, as many as there are values: a row of draws each."""
+    for task, scores in zip(("20News", "BBCNews", "arXiv", "FakeNews")[: len(values)], values, strict=True):
         for draw, score in enumerate(scores):
             store.add({
-                "system": system, "system_fingerprint": system, "task": task, "task_fingerprint": task,
-                "protocol": "few_shot", "settings": {}, "seed": draw, "metrics": {"macro_f1": score}, "seconds": 1.0,
+                "system": system, "system_fingerprint": system + fingerprint, "task": task, "task_fingerprint": task,
+                "protocol": protocol, "settings": {}, "seed": draw, "metrics": {metric: score}, "seconds": 1.0,
             })  # fmt: skip
 
 
 def test_the_mean_is_over_tasks_and_draws_and_the_spread_over_training_seeds(scripts, tmp_path):
     _, report, _ = scripts
     store = ResultStore(tmp_path)
-    few_shot(store, "methods/docsplit/seed0", [(0.5, 0.7), (0.9, 0.9), (0.2, 0.4), (0.4, 0.4)])
-    few_shot(store, "methods/docsplit/seed1", [(0.7, 0.9), (0.9, 0.9), (0.4, 0.6), (0.4, 0.4)])
-    few_shot(store, "methods/docsplit_other/seed0", [(1.0, 1.0)] * 4)
+    add_records(store, "methods/docsplit/seed0", [(0.5, 0.7), (0.9, 0.9), (0.2, 0.4), (0.4, 0.4)])
+    add_records(store, "methods/docsplit/seed1", [(0.7, 0.9), (0.9, 0.9), (0.4, 0.6), (0.4, 0.4)])
+    add_records(store, "methods/docsplit_other/seed0", [(1.0, 1.0)] * 4)
     values = report.by_seed_and_draw(store.records, "methods/docsplit", "few_shot")
     np.testing.assert_allclose(values, [[50, 60], [60, 70]])
     assert report.spread(values.mean(1)) == "60.0 ± 7.1"
@@ -100,9 +100,10 @@ def test_the_mean_is_over_tasks_and_draws_and_the_spread_over_training_seeds(scr
 
 def test_an_ablation_is_compared_over_the_seeds_that_it_shares_with_its_base(scripts):
     _, report, _ = scripts
-    scores = {"without_mlm": np.array([50.0, 40.0]), "pooling_cls": np.array([53.0]), "batch_1024": np.array([1.0])}
+    scores = {"without_mlm": {0: 50.0, 1: 40.0}, "pooling_cls": {1: 43.0, 2: 99.0}, "three_views": {2: 60.0}}
     assert report.change(scores, "pooling_cls") == 3
-    assert report.change(scores, "batch_1024") is None
+    assert report.change(scores, "three_views") is None
+    assert report.change(scores | {"batch_1024": {0: 1.0}}, "batch_1024") is None
 
 
 def test_tables_go_between_their_marks_and_a_missing_place_is_told(scripts, tmp_path):
@@ -114,3 +115,79 @@ def test_tables_go_between_their_marks_and_a_missing_place_is_told(scripts, tmp_
         assert page.read_text() == "Before.\n<!-- table: methods -->\n| \\1 |\n<!-- end -->\nAfter.\n"
     with pytest.raises(ValueError, match="has 0 places for the table 'tuning'"):
         report.fill(page, {"tuning": ""})
+
+
+def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(scripts, tmp_path, capsys):
+    _, report, _ = scripts
+    output = tmp_path / "merged"
+    add_records(ResultStore(output), "tfidf", [(0.5, 0.5)] * 4)
+    with pytest.raises(ValueError, match="has no finished results"):
+        report.merge(tmp_path, output)
+    assert len(ResultStore(output).records) == 8
+    unfinished = {"three_views/seed0": [(0.9, 0.9)] * 2, "no_dropout/seed0": [*[(0.9, 0.9)] * 3, (0.9,)]}
+    for system, values in ({"pooling_cls/seed0": [(0.1, 0.1)] * 4} | unfinished).items():
+        folder = tmp_path / "results" / "ablations" / system
+        add_records(ResultStore(folder), f"ablations/{system}", values)
+    assert {record["system"] for record in report.merge(tmp_path, output)} == {"ablations/pooling_cls/seed0"}
+    printed = capsys.readouterr().out
+    assert "three_views/seed0/results.json is left out: it has not all of FakeNews, arXiv yet." in printed
+    assert "no_dropout/seed0/results.json is left out: it has not all of FakeNews yet." in printed
+
+
+def test_results_of_two_models_of_one_name_are_refused(scripts, tmp_path):
+    _, report, _ = scripts
+    store = ResultStore(tmp_path / "results" / "ablations" / "pooling_cls" / "seed0")
+    for fingerprint in ("before", "after"):
+        add_records(store, "ablations/pooling_cls/seed0", [(0.1, 0.1)] * 4, fingerprint=fingerprint)
+    with pytest.raises(ValueError, match="different models called .'ablations/pooling_cls/seed0'.: delete"):
+        report.merge(tmp_path, tmp_path / "merged")
+
+
+def test_a_model_of_other_options_is_not_taken_for_the_run(scripts, tmp_path, monkeypatch):
+    runs, _, _ = scripts
+    import run
+
+    def train(command, name):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "model.safetensors").touch()
+        trained.append(name)
+
+    study, trained = run.Study(str(tmp_path), "data", [0], 1), []
+    monkeypatch.setattr(study, "call", train)
+    for _ in range(2):
+        study.train(runs.method_run(str(tmp_path), "docsplit", 1e-3, 0))
+    assert trained == ["methods/docsplit/seed0"]
+    with pytest.raises(ValueError, match="was not trained with the options that runs.py has now. Delete it"):
+        study.train(runs.method_run(str(tmp_path), "docsplit", 2e-3, 0))
+
+
+def test_adaptation_is_shown_with_its_start_and_word_counts(scripts, tmp_path):
+    _, report, _ = scripts
+    store = ResultStore(tmp_path)
+    for system, value in (("MiniLM", 0.5), ("docsplit", 0.7), ("simcse_long", 0.4)):
+        add_records(store, f"adaptation/{system}", [(value, value + 0.1)] * 4)
+        add_records(store, f"adaptation/{system}", [(value, value)] * 4, "full")
+    add_records(store, "tfidf", [(0.2, 0.4)] * 4)
+    add_records(store, "tfidf", [(0.9, 0.9)] * 4, "full")
+    lines = report.adaptation_table(store.records).splitlines()
+    assert lines[3] == "| docsplit | 75.0 | 75.0 | 75.0 | 75.0 | 75.0 | 7.1 | 70.0 |"
+    assert len(report.adaptation_table(store.records[:16]).splitlines()) == 3  # docsplit is not finished
+    assert lines[5] == "| tfidf | 30.0 | 30.0 | 30.0 | 30.0 | 30.0 | 14.1 | 90.0 |"
+
+
+def test_methods_stand_in_the_order_of_their_numbers(scripts, tmp_path):
+    _, report, _ = scripts
+    store = ResultStore(tmp_path)
+    for system, value in (("tfidf", 0.099), ("start", 1.0), ("methods/mlm/seed0", 0.5)):
+        for protocol, metric in report.MEASURED.items():
+            add_records(store, system, [(value, value)] * 4, protocol, metric)
+    lines = report.methods_table(store.records, tmp_path, {"mlm": 1e-3}).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| start", "| mlm", "| tfidf"]
+
+
+def test_the_slowest_run_is_the_first_to_start(scripts):
+    runs, _, _ = scripts
+    order = runs.slowest_first({name: options for name, (_, options) in runs.ABLATIONS.items()})
+    assert (
+        order[0] == "max_length_512" and order[-1] == "batch_36" and runs.slowest_first(runs.METHODS)[0] == "docsplit"
+    )

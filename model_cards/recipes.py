@@ -57,8 +57,8 @@ RECIPES = (
         name="docsplit-bert-base",
         title="DocSplit on BERT-base: a recipe",
         base_model="google-bert/bert-base-uncased",
-        summary="The papers' first model: BERT-base, trained further by DocSplit on English Wikipedia. It is for "
-        "documents of about a thousand words at most, since it reads no more than $max_length tokens.",
+        summary="The papers' first model: BERT-base, trained further by DocSplit on English Wikipedia. It "
+        "reads no more than $max_length tokens: of each half in training, of a whole text afterwards.",
         command=f"""python examples/run_pretrain.py --model_name_or_path google-bert/bert-base-uncased \\
     {WIKIPEDIA} \\
     --max_length 512 --per_device_train_batch_size 36 --max_steps 172745 --learning_rate 5e-5 \\

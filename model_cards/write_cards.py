@@ -3,7 +3,7 @@
     python model_cards/write_cards.py
 
 Released checkpoints are described in checkpoints.py, recipes in recipes.py. The same input gives the same files to the
-byte, and tests/test_model_cards.py checks that they are what is committed.
+byte, and tests/model_cards checks that they are what is committed.
 """
 
 from __future__ import annotations

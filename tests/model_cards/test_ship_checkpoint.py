@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
 from docsplit_hf.hub import save_sentence_transformers_files
 
-FOLDER = Path(__file__).parents[1] / "model_cards"
+from .conftest import FOLDER
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from runs import ABLATIONS, ADAPTATION_VIEWS, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, TASKS
+from losses import read_losses
+from runs import ABLATIONS, ADAPTATION_VIEWS, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, START, TASKS
 
 from docsplit_hf.experiments.figures import COLORS, save
 from docsplit_hf.experiments.results import ResultStore
@@ -284,8 +285,9 @@ def main() -> None:
         print(f"{name}\n{content}\n")
     fill(options.output.with_suffix(".md"), tables)
     runs = {name: logged(options.folder, name) for name in sorted({record["system"] for record in records})}
-    training = json.dumps({name: run for name, run in runs.items() if run}, indent=1)
-    (options.output / "training.json").write_text(training + "\n", encoding="utf-8")
+    losses = {name: read_losses(options.folder / name) for name in (START, SHIPPED)}  # what repeat.py compares with
+    for name, content in {"training": {name: run for name, run in runs.items() if run}, "losses": losses}.items():
+        (options.output / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

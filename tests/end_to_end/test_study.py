@@ -191,3 +191,26 @@ def test_the_slowest_run_is_the_first_to_start(scripts):
     assert (
         order[0] == "max_length_512" and order[-1] == "batch_36" and runs.slowest_first(runs.METHODS)[0] == "docsplit"
     )
+
+
+def test_the_first_steps_of_a_run_again_have_its_losses(scripts, pretrained, workshop, tmp_path, monkeypatch):
+    runs, _, _ = scripts
+    import losses
+    import repeat
+
+    monkeypatch.chdir(ROOT)
+    options = {
+        "model_name_or_path": workshop / "tiny", "dataset_name": workshop / "documents.jsonl", "test_size": 8,
+        "max_length": 64, "num_proc": 1, "per_device_train_batch_size": 4, "max_steps": 6, "logging_steps": 2,
+        "eval_steps": 3, "load_best_model_at_end": False, "use_cpu": True, "report_to": "none",
+    }  # fmt: skip
+    then = losses.read_losses(pretrained[0])
+    assert sorted(then) == [2, 4, 6]
+    now = repeat.train_until(runs.Run("again", options), 4, tmp_path)
+    table, largest = repeat.compare(now, then)
+    assert sorted(now) == [2, 4] and largest < 1e-6 and len(table.splitlines()) == 4
+    assert repeat.compare({2: 0.5, 4: 3.0}, {2: 1.0, 4: 2.0, 6: 9.0})[1] == 0.5
+    with pytest.raises(ValueError, match="no logged step in common"):
+        repeat.compare({3: 1.0}, then)
+    with pytest.raises(RuntimeError, match="ended before step 4: see .*wrong.log"):
+        repeat.train_until(runs.Run("wrong", launcher=("false",)), 4, tmp_path)

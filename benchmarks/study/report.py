@@ -178,7 +178,7 @@ def ablations_table(records: Records, folder: Path) -> str:
     for name in ABLATIONS:
         if name in scores and (points := change(scores, name)) is not None:
             cost = _cost(folder, f"ablations/{name}")
-            rows.append((name, spread(scores[name].values()), f"{points:+.1f}", ABLATIONS[name][0], *cost))
+            rows.append((name, spread(scores[name].values()), f"{round(points, 1) + 0:+.1f}", ABLATIONS[name][0], *cost))
     return table(("recipe", "few-shot macro F1", "change", "of", "half retrieval", "seconds"), rows)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from evaluation_arguments import EvaluationArguments
 from transformers import HfArgumentParser
 
-from docsplit_hf.experiments.figures import check_matplotlib, save_figures
+from docsplit_hf.experiments.figures import DRAWN, check_matplotlib, save_figures
 from docsplit_hf.experiments.protocols import check_protocols
 from docsplit_hf.experiments.provenance import describe_run
 from docsplit_hf.experiments.report import main_table, results_markdown
@@ -66,7 +66,7 @@ def main() -> None:
         parser.error("--models must be given: tfidf, docsplit-small-en, a folder with a checkpoint, a model on the Hub")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol)
-    if arguments.figures:
+    if arguments.figures and set(arguments.protocol) & set(DRAWN):
         check_matplotlib()
     folder = Path(arguments.output_dir)
     run = describe_run(sys.argv)

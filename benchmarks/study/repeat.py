@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,12 +30,13 @@ WRITTEN_DOWN = Path(__file__).parents[2] / "docs" / "results" / "study" / "losse
 
 
 def train_until(run: Run, steps: int, folder: Path) -> dict[int, float]:
-    """The losses of the first steps of a run, which is stopped at its first checkpoint, after so many."""
+    """The losses of the first steps of a run, made anew, which is stopped at its first checkpoint, after so many."""
     run = dataclasses.replace(run, options=run.options | {"save_steps": steps})
     log = folder / f"{run.name}.log"
     folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / run.name, ignore_errors=True)
     with log.open("w") as output:
-        command = [*run.command(str(folder)), "--overwrite_output_dir"]
+        command = run.command(str(folder))
         print(" ".join(command), flush=True)
         command[0] = {"python": sys.executable}.get(command[0], command[0])
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -46,7 +48,7 @@ def train_until(run: Run, steps: int, folder: Path) -> dict[int, float]:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
             process.wait()
-    losses = read_losses(folder / run.name)
+    losses = {step: loss for step, loss in read_losses(folder / run.name).items() if step <= steps}
     if not losses:
         raise RuntimeError(f"{run.name} ended before step {steps}: see {log}")
     return losses
@@ -77,8 +79,11 @@ def main() -> None:
     far = []
     for run in (start_run(), shipped_run(options.folder)):
         if run.name in options.runs:
-            reference = {int(step): loss for step, loss in written_down[run.name].items()}
-            losses = train_until(run, round(options.share * run.options["max_steps"]), options.output)
+            steps = round(options.share * run.options["max_steps"])
+            reference = {int(step): loss for step, loss in written_down[run.name].items() if int(step) <= steps}
+            if not reference:
+                raise ValueError(f"{WRITTEN_DOWN} has no loss of the first {steps} steps: raise --share.")
+            losses = train_until(run, steps, options.output)
             comparison, largest = compare(losses, reference)
             print(f"{run.name}\n{comparison}\nLargest difference: {100 * largest:.2f} %\n", flush=True)
             if largest > options.tolerance:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURED = {"few_shot": "macro_f1", "full": "macro_f1", "citation": "cosine_accuracy"}
-ALL_TASKS = TASKS | CITATION
-MERGED = {"start": ALL_TASKS, "methods": ALL_TASKS, "ablations": TASKS, "adaptation": (), "shipped": ALL_TASKS}
+REPEATS = {"few_shot": 10, "full": 3, "citation": 3}
+CLASSIFICATION = {"few_shot": TASKS, "full": TASKS}
+ALL = CLASSIFICATION | {"citation": CITATION}
+MERGED = {"start": ALL, "methods": ALL, "ablations": {"few_shot": TASKS}, "adaptation": CLASSIFICATION, "shipped": ALL}
+ADAPTATION = [f"adaptation/{views}" for views in ("MiniLM", *ADAPTATION_VIEWS)]
 UNTRAINED = ("tfidf", "start")
 SUMMARY = ("mean", "± draws", "full", "citation")
 Records = Sequence[dict[str, Any]]
@@ -38,10 +42,13 @@ Records = Sequence[dict[str, Any]]
 def merge(folder: Path, output: Path) -> Records:
     """All records of the test sets in one results.json, which is made anew; what is not finished is left out."""
     finished = []
-    for part, tasks in MERGED.items():
+    for part, expected in MERGED.items():
         for path in sorted((folder / "results" / part).rglob("results.json")):
             results = ResultStore(path.parent)
-            if missing := missing_parts(results.records, tasks):
+            systems = {record["system"] for record in results.records}
+            if part == "adaptation":  # a folder for each task
+                systems, expected = ADAPTATION, {protocol: (path.parent.name,) for protocol in CLASSIFICATION}
+            if missing := missing_parts(results.records, expected, systems):
                 print(f"{path} is left out: it has not all of {', '.join(missing)} yet.")
             else:
                 finished.append(results)
@@ -59,22 +66,18 @@ def merge(folder: Path, output: Path) -> Records:
     return store.records
 
 
-def missing_parts(records: Records, tasks: Iterable[str]) -> list[str]:
-    """The tasks of which a system has nothing yet, or not as many draws or repeats as of the others."""
-    seeds: dict[tuple[str, str, str], set[int]] = {}
-    for record in records:
-        seeds.setdefault((record["protocol"], record["task"], record["system"]), set()).add(record["seed"])
-    all_seeds: dict[str, set[int]] = {}
-    for (protocol, _, _), found in seeds.items():
-        all_seeds.setdefault(protocol, set()).update(found)
-    systems = {record["system"] for record in records}
-    measured = {(protocol, task) for protocol, task, _ in seeds}
-    unfinished = {
-        task
-        for protocol, task in measured
-        if any(seeds.get((protocol, task, system)) != all_seeds[protocol] for system in systems)
-    }
-    return sorted(unfinished | set(tasks) - {task for _, task in measured})
+def missing_parts(records: Records, expected: Mapping[str, Iterable[str]], systems: Iterable[str]) -> list[str]:
+    """The tasks of which one of the systems has not all draws or repeats of a protocol yet."""
+    counts = Counter((record["protocol"], record["task"], record["system"]) for record in records)
+    return sorted(
+        {
+            task
+            for protocol, tasks in expected.items()
+            for task in tasks
+            for system in systems
+            if counts[protocol, task, system] < REPEATS[protocol]
+        }
+    )
 
 
 def logged(folder: Path, name: str) -> dict[str, float]:
@@ -143,7 +146,8 @@ def methods_table(records: Records, folder: Path, rates: dict[str, float]) -> st
 def shipped_table(records: Records) -> str:
     """The checkpoint that ships, what it was before, and word counts."""
     systems = (SHIPPED, SHIPPED_START, "tfidf")
-    return table(("system", *TASKS, *SUMMARY), [(system, *_scores(records, system)) for system in systems])
+    scores = {system: _scores(records, system) for system in systems}
+    return table(("system", *TASKS, *SUMMARY), [(system, *row) for system, row in scores.items() if row])
 
 
 def _scores(records: Records, system: str) -> tuple[str, ...]:
@@ -156,29 +160,28 @@ def _scores(records: Records, system: str) -> tuple[str, ...]:
 
 
 def ablation_scores(records: Records) -> dict[str, dict[int, float]]:
-    """Few-shot macro F1 of DocSplit and of each ablation that was run, by training seed."""
+    """Few-shot macro F1 of DocSplit and of each ablation by training seed, of the seeds that all of them have."""
     names = {"docsplit": "methods/docsplit"} | {name: f"ablations/{name}" for name in ABLATIONS}
     scores = {name: by_training_seed(records, system, "few_shot") for name, system in names.items()}
-    return {name: {seed: float(v.mean()) for seed, v in values.items()} for name, values in scores.items() if values}
+    scores = {name: values for name, values in scores.items() if values}
+    shared = set.intersection(*map(set, scores.values())) if scores else set()
+    return {name: {seed: float(values[seed].mean()) for seed in sorted(shared)} for name, values in scores.items()}
 
 
 def change(scores: dict[str, dict[int, float]], name: str) -> float | None:
-    """What an ablation changes, in points, over the seeds that it and its base have in common."""
-    base = scores.get(ABLATIONS[name][0], {})
-    differences = [value - base[seed] for seed, value in scores[name].items() if seed in base]
-    return float(np.mean(differences)) if differences else None
+    """What an ablation changes in its base, in points; None where that was not run, or not with the same seeds."""
+    base = scores.get(ABLATIONS[name][0])
+    return float(np.mean(list(scores[name].values())) - np.mean(list(base.values()))) if base else None
 
 
 def ablations_table(records: Records, folder: Path) -> str:
     """What each change of DocSplit does to few-shot macro F1."""
     scores = ablation_scores(records)
-    shared = {seed for name in scores if name != "docsplit" for seed in scores[name]}
-    docsplit = [value for seed, value in scores["docsplit"].items() if seed in shared]
-    rows = [("docsplit", spread(docsplit), "–", "–", *_cost(folder, "methods/docsplit"))]
+    rows = [("docsplit", spread(scores["docsplit"].values()), "–", "–", *_cost(folder, "methods/docsplit"))]
     for name in ABLATIONS:
         if name in scores and (points := change(scores, name)) is not None:
-            cost = _cost(folder, f"ablations/{name}")
-            rows.append((name, spread(scores[name].values()), f"{round(points, 1) + 0:+.1f}", ABLATIONS[name][0], *cost))
+            cost, points = _cost(folder, f"ablations/{name}"), round(points, 1) + 0  # no -0.0
+            rows.append((name, spread(scores[name].values()), f"{points:+.1f}", ABLATIONS[name][0], *cost))
     return table(("recipe", "few-shot macro F1", "change", "of", "half retrieval", "seconds"), rows)
 
 
@@ -265,6 +268,11 @@ def fill(path: Path, tables: dict[str, str]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write a file of JSON."""
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("output/study"), help="Default: %(default)s.")
@@ -272,11 +280,14 @@ def main() -> None:
     options = parser.parse_args()
     records = merge(options.folder, options.output)
     tuning, rates = tuning_table(options.folder)
-    tables = {"methods": methods_table(records, options.folder, rates), "shipped": shipped_table(records)}
+    tables = {"methods": methods_table(records, options.folder, rates)}
+    if any(record["system"] == SHIPPED for record in records):
+        tables["shipped"] = shipped_table(records)
     save(lambda: methods_figure(records), options.output / "methods")
     if rates:
         tables["tuning"] = tuning
-    if {"docsplit"} < set(ablation_scores(records)):
+    scores = ablation_scores(records)
+    if {"docsplit"} < set(scores) and scores["docsplit"]:
         tables["ablations"] = ablations_table(records, options.folder)
         save(lambda: ablations_figure(records), options.output / "ablations")
     if any(record["system"].startswith("adaptation/") for record in records):
@@ -285,9 +296,9 @@ def main() -> None:
         print(f"{name}\n{content}\n")
     fill(options.output.with_suffix(".md"), tables)
     runs = {name: logged(options.folder, name) for name in sorted({record["system"] for record in records})}
-    losses = {name: read_losses(options.folder / name) for name in (START, SHIPPED)}  # what repeat.py compares with
-    for name, content in {"training": {name: run for name, run in runs.items() if run}, "losses": losses}.items():
-        (options.output / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write(options.output / "training.json", {name: run for name, run in runs.items() if run})
+    if losses := read_losses(options.folder / SHIPPED):  # what repeat.py compares with
+        write(options.output / "losses.json", {START: read_losses(options.folder / START), SHIPPED: losses})
 
 
 if __name__ == "__main__":

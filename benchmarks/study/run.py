@@ -107,14 +107,12 @@ class Study:
     def mean_few_shot(self, results: str, system: str) -> float:
         """Mean few-shot macro F1 of a system over the tasks and draws."""
         records = ResultStore(self.folder / "results" / results).records
-        values = [
-            record["metrics"]["macro_f1"]
-            for record in records
-            if record["system"] == system and record["protocol"] == "few_shot"
-        ]
-        if not values:
+        found = [record for record in records if record["system"] == system and record["protocol"] == "few_shot"]
+        if not found:
             raise ValueError(f"{results} has no few-shot results of {system}: run the stage before it.")
-        return float(np.mean(values))
+        if len({record["system_fingerprint"] for record in found}) > 1:
+            raise ValueError(f"{results} has results of different models called {system}: delete it, and run again.")
+        return float(np.mean([record["metrics"]["macro_f1"] for record in found]))
 
     def methods(self) -> None:
         """Train each method at its learning rate with each seed."""
@@ -161,14 +159,14 @@ class Study:
     def train(self, run: Run) -> None:
         """Run run_pretrain.py, unless its model is there."""
         model, recipe = (self.folder / run.name / name for name in ("model.safetensors", RECIPE))
-        options = json.dumps(run.options, indent=1)
         if not model.exists():
+            recipe.parent.mkdir(parents=True, exist_ok=True)
+            recipe.write_text(json.dumps(run.options, indent=1))
             self.call([*run.command(str(self.folder)), "--overwrite_output_dir"], run.name)
-            recipe.write_text(options)
-        elif not recipe.exists() or recipe.read_text() != options:
+        elif not recipe.exists() or json.loads(recipe.read_text()) != run.options:
             raise ValueError(
-                f"{model.parent} was not trained with the options that runs.py has now. Delete it, and "
-                f"{self.folder / 'results' / run.name}, to train it anew."
+                f"{model.parent} was not trained with the options that runs.py has now, or they are not known. Delete "
+                f"it, and its part of {self.folder / 'results'}, to train it anew."
             )
 
     def evaluate(self, name: str, models: dict[str, str], options: Options | None = None) -> None:

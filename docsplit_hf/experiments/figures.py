@@ -37,6 +37,9 @@ SPREADS = {
 }
 
 
+DRAWN = ("few_shot", "curve", "citation", "attention")  # the protocols whose results save_figures draws
+
+
 def check_matplotlib() -> None:
     """Say what to install where figures cannot be drawn: before the hours of measuring, not after them.
 

@@ -41,6 +41,8 @@ def start_server(datasets_cache: Path) -> None:
 def start_script(script: str | Path, *arguments: object, log: Path) -> BaseProcess:
     """Start a script as ``python script ...`` would, but for the time of the imports and the end: no atexit handlers.
 
+    All scripts hash strings as the server does: what must not depend on that needs a fresh Python on one side.
+
     Args:
         script: The file.
         *arguments: Its command line.

@@ -98,12 +98,19 @@ def test_the_mean_is_over_tasks_and_draws_and_the_spread_over_training_seeds(scr
     assert report.few_shot_of_task(store.records, "methods/docsplit", "20News") == pytest.approx(70)
 
 
-def test_an_ablation_is_compared_over_the_seeds_that_it_shares_with_its_base(scripts):
+def test_an_ablation_is_compared_over_the_seeds_that_all_have(scripts, tmp_path):
     _, report, _ = scripts
-    scores = {"without_mlm": {0: 50.0, 1: 40.0}, "pooling_cls": {1: 43.0, 2: 99.0}, "three_views": {2: 60.0}}
-    assert report.change(scores, "pooling_cls") == 3
-    assert report.change(scores, "three_views") is None
-    assert report.change(scores | {"batch_1024": {0: 1.0}}, "batch_1024") is None
+    store = ResultStore(tmp_path)
+    runs = {"methods/docsplit": (10, 20, 60), "ablations/without_mlm": (30, 40), "ablations/pooling_cls": (99, 43, 47)}
+    for name, values in runs.items():
+        for seed, value in enumerate(values, start=name.endswith("cls")):  # seeds 1, 2, 3 in place of 0, 1, 2
+            add_records(store, f"{name}/seed{seed}", [(value / 100,)] * 4)
+    scores = report.ablation_scores(store.records)
+    assert {name: list(values) for name, values in scores.items()} == dict.fromkeys(scores, [1])
+    assert report.change(scores, "without_mlm") == pytest.approx(20)
+    assert report.change(scores, "pooling_cls") == pytest.approx(59)
+    del scores["without_mlm"]
+    assert report.change(scores, "pooling_cls") is None
 
 
 def test_tables_go_between_their_marks_and_a_missing_place_is_told(scripts, tmp_path):
@@ -117,8 +124,9 @@ def test_tables_go_between_their_marks_and_a_missing_place_is_told(scripts, tmp_
         report.fill(page, {"tuning": ""})
 
 
-def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(scripts, tmp_path, capsys):
+def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(scripts, tmp_path, capsys, monkeypatch):
     _, report, _ = scripts
+    monkeypatch.setitem(report.REPEATS, "few_shot", 2)
     output = tmp_path / "merged"
     add_records(ResultStore(output), "tfidf", [(0.5, 0.5)] * 4)
     with pytest.raises(ValueError, match="has no finished results"):
@@ -134,8 +142,21 @@ def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(sc
     assert "no_dropout/seed0/results.json is left out: it has not all of FakeNews yet." in printed
 
 
-def test_results_of_two_models_of_one_name_are_refused(scripts, tmp_path):
+def test_adaptation_is_finished_when_all_three_encoders_have_both_protocols(scripts, tmp_path, monkeypatch):
     _, report, _ = scripts
+    monkeypatch.setattr(report, "REPEATS", {"few_shot": 2, "full": 1})
+    store = ResultStore(tmp_path / "results" / "adaptation" / "20News")
+    for name in report.ADAPTATION:
+        add_records(store, name, [(0.5, 0.5)])
+        with pytest.raises(ValueError, match="has no finished results"):
+            report.merge(tmp_path, tmp_path / "merged")
+        add_records(store, name, [(0.5,)], "full")
+    assert len(report.merge(tmp_path, tmp_path / "merged")) == 9
+
+
+def test_results_of_two_models_of_one_name_are_refused(scripts, tmp_path, monkeypatch):
+    _, report, _ = scripts
+    monkeypatch.setitem(report.REPEATS, "few_shot", 2)
     store = ResultStore(tmp_path / "results" / "ablations" / "pooling_cls" / "seed0")
     for fingerprint in ("before", "after"):
         add_records(store, "ablations/pooling_cls/seed0", [(0.1, 0.1)] * 4, fingerprint=fingerprint)
@@ -148,7 +169,6 @@ def test_a_model_of_other_options_is_not_taken_for_the_run(scripts, tmp_path, mo
     import run
 
     def train(command, name):
-        (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "model.safetensors").touch()
         trained.append(name)
 
@@ -157,7 +177,13 @@ def test_a_model_of_other_options_is_not_taken_for_the_run(scripts, tmp_path, mo
     for _ in range(2):
         study.train(runs.method_run(str(tmp_path), "docsplit", 1e-3, 0))
     assert trained == ["methods/docsplit/seed0"]
-    with pytest.raises(ValueError, match="was not trained with the options that runs.py has now. Delete it"):
+    tuned = ResultStore(tmp_path / "results" / "tuning" / "docsplit")
+    add_records(tuned, "0.001", [(0.5, 0.7)] * 4)
+    assert study.mean_few_shot("tuning/docsplit", "0.001") == pytest.approx(0.6)
+    add_records(tuned, "0.001", [(0.5, 0.7)] * 4, fingerprint="another")
+    with pytest.raises(ValueError, match="results of different models called 0.001: delete it"):
+        study.mean_few_shot("tuning/docsplit", "0.001")
+    with pytest.raises(ValueError, match="was not trained with the options that runs.py has now, or .* Delete it"):
         study.train(runs.method_run(str(tmp_path), "docsplit", 2e-3, 0))
 
 
@@ -212,5 +238,5 @@ def test_the_first_steps_of_a_run_again_have_its_losses(scripts, pretrained, wor
     assert repeat.compare({2: 0.5, 4: 3.0}, {2: 1.0, 4: 2.0, 6: 9.0})[1] == 0.5
     with pytest.raises(ValueError, match="no logged step in common"):
         repeat.compare({3: 1.0}, then)
-    with pytest.raises(RuntimeError, match="ended before step 4: see .*wrong.log"):
-        repeat.train_until(runs.Run("wrong", launcher=("false",)), 4, tmp_path)
+    with pytest.raises(RuntimeError, match="ended before step 4: see .*again.log"):
+        repeat.train_until(runs.Run("again", launcher=("false",)), 4, tmp_path)  # not that of the run before

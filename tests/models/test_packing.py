@@ -273,7 +273,8 @@ def test_in_bfloat16_packed_is_as_close_to_float32_as_padded():
 
 def test_packed_rows_have_few_different_lengths():
     """On a CPU memory grows with each number of tokens that is new."""
-    model, found, real = BertModel(BertConfig(**SMALL)).eval(), [], []
+    stock, found, real = BertModel(BertConfig(**SMALL)).eval(), [], []
+    model = copy.deepcopy(stock)
     use_packing(model)
     model.embeddings.register_forward_pre_hook(
         lambda _, args, kwargs: found.append(kwargs["input_ids"].numel()), with_kwargs=True
@@ -283,7 +284,18 @@ def test_packed_rows_have_few_different_lengths():
         batch = _batch(torch.randint(1, 41, (24,), generator=generator).tolist())
         mask = batch["attention_mask"]
         packed = run_encoder(model, batch["input_ids"], mask).last_hidden_state
-        assert packed[mask == 0].eq(0).all()
+        padded = stock(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
+        torch.testing.assert_close(packed[mask == 1], padded[mask == 1], rtol=1e-4, atol=1e-5)
         real.append(int(mask.sum()))
     assert all(tokens <= length <= 1.04 * tokens for tokens, length in zip(real, found, strict=True))
     assert len(set(found)) < len(set(real)) / 2
+
+
+def test_rows_that_are_filled_up_by_several_sequences_give_what_padded_rows_give():
+    model, batch = _model("bert", SMALL), _batch([1, 2, 1, 40, 40, 40, 5])
+    assert -int(batch["attention_mask"].sum()) % 4 == 3, "the first three tokens, which are of two sequences"
+    padded = _run(model, batch)
+    assert use_packing(model)
+    packed = _run(model, batch)
+    for name in padded:
+        torch.testing.assert_close(packed[name], padded[name], rtol=1e-4, atol=1e-5, msg=name)

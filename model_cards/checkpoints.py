@@ -82,8 +82,8 @@ CHECKPOINTS = (
     --per_device_train_batch_size 8 --max_steps 2000 --learning_rate 1e-3 --lr_scheduler_type linear \\
     --warmup_steps 100 --weight_decay 0.01 --bf16 --seed 0 --save_steps 1000 --load_best_model_at_end false \\
     --output_dir output/study/start""",
-                hours=round(494.9 / 3600, 2),
-                date="2026-11-21",
+                hours=round(832.2 / 3600, 2),
+                date="2026-11-22",
                 ran_on="AMD EPYC, 2 processes of 1 thread each",
                 versions=VERSIONS,
             ),
@@ -95,7 +95,7 @@ CHECKPOINTS = (
     --per_device_train_batch_size 128 --max_steps 1600 --learning_rate 2e-3 --lr_scheduler_type linear \\
     --warmup_steps 50 --bf16 --seed 0 --save_steps 400 --load_best_model_at_end false \\
     --output_dir output/study/docsplit-small-en""",
-                hours=round((1307 + 1429) / 3600, 2),  # stopped behind step 800 and resumed
+                hours=round(4165 / 3600, 2),
                 date="2026-11-22",
                 ran_on="AMD EPYC, 2 processes of 1 thread each",
                 versions=VERSIONS,

@@ -191,16 +191,21 @@ def _cost(folder: Path, name: str) -> tuple[str, str]:
 
 
 def adaptation_table(records: Records) -> str:
-    """MiniLM on each task before and after further training on the task's own texts, and word counts."""
-    rows = []
-    for name in (*(f"adaptation/{views}" for views in ("MiniLM", *ADAPTATION_VIEWS)), "tfidf"):
-        few, full = (by_seed_and_draw(records, name, protocol) for protocol in ("few_shot", "full"))
+    """MiniLM before and after further training on a task's own texts, and word counts, on the tasks that were run."""
+    tasks = [task for task in TASKS if {(name, task) for name in ADAPTATION} <= {_system_and_task(r) for r in records}]
+    records, rows = [record for record in records if record["task"] in tasks], []
+    for name in (*ADAPTATION, "tfidf"):
+        few, full = (by_seed_and_draw(records, name, protocol) for protocol in CLASSIFICATION)
         if len(few) and len(full):
-            tasks = (f"{few_shot_of_task(records, name, task):.1f}" for task in TASKS)
+            scores = (f"{few_shot_of_task(records, name, task):.1f}" for task in tasks)
             draws = few.mean(0)
             summary = (f"{draws.mean():.1f}", f"{draws.std(ddof=1):.1f}", spread(full.mean(1)))
-            rows.append((name.rpartition("/")[2], *tasks, *summary))
-    return table(("encoder", *TASKS, "mean", "± draws", "full"), rows)
+            rows.append((name.rpartition("/")[2], *scores, *summary))
+    return table(("encoder", *tasks, "mean", "± draws", "full"), rows)
+
+
+def _system_and_task(record: dict[str, Any]) -> tuple[str, str]:
+    return record["system"], record["task"]
 
 
 def tuning_table(folder: Path) -> tuple[str, dict[str, float]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from losses import read_losses
-from runs import ABLATIONS, ADAPTATION_VIEWS, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, START, TASKS
+from runs import ABLATIONS, ADAPTATION_RECIPES, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, START, TASKS
 
 from docsplit_hf.experiments.figures import COLORS, save
 from docsplit_hf.experiments.results import ResultStore
@@ -33,7 +33,7 @@ REPEATS = {"few_shot": 10, "full": 3, "citation": 3}
 CLASSIFICATION = {"few_shot": TASKS, "full": TASKS}
 ALL = CLASSIFICATION | {"citation": CITATION}
 MERGED = {"start": ALL, "methods": ALL, "ablations": {"few_shot": TASKS}, "adaptation": CLASSIFICATION, "shipped": ALL}
-ADAPTATION = [f"adaptation/{views}" for views in ("MiniLM", *ADAPTATION_VIEWS)]
+ADAPTATION = [f"adaptation/{recipe}" for recipe in ("MiniLM", *ADAPTATION_RECIPES)]
 UNTRAINED = ("tfidf", "start")
 SUMMARY = ("mean", "± draws", "full", "citation")
 Records = Sequence[dict[str, Any]]

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from runs import (
     ABLATIONS,
-    ADAPTATION_VIEWS,
+    ADAPTATION_RECIPES,
     ADAPTED,
     CITATION,
     LEARNING_RATES,
@@ -146,13 +146,13 @@ class Study:
 
     def adapt(self, task: str) -> None:
         """One task."""
-        runs = [adaptation_run(str(self.folder), task, views) for views in ADAPTATION_VIEWS]
+        runs = [adaptation_run(str(self.folder), task, recipe) for recipe in ADAPTATION_RECIPES]
         for run in runs:
             self.train(run)
         models = {"adaptation/MiniLM": ADAPTED}
         models |= {
-            f"adaptation/{views}": str(self.folder / run.name)
-            for views, run in zip(ADAPTATION_VIEWS, runs, strict=True)
+            f"adaptation/{recipe}": str(self.folder / run.name)
+            for recipe, run in zip(ADAPTATION_RECIPES, runs, strict=True)
         }
         self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
 

@@ -142,7 +142,17 @@ ADAPTATION: Options = COMMON | {
     "config_overrides": {},  # it has dropout 0.1
     "seed": 0,
 }
-ADAPTATION_VIEWS = ("docsplit", "simcse_long")
+ADAPTATION_RECIPES: dict[str, Options] = {
+    "docsplit": {"views": "docsplit"},
+    "simcse_long": {"views": "simcse_long"},
+    "docsplit_best_recipe": {  # of the views that ship, and as long as half an hour takes
+        "views": "docsplit",
+        "views_kwargs": SHIPPED_OPTIONS["views_kwargs"],
+        "max_steps": 200,
+        "save_steps": 200,
+        "warmup_steps": 20,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -193,10 +203,10 @@ def ablation_run(folder: str, ablation: str, learning_rate: float, seed: int) ->
     return _run(folder, f"ablations/{ablation}/seed{seed}", ABLATIONS[ablation][1], learning_rate, seed)
 
 
-def adaptation_run(folder: str, task: str, views: str) -> Run:
+def adaptation_run(folder: str, task: str, recipe: str) -> Run:
     """MiniLM trained on by the training texts of a task."""
-    options = ADAPTATION | {"dataset_name": f"{folder}/texts/{task}.jsonl", "views": views}
-    return Run(f"adaptation/{task}/{views}", options)
+    options = ADAPTATION | {"dataset_name": f"{folder}/texts/{task}.jsonl"} | ADAPTATION_RECIPES[recipe]
+    return Run(f"adaptation/{task}/{recipe}", options)
 
 
 def _run(folder: str, name: str, options: Options, learning_rate: float, seed: int, steps: int = STEPS) -> Run:

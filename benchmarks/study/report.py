@@ -192,7 +192,8 @@ def _cost(folder: Path, name: str) -> tuple[str, str]:
 
 def adaptation_table(records: Records) -> str:
     """MiniLM before and after further training on a task's own texts, and word counts, on the tasks that were run."""
-    tasks = [task for task in TASKS if {(name, task) for name in ADAPTATION} <= {_system_and_task(r) for r in records}]
+    measured = {(record["system"], record["task"]) for record in records}
+    tasks = [task for task in TASKS if {(name, task) for name in ADAPTATION} <= measured]
     records, rows = [record for record in records if record["task"] in tasks], []
     for name in (*ADAPTATION, "tfidf"):
         few, full = (by_seed_and_draw(records, name, protocol) for protocol in CLASSIFICATION)
@@ -202,10 +203,6 @@ def adaptation_table(records: Records) -> str:
             summary = (f"{draws.mean():.1f}", f"{draws.std(ddof=1):.1f}", spread(full.mean(1)))
             rows.append((name.rpartition("/")[2], *scores, *summary))
     return table(("encoder", *tasks, "mean", "± draws", "full"), rows)
-
-
-def _system_and_task(record: dict[str, Any]) -> tuple[str, str]:
-    return record["system"], record["task"]
 
 
 def tuning_table(folder: Path) -> tuple[str, dict[str, float]]:

@@ -145,7 +145,7 @@ ADAPTATION: Options = COMMON | {
 ADAPTATION_RECIPES: dict[str, Options] = {
     "docsplit": {"views": "docsplit"},
     "simcse_long": {"views": "simcse_long"},
-    "docsplit_best_recipe": {  # of the views that ship, and as long as half an hour takes
+    "docsplit_best_recipe": {  # the views of what ships, for half an hour
         "views": "docsplit",
         "views_kwargs": SHIPPED_OPTIONS["views_kwargs"],
         "max_steps": 200,

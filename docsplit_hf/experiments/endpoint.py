@@ -128,7 +128,7 @@ class EndpointEncoder:
             float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded.
 
         Raises:
-            TypeError: If ``texts`` is one string, or a text is not a string.
+            TypeError: If ``texts`` is not a sequence, or one string, or if a text is not a string.
             ValueError: If a text is blank, which endpoints refuse.
             EndpointError: If the endpoint cannot be reached, refuses, or answers something else than one finite
                 embedding for each text, all of the same dimension.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> Non
         first: The number of the first.
 
     Raises:
-        TypeError: If one of them is not a string, or if they are one string.
+        TypeError: If one of them is not a string, or if they are not a sequence: one string, a generator, a mapping.
 
     Example:
 
@@ -37,6 +37,9 @@ def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> Non
     """
     if isinstance(texts, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
+    # Of a generator, which is read here, the caller would have nothing left; of a mapping, the keys.
+    if isinstance(texts, Mapping) or not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")):
+        raise TypeError(f"Expected a list of texts, got {type(texts).__name__}: pass a list of strings.")
     for i, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise TypeError(f"{name} {i} is {text!r}, not a string.")

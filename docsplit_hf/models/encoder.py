@@ -196,7 +196,7 @@ class DocumentEncoder:
             float32 of shape ``(N, D)``.
 
         Raises:
-            TypeError: If ``texts`` is one string, or a text is not a string.
+            TypeError: If ``texts`` is not a sequence, or one string, or if a text is not a string.
             ValueError: If ``long_documents`` is neither of the two.
         """
         check_texts(texts)

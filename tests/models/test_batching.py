@@ -1,10 +1,12 @@
 import numpy as np
+import pandas
 import pytest
 import torch
+from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.models.batching import inference_batches, inference_mode, token_budget_batches
+from docsplit_hf.models.batching import check_texts, inference_batches, inference_mode, token_budget_batches
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
@@ -30,6 +32,27 @@ def test_packed_batches_are_as_full_as_can_be(lengths, max_tokens):
 def test_a_limit_of_nothing(max_tokens, max_rows, named):
     with pytest.raises(ValueError, match=f"{named} must be at least 1, got 0"):
         token_budget_batches([3], max_tokens, max_rows)
+
+
+@pytest.mark.parametrize(
+    ("texts", "named"),
+    [("a text", r"one string: pass \[text\]"), ({"text": "a"}, "got dict"), (5, "got int"), (None, "got NoneType"),
+     (iter(["a text"]), "got list_iterator"), (["a text", float("nan")], "Text 1 is nan")],
+)  # fmt: skip
+def test_what_is_not_a_list_of_texts(texts, named):
+    with pytest.raises(TypeError, match=named):
+        check_texts(texts)
+
+
+def test_any_sequence_of_texts():
+    for texts in (
+        ["a"],
+        ("a",),
+        np.array(["a"]),
+        pandas.Series(["a"], index=[7]),
+        Dataset.from_dict({"t": ["a"]})["t"],
+    ):
+        check_texts(texts)
 
 
 def test_rows_are_padded_on_the_right_whatever_the_tokenizer_does(tokenizer):

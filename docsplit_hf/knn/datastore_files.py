@@ -6,26 +6,21 @@ A folder holds::
     keys-<sha256>.safetensors         ``keys`` and, if there is one, ``probe``
     rows-<sha256>.parquet             ``id``, ``label``, ``text`` and, if there are any, ``text_pair``
 
-The data files are named after their content, by the first 16 digits of their SHA-256, and never change. Saving writes
-new ones beside the old, then replaces the manifest, in one step of the file system, then deletes what it no longer
-names. So a process that is killed leaves the old datastore or the new one. Renaming whole folders would not do: a
-folder cannot replace one that is not empty, so there is a moment with neither.
+The data files are named after their content, by the first 16 digits of their SHA-256, and never change. Saving puts new
+ones beside the old, then replaces the manifest, then deletes what it no longer names: who reads meanwhile finds the old
+datastore or the new one.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-import re
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checkpoints.replacement import finish_replacement, replaced_at_once
 from .checksum import sha256_of
 from .index import IndexOptions
 from .keys import check_finite
@@ -45,19 +40,20 @@ from .snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-logger = logging.getLogger(__name__)
-
-# The second kind is what safetensors leaves behind when it is killed while it writes.
-_TEMPORARY = re.compile(r"(keys|rows|manifest)-[0-9a-f]{32}\.tmp|\.tmp[0-9A-Za-z]{6}")
+TEXTS = ("id", "text", "text_pair")
 
 
-def write_datastore(folder: str | Path, snapshot: Snapshot) -> dict[str, Any]:
+def write_datastore(
+    folder: str | Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Write a datastore in place of what the folder held before. Other files there are left alone.
 
     Args:
         folder: The folder, made if it is not there.
         snapshot: What to write.
+        classifier: The checksums of the files of the classifier that it belongs to. None: it is by itself.
 
     Returns:
         The manifest, as ``read_manifest`` reads it.
@@ -77,21 +73,14 @@ def write_datastore(folder: str | Path, snapshot: Snapshot) -> dict[str, Any]:
     import pyarrow.parquet as pq
     from safetensors.numpy import save_file
 
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {"keys": snapshot.keys} | ({} if snapshot.probe is None else {"probe": snapshot.probe})
-    table = _to_table(snapshot)
-    with _one_writer(folder):
-        files = {
-            "keys": _write_file(folder, "keys", ".safetensors", lambda path: save_file(tensors, path)),
-            "rows": _write_file(
-                folder,
-                "rows",
-                ".parquet",
-                # Without Arrow's own schema in it: plain Parquet types only.
-                lambda path: pq.write_table(table, path, compression="zstd", store_schema=False),
-            ),
-        }
+    with replaced_at_once(folder, MANIFEST, data_files) as staging:
+        save_file(tensors, staging / "keys")
+        table = _to_table(snapshot)
+        # Without Arrow's own schema in it: plain Parquet types only.
+        pq.write_table(table, staging / "rows", compression="zstd", store_schema=False)
+        if table.nbytes > _most_unpacked((staging / "rows").stat().st_size):  # a text many times: nobody would read it
+            pq.write_table(table, staging / "rows", compression="none", use_dictionary=False, store_schema=False)
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -103,16 +92,29 @@ def write_datastore(folder: str | Path, snapshot: Snapshot) -> dict[str, Any]:
             "label_names": list(snapshot.label_names),
             "next_id": snapshot.next_id,
             "index": asdict(snapshot.options),
-            "files": files,
+            "classifier": dict(classifier or {}),
+            "files": {"keys": _name(staging / "keys", ".safetensors"), "rows": _name(staging / "rows", ".parquet")},
         }
-        temporary = folder / f"manifest-{uuid.uuid4().hex}.tmp"
-        temporary.write_bytes(render_manifest(manifest))
-        _flush(temporary)
-        _flush(folder)
-        os.replace(temporary, folder / MANIFEST)  # the moment at which the new datastore takes the place of the old
-        _flush(folder)
-        _delete_leftovers(folder, {entry["name"] for entry in files.values()})
+        (staging / MANIFEST).write_bytes(render_manifest(manifest))
     return manifest
+
+
+def data_files(folder: Path) -> list[str]:
+    """The names of the files in a folder that are keys or rows of a datastore, of whichever state.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The names.
+
+    Example:
+
+        >>> data_files(Path("no such folder"))
+        []
+    """
+    names = [path.name for path in folder.glob("*-*")]
+    return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
 
 
 def read_datastore(folder: str | Path) -> tuple[Snapshot, dict[str, Any]]:
@@ -128,6 +130,7 @@ def read_datastore(folder: str | Path) -> tuple[Snapshot, dict[str, Any]]:
         FileNotFoundError: If there is no datastore.
         DatastoreError: If anything does not match its checksum, or does not fit together.
     """
+    finish_replacement(folder)
     previous = None
     while True:
         manifest = read_manifest(Path(folder))
@@ -152,54 +155,11 @@ def _to_table(snapshot: Snapshot) -> pa.Table:
     return table.drop_columns("text_pair") if table["text_pair"].null_count == len(table) else table
 
 
-def _write_file(folder: Path, role: str, suffix: str, write: Callable[[Path], None]) -> dict[str, Any]:
-    temporary = folder / f"{role}-{uuid.uuid4().hex}.tmp"
-    try:
-        write(temporary)
-        _flush(temporary)
-        entry = {"bytes": temporary.stat().st_size, "sha256": sha256_of(temporary)}
-        name = f"{role}-{entry['sha256'][:16]}{suffix}"
-        os.replace(temporary, folder / name)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return {"name": name, **entry}
-
-
-def _flush(path: Path) -> None:
-    """Have the disk hold it, so that a power cut does not leave a manifest without what it names."""
-    if path.is_dir() and os.name == "nt":  # a folder cannot be opened there
-        return
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _one_writer(folder: Path) -> Iterator[None]:
-    """Others that save to the folder wait: they would delete what is not in a manifest yet. A killed one is out."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: let only one process save to a folder at a time
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            logger.warning("%s cannot be locked (%s): let only one process save there at a time.", folder, error)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _delete_leftovers(folder: Path, kept: set[str]) -> None:
-    for path in folder.iterdir():
-        ours = any(pattern.fullmatch(path.name) for pattern in (*FILE_NAMES.values(), _TEMPORARY))
-        if ours and path.name not in kept:
-            path.unlink(missing_ok=True)
+def _name(path: Path, suffix: str) -> dict[str, Any]:
+    """Name a file after its content; its entry in the manifest."""
+    entry = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+    named = path.rename(path.with_name(f"{path.name}-{entry['sha256'][:16]}{suffix}"))
+    return {"name": named.name, **entry}
 
 
 def _read_data(folder: Path, manifest: dict[str, Any]) -> Snapshot:
@@ -248,12 +208,15 @@ def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarr
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
-            if file.metadata.num_rows != manifest["rows"]:
-                raise DatastoreError(
-                    f"{path} has {file.metadata.num_rows} rows, {MANIFEST} says {manifest['rows']}. {REMEDY}"
-                )
+        metadata = pq.read_metadata(path)
+        if metadata.num_rows != manifest["rows"]:
+            raise DatastoreError(f"{path} has {metadata.num_rows} rows, {MANIFEST} says {manifest['rows']}. {REMEDY}")
+        _check_unpacked(path, _encoded_bytes(metadata), manifest)
+        repeated = [name for name in TEXTS if name in metadata.schema.names]  # a text that is often there is read once
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=repeated) as file:
             table = file.read().replace_schema_metadata(None)
+        _check_unpacked(path, _text_bytes(table), manifest)
+        table = table.cast(pa.schema([field.with_type(_plain(field.type)) for field in table.schema]))
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -263,7 +226,7 @@ def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarr
     label = types.pop("label", None)
     if manifest["multi_label"]:
         label = label.value_type if label is not None and pa.types.is_list(label) else None
-    strings = {"id": pa.string(), "text": pa.string(), "text_pair": pa.string()}
+    strings = dict.fromkeys(TEXTS, pa.string())
     expected = {name: strings[name] for name in strings if name in types or name != "text_pair"}
     if several_of_a_name or label != pa.int64() or types != expected:
         raise DatastoreError(f"{path} has other columns than a datastore: {table.schema.to_string()}. {REMEDY}")
@@ -274,7 +237,45 @@ def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarr
     labels = _read_labels(path, table["label"].combine_chunks(), len(manifest["label_names"]), manifest["multi_label"])
     if "text_pair" not in types:
         table = table.append_column("text_pair", pa.nulls(len(table), pa.string()))
-    return table.select(["id", "text", "text_pair"]), labels
+    return table.select(TEXTS), labels
+
+
+def _check_unpacked(path: Path, unpacked: int, manifest: dict[str, Any]) -> None:
+    """A few kilobytes may hold gigabytes: whoever loads a stranger's datastore is not to run out of memory."""
+    most = _most_unpacked(manifest["files"]["rows"]["bytes"])
+    if unpacked > most:
+        raise DatastoreError(
+            f"{path} unpacks to {unpacked:,} bytes, and from its size at most {most:,} are expected: it may be made to "
+            "fill the memory. Do not use it."
+        )
+
+
+def _most_unpacked(packed: int) -> int:
+    return 2**26 + 1000 * packed
+
+
+def _encoded_bytes(metadata: pq.FileMetaData) -> int:
+    """What the pages take without compression. A value of a list may take less than a bit, and eight bytes later."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    lists = [column for column in columns if "." in column.path_in_schema]
+    return sum(column.total_uncompressed_size for column in columns) + 8 * sum(column.num_values for column in lists)
+
+
+def _text_bytes(table: pa.Table) -> int:
+    """What the texts take when each row has its own copy."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = [column for column in table.columns if isinstance(column.type, pa.DictionaryType)]
+    lengths = [pc.take(pc.binary_length(chunk.dictionary), chunk.indices) for c in columns for chunk in c.chunks]
+    return sum(pc.sum(chunk).as_py() or 0 for chunk in lengths)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 
 def _read_labels(path: Path, column: pa.Array, count: int, multi_label: bool) -> np.ndarray:

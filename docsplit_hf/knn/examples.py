@@ -124,6 +124,7 @@ class KeepsExamples:
         from huggingface_hub.errors import LocalEntryNotFoundError
 
         from .building import check_problem_type, encoder_probe
+        from .classifier_files import check_classifier
         from .datastore import KNNDatastore
 
         own = self.model.config.name_or_path if is_classifier else ""
@@ -135,6 +136,7 @@ class KeepsExamples:
             revision = getattr(self.model.config, "_commit_hash", None)
             try:
                 datastore = KNNDatastore.from_pretrained(own, revision=revision, token=token)
+                check_classifier(own, revision, token)
             except LocalEntryNotFoundError:
                 raise  # the Hub could not be asked
             except FileNotFoundError:

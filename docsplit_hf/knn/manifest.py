@@ -11,7 +11,8 @@ from typing import Any
 from .index import IndexOptions
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION, METRIC = "docsplit_hf datastore", 1, "squared_l2"
+FORMAT, VERSION, METRIC = "docsplit_hf datastore", 2, "squared_l2"
+WITHOUT_CLASSIFIER = 1  # the version that did not name the files of the classifier
 REMEDY = "Copy or download the datastore again, or build it anew."
 # No folder can be named, and none but the datastore's own files.
 FILE_NAMES = {
@@ -20,7 +21,7 @@ FILE_NAMES = {
 }
 _FIELDS = {
     "format": str, "version": int, "rows": int, "dimension": int, "dtype": str, "metric": str, "multi_label": bool,
-    "label_names": list, "next_id": int, "index": dict, "files": dict, "sha256": str,
+    "label_names": list, "next_id": int, "index": dict, "files": dict, "classifier": dict, "sha256": str,
 }  # fmt: skip
 
 
@@ -58,8 +59,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``rows``, ``dimension``, ``dtype`` and ``metric`` of the keys; ``multi_label``, ``label_names`` and
-        ``next_id``; ``index``, the fields of ``IndexOptions``; and ``files``: ``keys`` and ``rows``, each with
-        ``name``, ``bytes`` and ``sha256``.
+        ``next_id``; ``index``, the fields of ``IndexOptions``; ``files``: ``keys`` and ``rows``, each with ``name``,
+        ``bytes`` and ``sha256``; and ``classifier``, the checksums of the files of the classifier that it was saved
+        with, by their names: none for a datastore by itself.
 
     Raises:
         FileNotFoundError: If there is none.
@@ -89,6 +91,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     # Byte for byte, so that not a bit can change unseen: JSON has many ways to say the same.
     if render_manifest(manifest) != content:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
+    if version == WITHOUT_CLASSIFIER:
+        manifest["classifier"] = {}
     for name, kind in _FIELDS.items():
         _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
     _check_values(path, manifest)
@@ -97,8 +101,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_values(path: Path, manifest: dict[str, Any]) -> None:
-    names = manifest["label_names"]
-    _require(manifest["version"] == VERSION, path, f"there is no format {manifest['version']}")
+    names, version = manifest["label_names"], manifest["version"]
+    _require(version >= WITHOUT_CLASSIFIER, path, f"there is no format {version}")
     _require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
     _require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
     for name, least in (("rows", 0), ("dimension", 1), ("next_id", 0)):
@@ -106,6 +110,8 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
     _require(all(isinstance(name, str) for name in names), path, "a label name is not a string")
     _require(len(set(names)) == len(names), path, "a label name is there twice")
     _require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
+    for name, sha256 in manifest["classifier"].items():
+        _require(isinstance(sha256, str) and Path(name).name == name, path, f"a file of the classifier is {name!r}")
     try:
         IndexOptions(**manifest["index"])
     except ValueError as error:

@@ -17,6 +17,7 @@ from ..models.packing import use_packing
 from ..models.settings import checkpoint_settings
 from .answers import make_answer
 from .card import ClassifierFacts, save_classifier_card
+from .classifier_files import saved_together
 from .examples import KeepsExamples
 from .inputs import texts_and_pairs
 from .uploading import CARD, upload
@@ -121,6 +122,9 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
 
+        What the folder held is replaced all at once: a killed process, or a full disk, leaves the old classifier or the
+        new one.
+
         Args:
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
             **kwargs: Passed to ``PreTrainedModel.save_pretrained``.
@@ -128,17 +132,17 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         Raises:
             ValueError: If there are no examples to save.
         """
-        datastore = self._datastore()
-        folder = Path(save_directory)
-        # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then asks
-        # for trust_remote_code even where docsplit_hf is installed.
-        self.model.save_pretrained(folder, **kwargs)
-        self.tokenizer.save_pretrained(folder)
-        datastore.save_pretrained(folder)
-        if (folder / CARD).exists():
-            logger.info("The model card in %s is left as it is.", folder)
-        else:
-            save_classifier_card(folder, ClassifierFacts(str(folder), self.model.config, datastore))
+        datastore, folder = self._datastore(), Path(save_directory)
+        with saved_together(folder) as staging:
+            # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then
+            # asks for trust_remote_code even where docsplit_hf is installed.
+            self.model.save_pretrained(staging, **kwargs)
+            self.tokenizer.save_pretrained(staging)
+            if (folder / CARD).exists():
+                logger.info("The model card in %s is left as it is.", folder)
+            else:
+                save_classifier_card(staging, ClassifierFacts(str(folder), self.model.config, datastore))
+            datastore.save_pretrained(staging)
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a docsplit-knn pipeline", **kwargs: Any) -> Any:
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.

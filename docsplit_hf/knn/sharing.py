@@ -6,13 +6,14 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..data.paths import refuse_mistyped_path
+from ..checkpoints.replacement import finish_replacement
 from .changes import Buffers, holding_index, with_index
+from .classifier_files import classifier_checksums
 from .datastore_files import read_datastore, write_datastore
 from .index import EXACT
 from .index_cache import load_index, store_index
 from .snapshot import Snapshot
-from .uploading import FOLDER, upload
+from .uploading import FOLDER, local_folder, upload
 
 if TYPE_CHECKING:
     from typing import Self
@@ -26,14 +27,15 @@ class SharedDatastore:
     def save_pretrained(self, folder: str | Path) -> None:
         """Save to ``<folder>/datastore/``, in place of the datastore that is there.
 
-        A process that is killed meanwhile leaves the old one or the new one, whole. The index is not saved with it,
-        but kept in the cache of this machine.
+        A process that is killed meanwhile leaves the old one or the new one, whole. If a classifier lies in the folder,
+        the datastore belongs to it from then on, and to no other. The index is not saved with it, but kept in the cache
+        of this machine.
 
         Args:
             folder: The folder of a model, or any other.
         """
         state = self._state
-        manifest = write_datastore(Path(folder) / FOLDER, state)
+        manifest = write_datastore(Path(folder) / FOLDER, state, classifier_checksums(Path(folder)))
         if state.index is not None and state.outside_index == 0:
             store_index(state.index, manifest["files"]["keys"]["sha256"], state.options.factory)
 
@@ -57,13 +59,9 @@ class SharedDatastore:
             FileNotFoundError: If there is no datastore.
             DatastoreError: If the files are damaged or do not fit together; it is a ``ValueError``.
         """
-        folder = Path(name_or_folder)
-        if not folder.is_dir():
-            from huggingface_hub import snapshot_download
-
-            refuse_mistyped_path(str(name_or_folder))
-            files = f"{FOLDER}/*"
-            folder = Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))
+        folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
+        if Path(name_or_folder).is_dir():
+            finish_replacement(folder)
         snapshot, manifest = read_datastore(folder / FOLDER)
         factory = snapshot.options.factory
         if factory == EXACT:

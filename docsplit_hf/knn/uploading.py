@@ -1,4 +1,4 @@
-"""Pushing a folder with a datastore in it to the Hub."""
+"""A folder with a datastore in it, on the Hub: pushed there, and fetched."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from ..data.paths import refuse_mistyped_path
 
 FOLDER = "datastore"  # in the folder or repository of a model
 CARD = "README.md"
@@ -51,3 +53,28 @@ def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str,
             delete_patterns=f"{FOLDER}/*",  # files of the datastore that was there before
             **kwargs,
         )
+
+
+def local_folder(
+    name_or_folder: str | Path, files: str | list[str], revision: str | None = None, token: str | bool | None = None
+) -> Path:
+    """The folder with some files of a repository; a folder on this machine is that folder.
+
+    Args:
+        name_or_folder: A repository on the Hub, or a folder.
+        files: Their names, or a pattern.
+        revision: The branch, tag or commit on the Hub.
+        token: For a private repository.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileNotFoundError: If it looks like a path and there is nothing there.
+    """
+    if Path(name_or_folder).is_dir():
+        return Path(name_or_folder)
+    from huggingface_hub import snapshot_download
+
+    refuse_mistyped_path(str(name_or_folder))
+    return Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))

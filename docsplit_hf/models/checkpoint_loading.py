@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding, PretrainedConfig, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForTextEncoding,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
 from ..checkpoints.default import name_in_config, resolve_checkpoint
+from ..checkpoints.replacement import finish_replacement
 from .configuration import HUB_ARGUMENTS, load_config
 from .settings import read_json
 
@@ -61,8 +69,9 @@ class AutoModelWithoutHead(AutoModel):
     ``AutoModel`` itself has no place for the head of a checkpoint and makes a pooler that the checkpoint has not; it
     reports both, as something to be trained, to people who need neither. Here the head is loaded and then left off.
 
-    Weights of float16 become float32 where there is no accelerator and nobody asked for a dtype: a CPU takes four times
-    as long in float16.
+    A save to the folder that was interrupted is finished first, or what it left is deleted. Weights of float16 become
+    float32 where there is no accelerator and nobody asked for a dtype: a CPU takes four times as
+    long in float16.
 
     Example:
 
@@ -83,6 +92,8 @@ class AutoModelWithoutHead(AutoModel):
         Returns:
             The model.
         """
+        if finish_replacement(name) and "config" in kwargs:  # which pipeline has read before
+            kwargs["config"] = AutoConfig.from_pretrained(name)
         try:
             config, _ = PretrainedConfig.get_config_dict(name, **{k: kwargs[k] for k in HUB_ARGUMENTS if k in kwargs})
         except OSError:  # an adapter's, or none that AutoModel finds either
@@ -92,6 +103,8 @@ class AutoModelWithoutHead(AutoModel):
         else:
             model = super().from_pretrained(name, *arguments, **kwargs)
         name_in_config(model.config)
+        # transformers does not say any more which revision a model is of, and what lies beside it is to be of the same.
+        model.config._commit_hash = kwargs.get("revision")
         is_open = kwargs.get("dtype", "auto") == "auto"
         if is_open and model.dtype == torch.float16 and not torch.accelerator.is_available():
             model.float()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from huggingface_hub import HfApi
 
 from ..knn.card import ClassifierFacts, save_classifier_card
+from ..knn.classifier_files import saved_together
 from ..knn.uploading import FOLDER
 from ..models.batched_inference import input_length
 from .distributed import process_count
@@ -34,15 +35,13 @@ class ClassifierCheckpoints(ShareableCheckpoints):
         return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
     def save_beside_weights(self, folder: Path) -> None:
-        """Write the datastore, if it belongs to the weights, and the model card.
+        """Write the model card of a checkpoint. One with an adapter is for resuming only, and gets none.
 
         Args:
-            folder: The folder of a checkpoint, or the output folder.
+            folder: The folder of a checkpoint.
         """
-        if self.datastore is not None and not self.is_in_train:
-            self.datastore.save_pretrained(folder)
-        if not (self.is_in_train and hasattr(self.accelerator.unwrap_model(self.model), "merge_and_unload")):
-            self._save_card(folder)  # what a checkpoint with an adapter holds is for resuming only
+        if self.is_in_train and not hasattr(self.accelerator.unwrap_model(self.model), "merge_and_unload"):
+            self._save_card(folder)
 
     def create_model_card(self, **kwargs: Any) -> None:
         """Write the model card of the run. Called by ``push_to_hub``.
@@ -87,19 +86,23 @@ class ClassifierCheckpoints(ShareableCheckpoints):
         return pushed
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        model = self.accelerator.unwrap_model(self.model)
-        if self.is_in_train or not hasattr(model, "merge_and_unload"):
+        if self.is_in_train or not self.args.should_save:
             super()._save(output_dir, state_dict)
             return
-        adapted, self.model = self.model, self.classifier
+        folder = Path(output_dir or self.args.output_dir)
+        trained, self.model = self.model, self.classifier
         try:
-            super()._save(output_dir)
+            with saved_together(folder) as staging:
+                super()._save(str(staging))
+                self._save_card(staging, folder)
+                if self.datastore is not None:
+                    self.datastore.save_pretrained(staging)
         finally:
-            self.model = adapted
+            self.model = trained
 
-    def _save_card(self, folder: Path) -> None:
+    def _save_card(self, folder: Path, location: Path | None = None) -> None:
         facts = ClassifierFacts(
-            location=self.hub_model_id if self.args.push_to_hub else str(folder),
+            location=self.hub_model_id if self.args.push_to_hub else str(location or folder),
             arguments=self.args,
             config=self.accelerator.unwrap_model(self.model).config,
             processes=process_count(),

@@ -86,8 +86,8 @@ def test_the_folder_holds_plain_data_in_three_files(tmp_path):
 def test_what_the_folder_held_before_is_gone_and_files_of_others_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "keys-mine.safetensors").write_text("mine")
-    (tmp_path / f"rows-{'0' * 32}.tmp").write_text("of a process that was killed")
-    (tmp_path / ".tmpO6hDDo").write_text("of safetensors, killed while it wrote")
+    (tmp_path / ".saving").mkdir()
+    (tmp_path / ".saving" / ".tmpO6hDDo").write_text("of safetensors, killed while it wrote")
     for seed in range(3):
         write_datastore(tmp_path, make_snapshot(seed))
     assert len(list(tmp_path.iterdir())) == 3 + 2
@@ -189,7 +189,7 @@ def exchange(folder, role, write):
         (lambda m: m.update(label_names=["a", "b", 3]), "manifest.json: a label name is not a string"),
         (lambda m: m.update(next_id=-1), "manifest.json: next_id is -1"),
         (lambda m: m.pop("next_id"), "manifest.json: next_id is None, not int"),
-        (lambda m: m.update(version=2), "says format 2, and this docsplit_hf reads up to 1: upgrade docsplit_hf"),
+        (lambda m: m.update(version=3), "says format 3, and this docsplit_hf reads up to 2: upgrade docsplit_hf"),
         (lambda m: m.update(version=0), "manifest.json: there is no format 0"),
         (lambda m: m.update(format="another"), "manifest.json is not the manifest of a datastore"),
         (lambda m: m["index"].update(factory="HNSW0"), "manifest.json: Unknown index 'HNSW0'"),
@@ -367,21 +367,20 @@ for line in sys.stdin:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new(tmp_path):
+def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(tmp_path, caplog):
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
     expected = [contents(make_snapshot(seed, rows=2000)) for seed in range(2)]
     write_datastore(tmp_path, make_snapshot(0, rows=2000))
     command = [sys.executable, "-c", SAVER, tmp_path, Path(__file__).parent]
-    scraps = 0
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as saver:
         for _ in range(20):
             saver.stdin.write("\n")
             saver.stdin.flush()
             assert saver.stdout.readline() == "killed\n"
             assert contents(read_datastore(tmp_path)[0]) in expected
-            scraps += len(list(tmp_path.iterdir())) > 3
+            assert len(list(tmp_path.iterdir())) == 3
         saver.stdin.close()
-    assert scraps > 0  # else none of them was killed in the middle
+    assert "interrupted" in caplog.text  # else none of them was killed in the middle
     write_datastore(tmp_path, make_snapshot(1, rows=2000))
     assert contents(read_datastore(tmp_path)[0]) == expected[1]
     assert len(list(tmp_path.iterdir())) == 3

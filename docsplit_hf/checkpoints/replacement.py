@@ -1,0 +1,181 @@
+"""The files of a folder replaced all at once or not at all, whatever happens to the process meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from .permissions import open_to_readers
+
+logger = logging.getLogger(__name__)
+
+STAGING = ".saving"  # in the folder itself, so that moving files out of it is renaming them
+JOURNAL = "journal.json"  # written last: from then on the new files are complete
+
+
+@contextlib.contextmanager
+def replaced_at_once(
+    folder: str | Path, last: str, stale: Callable[[Path], Iterable[str]] = lambda folder: ()
+) -> Iterator[Path]:
+    """Write files that take the place of those in a folder together, when the block ends without an error.
+
+    The new files are written beside the old ones and flushed to the disk; then a journal says what is to be moved and
+    deleted, and it is done. A process that dies before the journal is written leaves the old files, one that dies
+    after it leaves the new ones: ``finish_replacement`` does the rest, in the next save or load. An error in the
+    block, such as a full disk, leaves the old files and nothing else. Other processes that save to the folder wait.
+
+    Args:
+        folder: The folder, made if it is not there. Files that are not replaced stay.
+        last: The file that is moved last, relative to the folder.
+        stale: Called with the folder, it gives the files to delete if they are not replaced, relative to it.
+
+    Yields:
+        An empty folder to write to.
+
+    Raises:
+        OSError: If the files cannot be written.
+
+    Example:
+
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for content in ("old", "new"):
+        ...     with replaced_at_once(folder, "config.json") as staging:
+        ...         _ = (staging / "config.json").write_text(content)
+        >>> [(file.name, file.read_text()) for file in folder.iterdir()]
+        [('config.json', 'new')]
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _one_writer(folder):
+        _finish(folder)
+        staging = folder / STAGING
+        staging.mkdir()
+        try:
+            yield staging
+            new = sorted((_relative(file, staging) for file in _files(staging)), key=lambda name: (name == last, name))
+            for place in {staging, *(file.parent for file in _files(staging))}:
+                open_to_readers(place)
+            for name in new:
+                _flush(staging / name)
+            _write_journal(staging, {"move": new, "delete": sorted(set(stale(folder)) - set(new))})
+        except BaseException:  # a keyboard interrupt too: what was written is of no use to anybody
+            shutil.rmtree(staging)
+            raise
+        _finish(folder)
+
+
+def finish_replacement(folder: str | Path) -> bool:
+    """Finish what a killed process has begun to replace, or delete what it had not finished writing.
+
+    To be called before a folder is read. It waits for a process that saves there right now.
+
+    Args:
+        folder: The folder. Nothing happens if nothing was begun there, or if it cannot be written to.
+
+    Returns:
+        Whether another process was at work there, so that what was read before may be of another state.
+
+    Raises:
+        ValueError: If the journal is damaged, or names a file outside the folder.
+
+    Example:
+
+        >>> finish_replacement("no such folder")
+        False
+    """
+    folder = Path(folder)
+    if not (folder / STAGING).is_dir():
+        return False
+    if not os.access(folder, os.W_OK):
+        logger.warning("A save to %s was interrupted, and nobody may write there: what is read may be older.", folder)
+        return False
+    with _one_writer(folder) as is_alone:
+        if is_alone:
+            _finish(folder)
+    return True
+
+
+def _finish(folder: Path) -> None:
+    staging = folder / STAGING
+    if not staging.is_dir():
+        return
+    if (staging / JOURNAL).is_file():
+        journal = _read_journal(folder)
+        for name in journal["move"]:
+            if (staging / name).is_file():  # the others were moved before the process died
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(staging / name, folder / name)
+        for place in {(folder / name).parent for name in journal["move"]}:
+            _flush(place)
+        for name in journal["delete"]:
+            (folder / name).unlink(missing_ok=True)
+        (staging / JOURNAL).unlink()
+    else:
+        logger.warning("A save to %s was interrupted before it was complete: what was there before is kept.", folder)
+    shutil.rmtree(staging)
+
+
+def _write_journal(staging: Path, journal: dict[str, list[str]]) -> None:
+    temporary = staging / f"{JOURNAL}.tmp"
+    temporary.write_text(json.dumps(journal), encoding="ascii")
+    _flush(temporary)
+    for place in {staging, *(file.parent for file in _files(staging))}:
+        _flush(place)
+    os.replace(temporary, staging / JOURNAL)
+    _flush(staging)
+
+
+def _read_journal(folder: Path) -> dict[str, list[str]]:
+    path = folder / STAGING / JOURNAL
+    journal = json.loads(path.read_text(encoding="ascii"))
+    inside = folder.resolve()
+    for name in (*journal["move"], *journal["delete"]):
+        if not (inside / name).resolve().is_relative_to(inside):  # it may have come with somebody else's folder
+            raise ValueError(f"{path} names {name!r}, which is not in {folder}: delete {folder / STAGING}.")
+    return journal
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _flush(path: Path) -> None:
+    """Have the disk hold it, so that a power cut does not leave a journal without what it names."""
+    if path.is_dir() and os.name == "nt":  # a folder cannot be opened there
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _one_writer(folder: Path) -> Iterator[bool]:
+    """Others that save to the folder wait; a killed one is out. Whether that holds: not all systems have locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: let only one process save to a folder at a time
+        yield False
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    is_locked = True
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            is_locked = False
+            logger.warning("%s cannot be locked (%s): let only one process save there at a time.", folder, error)
+        yield is_locked
+    finally:
+        os.close(descriptor)

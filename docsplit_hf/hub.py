@@ -119,7 +119,7 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
         folder: Where the checkpoint is saved.
         facts: The facts of the run.
     """
-    Path(folder, "README.md").write_text(render_card(facts), encoding="utf-8")
+    Path(folder, "README.md").write_text(render_card(facts), encoding="utf-8", errors="replace")
 
 
 def render_card(facts: PretrainingFacts) -> str:

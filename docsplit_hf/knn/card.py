@@ -53,13 +53,13 @@ class ClassifierFacts:
 
 
 def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
-    """Write ``README.md``, the model card.
+    """Write ``README.md``, the model card. What no file can hold of a label, a lone surrogate, becomes a question mark.
 
     Args:
         folder: Where the model is saved.
         facts: What the card says.
     """
-    Path(folder, "README.md").write_text(render_classifier_card(facts), encoding="utf-8")
+    Path(folder, "README.md").write_text(render_classifier_card(facts), encoding="utf-8", errors="replace")
 
 
 def render_classifier_card(facts: ClassifierFacts) -> str:

@@ -1,13 +1,36 @@
 """KNNClassifierConfig: an encoder's configuration, what stands on it, and how neighbors are mixed in.
 
 Pushed beside the weights, so that the model also loads where docsplit_hf is not installed: it imports nothing of ours.
+Without ``from __future__ import annotations``, which makes strings of the types: ``strict`` would then check none.
 """
 
-from __future__ import annotations
+import difflib
+import math
+from typing import Any
 
-from huggingface_hub.dataclasses import strict
+from huggingface_hub.dataclasses import strict, validated_field
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
+
+
+def _at_least(least: int):
+    """A validator for a whole number, which may be missing."""
+
+    def check(value: int | None) -> None:
+        if value is not None and value < least:
+            raise ValueError(f"must be {least} or above, got {value}.")
+
+    return check
+
+
+def _share(value: float | None) -> None:
+    if value is not None and not 0 <= value <= 1:
+        raise ValueError(f"must be from 0 to 1, got {value}.")
+
+
+def _temperature(value: float) -> None:
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"must be a number above 0, got {value}: calibrate() chooses one.")
 
 
 @strict
@@ -30,6 +53,10 @@ class KNNClassifierConfig(PreTrainedConfig):
         knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
         knn_calibration: How ``k``, ``knn_temperature`` and ``knn_weight`` were chosen, or None if they were not.
 
+    Raises:
+        StrictDataclassError: If a value is of the wrong type or out of its range, a name is misspelt, or the labels are
+            not numbered from 0. It is raised when a configuration is made or loaded, and when a value is set.
+
     Example:
 
         >>> from transformers import BertConfig
@@ -45,16 +72,40 @@ class KNNClassifierConfig(PreTrainedConfig):
     encoder_config: dict | PreTrainedConfig | None = None
     pooling: str = "cls"
     retrieval_pooling: str | None = None
-    max_length: int | None = None
+    max_length: int | None = validated_field(_at_least(1), default=None)
     decouple: bool = True
-    retrieval_dimension: int | None = None
+    retrieval_dimension: int | None = validated_field(_at_least(1), default=None)
     normalize: bool = False
-    classifier_dropout: float | None = None
+    classifier_dropout: int | float | None = validated_field(_share, default=None)
     initializer_range: float = 0.02
-    k: int = 64
-    knn_temperature: float = 10.0
-    knn_weight: float = 0.5
+    k: int = validated_field(_at_least(1), default=64)
+    knn_temperature: int | float = validated_field(_temperature, default=10.0)
+    knn_weight: int | float = validated_field(_share, default=0.5)
     knn_calibration: dict | None = None
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        """Refuse a name that is nearly one of those above: its value would be ignored, and a default taken.
+
+        Args:
+            **kwargs: What ``PreTrainedConfig`` knows or keeps.
+
+        Raises:
+            ValueError: If a name is misspelt.
+        """
+        for name in kwargs:
+            near = difflib.get_close_matches(name, KNNClassifierConfig.__annotations__, n=1, cutoff=0.85)
+            if near:
+                raise ValueError(f"KNNClassifierConfig has no {name!r}. Did you mean {near[0]!r}?")
+        super().__post_init__(**kwargs)
+
+    def validate_labels(self) -> None:
+        """Refuse labels that are not numbered from 0. Called by ``strict``.
+
+        Raises:
+            ValueError: If a number is missing.
+        """
+        if sorted(self.id2label) != list(range(len(self.id2label))):
+            raise ValueError(f"id2label must have the numbers from 0 to {len(self.id2label) - 1}, got {self.id2label}.")
 
     def get_text_config(self, *args, **kwargs) -> PreTrainedConfig:
         """The encoder's configuration, of which libraries ask for the size and the vocabulary.

@@ -46,14 +46,17 @@ def checkpoint_settings(
     """
     saved = getattr(config, "docsplit", None)
     if saved:
+        unknown = sorted(set(saved) - {"pooling", "max_length"})
+        if unknown:  # a misspelt one: the default would be taken for it
+            raise ValueError(f"config.docsplit of {name} has {unknown[0]!r}, and knows pooling and max_length alone.")
+        _check_length(f"config.docsplit of {name} has max_length", saved.get("max_length"))
         return dict(saved)
     settings: dict[str, str | int | None] = {}
     pooling = read_json(name, f"{_pooling_folder(name, revision, with_projection)}/config.json", revision)
     if pooling is not None:
         settings["pooling"] = _pooling_mode(name, pooling)
     length = (read_json(name, "sentence_bert_config.json", revision) or {}).get("max_seq_length")
-    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
-        raise ValueError(f"sentence_bert_config.json of {name} has max_seq_length={length!r}, which is no length.")
+    _check_length(f"sentence_bert_config.json of {name} has max_seq_length", length)
     return settings | ({"max_length": length} if length else {})
 
 
@@ -125,6 +128,11 @@ def module_folders(name: str, kind: str, revision: str | None = None) -> list[st
         if not re.fullmatch(r"\w+", folder):
             raise ValueError(f"{name} keeps its {kind} in {folder!r}, which is not the name of a folder inside it.")
     return folders
+
+
+def _check_length(place: str, length: Any) -> None:
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
+        raise ValueError(f"{place}={length!r}, which is no length: correct it, or leave it out.")
 
 
 def _modules(name: str, revision: str | None) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from transformers import BertConfig
 
 from docsplit_hf.models.settings import checkpoint_settings, module_folders
 
@@ -42,3 +43,19 @@ def test_modules_in_another_order_than_here(tmp_path):
     assert module_folders(str(tmp_path), "Dense") == ["2_Dense", "3_Dense"]
     with pytest.raises(ValueError, match="Transformer, Pooling, Normalize, Dense, in this order"):
         modules("Transformer", "Pooling", "Normalize", "Dense")
+
+
+@pytest.mark.parametrize(
+    "docsplit, message",
+    [
+        (
+            {"pooling": "mean", "max_lenght": 64},
+            "config.docsplit of .* has .max_lenght., and knows",
+        ),
+        ({"pooling": "mean", "max_length": "64"}, "config.docsplit of .* has max_length='64', which is no length"),
+        ({"pooling": "mean", "max_length": -3}, "max_length=-3, which is no length"),
+    ],
+)
+def test_a_configuration_that_does_not_hold_what_it_should(docsplit, message):
+    with pytest.raises(ValueError, match=message):
+        checkpoint_settings("any name", BertConfig(docsplit=docsplit))

@@ -384,3 +384,27 @@ def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_e
     write_datastore(tmp_path, make_snapshot(1, rows=2000))
     assert contents(read_datastore(tmp_path)[0]) == expected[1]
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_texts_that_are_there_many_times_are_saved_and_read_all_the_same(tmp_path):
+    rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)  # 130 MB, of 5 kB packed
+    snapshot = make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64))
+    write_datastore(tmp_path, replace(snapshot, rows=rows))
+    assert read_datastore(tmp_path)[0].rows.equals(rows)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"compression": "gzip"}])
+def test_rows_that_unpack_to_much_more_than_their_file_are_refused_before_they_are_read(options, tmp_path):
+    rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)
+    write_datastore(tmp_path, make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64)))
+    table = rows.add_column(1, "label", pa.array([0] * 200, pa.int64())).drop_columns("text_pair")
+    path = next(tmp_path.glob("rows-*"))
+    pq.write_table(table, path, **{"compression": "zstd", "store_schema": False, **options})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path = path.rename(path.with_name(f"rows-{digest[:16]}.parquet"))
+    entry = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+    sign(tmp_path, lambda manifest: manifest["files"].update(rows=entry))
+    before = pa.total_allocated_bytes()
+    with pytest.raises(DatastoreError, match="unpacks to 13[0-9],.* bytes, and from its size at most"):
+        read_datastore(tmp_path)
+    assert pa.total_allocated_bytes() - before < 2**20

@@ -1,0 +1,193 @@
+"""Break the folder of a classifier on purpose, and count what a user would notice.
+
+    python benchmarks/robustness.py --kills 100 --flips 300
+    python benchmarks/robustness.py --kills 0 --flips 0 --full_disk /mnt/small --fills 100
+
+Kills: a process that saves a classifier over another one is killed at a random moment. What is loaded then must be one
+of the two, whole, and nothing else may lie in the folder. Full disk: a limit on the size of a file, or a small file
+system that is filled, stops the saving. Flips: one bit of one file is flipped. Loading must fail, or all answers be the
+same.
+
+The model is a BERT of 30,000 random weights: what is tried is how files are written and read, not what is in them.
+"""
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from transformers import BertConfig, BertModel
+
+from docsplit_hf import KNNClassifier, KNNClassifierPipeline
+from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+
+TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(
+    [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
+)]  # fmt: skip
+LABELS = ["fruit", "mineral"] * 20
+
+
+def make_pipeline(seed: int) -> KNNClassifierPipeline:
+    """A classifier with examples: other weights, examples and calibration for each seed."""
+    torch.manual_seed(seed)
+    tokenizer = train_small_bert_tokenizer(TEXTS, vocab_size=200)
+    config = BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2)  # fmt: skip
+    model = KNNClassifier.around(BertModel(config), id2label={0: "fruit", 1: "mineral"}, max_length=32 + seed)
+    pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu")
+    pipe.add_examples(TEXTS[seed:], LABELS[seed:])
+    pipe.calibrate()
+    return pipe
+
+
+def answers(folder: Path) -> str:
+    """All that the classifier in a folder says, as it says it."""
+    pipe = transformers.pipeline("docsplit-knn", model=str(folder), device="cpu")
+    return json.dumps(pipe(TEXTS[:8], top_k=None, return_neighbors=3))
+
+
+def files(folder: Path) -> list[str]:
+    """The files in a folder; those of a datastore by what they are, not by their checksum."""
+    return sorted(str(path.relative_to(folder)).split("-")[0] for path in folder.rglob("*") if path.is_file())
+
+
+def judge(folder: Path, states: dict[str, str], expected_files: list[str]) -> str:
+    """Which state a folder is in after it was disturbed."""
+    try:
+        found = answers(folder)
+    except (ValueError, OSError) as error:
+        return f"unusable: {type(error).__name__}: {str(error)[:200]}"
+    left_behind = sorted(set(files(folder)) - set(expected_files))
+    if left_behind:
+        return f"left behind: {left_behind}"
+    return states.get(found, "mixed")
+
+
+def save_limited(pipe: KNNClassifierPipeline, folder: Path, limit: int) -> None:
+    """Save, in a process that may write files of so many bytes only."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with contextlib.suppress(OSError, SafetensorError):
+        pipe.save_pretrained(folder)
+
+
+def disturbed_saves(kills: int, limits: int, rng: random.Random) -> None:
+    """Kill a process that saves, and stop one by a limit on the size of files."""
+    fork = multiprocessing.get_context("fork")
+    pipes = [make_pipeline(seed) for seed in range(2)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "classifier")
+        states = {}
+        for pipe, state in zip(pipes[::-1], ("new", "old"), strict=True):
+            begin = time.monotonic()
+            pipe.save_pretrained(folder)
+            seconds = time.monotonic() - begin
+            states[answers(folder)] = state
+        expected, largest = files(folder), max(path.stat().st_size for path in folder.rglob("*"))
+        for title, count in (("killed while it saved", kills), ("stopped by ulimit -f", limits)):
+            outcomes: Counter[str] = Counter()
+            for _ in range(count):
+                pipes[0].save_pretrained(folder)
+                if title.startswith("killed"):
+                    process = fork.Process(target=pipes[1].save_pretrained, args=(folder,))
+                    process.start()
+                    time.sleep(rng.uniform(0, 1.2 * seconds))
+                    process.kill()
+                else:
+                    limit = rng.randrange(largest + 1)
+                    process = fork.Process(target=save_limited, args=(pipes[1], folder, limit))
+                    process.start()
+                process.join()
+                outcomes[judge(folder, states, expected)] += 1
+            report(title, outcomes)
+
+
+def filled_disk(place: Path, fills: int, rng: random.Random) -> None:
+    """Save on a file system with less and less room, which is to be small and this script's alone."""
+    pipes = [make_pipeline(seed) for seed in range(2)]
+    folder, filler = place / "classifier", place / "filler"
+    states = {}
+    for pipe, state in zip(pipes[::-1], ("new", "old"), strict=True):
+        pipe.save_pretrained(folder)
+        states[answers(folder)] = state
+    expected, needed = files(folder), sum(path.stat().st_size for path in folder.rglob("*"))
+    outcomes: Counter[str] = Counter()
+    for _ in range(fills):
+        filler.unlink(missing_ok=True)
+        pipes[0].save_pretrained(folder)
+        with open(filler, "wb") as file:
+            file.write(bytes(max(0, shutil.disk_usage(place).free - rng.randrange(int(1.2 * needed)))))
+        with contextlib.suppress(OSError, SafetensorError):
+            pipes[1].save_pretrained(folder)
+        outcomes[judge(folder, states, expected)] += 1
+    filler.unlink(missing_ok=True)
+    report("stopped by a full disk", outcomes)
+
+
+def flipped_bits(flips: int, rng: random.Random) -> None:
+    """Flip one bit of one file, each file in turn."""
+    outcomes: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "classifier")
+        make_pipeline(0).save_pretrained(folder)
+        expected = answers(folder)
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        for flip in range(flips):
+            path = paths[flip % len(paths)]
+            content = path.read_bytes()
+            damaged = bytearray(content)
+            damaged[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+            path.write_bytes(damaged)
+            try:
+                outcome = "identical" if answers(folder) == expected else f"silently different: {path.name}"
+            except Exception:  # whatever a library raises on damaged files: it was noticed
+                outcome = "found"
+            outcomes[outcome] += 1
+            path.write_bytes(content)
+    report("with a flipped bit", outcomes)
+
+
+def report(title: str, outcomes: Counter[str]) -> None:
+    """One line."""
+    if outcomes.total():
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        print(f"{outcomes.total()} {title}: {counts}", flush=True)
+    if set(outcomes) - {"old", "new", "found", "identical"}:
+        sys.exit("A classifier was left broken, or its answers changed without a word.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20, help="Processes to kill. Default: %(default)s.")
+    parser.add_argument("--limits", type=int, help="Saves under a limit on the size of files. Default: as --kills.")
+    parser.add_argument("--flips", type=int, default=60, help="Bits to flip. Default: %(default)s.")
+    parser.add_argument("--full_disk", type=Path, help="A folder on a small file system of its own, to be filled.")
+    parser.add_argument("--fills", type=int, default=20, help="How often to fill it. Default: %(default)s.")
+    parser.add_argument("--seed", type=int, default=0, help="Of moments and bits. Default: %(default)s.")
+    options = parser.parse_args()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_num_threads(1)  # forked processes have no other threads
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    rng = random.Random(options.seed)
+    disturbed_saves(options.kills, options.kills if options.limits is None else options.limits, rng)
+    flipped_bits(options.flips, rng)
+    if options.full_disk is not None:
+        filled_disk(options.full_disk, options.fills, rng)
+
+
+if __name__ == "__main__":
+    main()

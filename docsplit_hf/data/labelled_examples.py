@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -14,9 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .documents import replace_lone_surrogates
-from .loading import SPLIT_NAMES, file_format, find_splits, read_json_rows
+from .files import file_format, load_file, naming, read_json_rows
+from .holding_out import fingerprints_of, hold_out
+from .label_names import label_name, number_or_name, separate_labels, suspect_several
+from .loading import SPLIT_NAMES, find_splits
 
 if TYPE_CHECKING:
+    import pandas as pd
     from datasets import Dataset, DatasetDict
 
 logger = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ _OUTCOME, _IS_LIST, _REPLACED = "_docsplit_outcome", "_docsplit_is_list", "_docs
 
 
 def load_labelled_examples(
-    source: str | Path | DatasetDict,
+    source: str | Path | Dataset | DatasetDict | pd.DataFrame,
     config_name: str | None = None,
     *,
     text_column: str = "text",
@@ -38,6 +40,9 @@ def load_labelled_examples(
     test_split: str | None = None,
     validation_size: float = 0.1,
     seed: int = 0,
+    label_separator: str | None = None,
+    csv_separator: str | None = None,
+    encoding: str | None = None,
 ) -> DatasetDict:
     """Load texts, or pairs of texts, with their labels from wherever they are.
 
@@ -48,9 +53,11 @@ def load_labelled_examples(
     set without any label is left out.
 
     Args:
-        source: A data set on the Hub, or one that is loaded already; a ``.jsonl``, ``.json``, ``.csv`` or ``.parquet``
-            file (also compressed with gzip), which is the training set; or a folder with files named after their
-            split. In a ``.csv`` file only an empty field is missing: ``NA`` and ``null`` are words.
+        source: A data set on the Hub, or one that is loaded already; a pandas DataFrame; a ``.jsonl``, ``.json``,
+            ``.csv``, ``.tsv`` or ``.parquet`` file (also compressed with gzip), which is the training set; a folder
+            with files named after their split; or a folder with a folder of ``.txt`` files for each class, or with such
+            a folder for each split: ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only an empty
+            field is missing: ``NA`` and ``null`` are words.
         config_name: The configuration of a data set on the Hub.
         text_column: The column that holds the texts.
         text_pair_column: The column with the second texts, for pairs.
@@ -61,9 +68,15 @@ def load_labelled_examples(
             not used otherwise.
         test_split: The split to test on. None: ``test``, if there is one that is not used otherwise.
         validation_size: What to hold out of the training set where there is no split to validate on: a fraction of it,
-            or a number of examples from 1. Stratified by label where every class has at least 2 examples. 0 holds none
-            out. The test set is never used for it.
+            or a number of examples from 1. Stratified by label; of several labels, by the rarest. Examples with the
+            same texts are held out together or not at all, and no class loses its last example, so fewer may be held
+            out. 0 holds none out. The test set is never used for it.
         seed: Decides which examples are held out.
+        label_separator: What separates the labels of a text where they stand in one string, such as ``";"`` in
+            ``"a;b"``. Strings that are lists in JSON or Python, such as ``"['a', 'b']"``, are read as lists then.
+        csv_separator: What separates the columns of a ``.csv`` file. None: a comma, in ``.tsv`` a tab.
+        encoding: Of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 where a file begins with its byte order
+            mark.
 
     Returns:
         ``train``, ``validation`` unless nothing was to be held out, and ``test`` if there is one, with the columns
@@ -72,9 +85,9 @@ def load_labelled_examples(
 
     Raises:
         FileNotFoundError: If the source looks like a path and there is nothing there.
-        ValueError: If a file cannot be read, a split or a column does not exist, a label is no class, an id is missing
-            or repeated, nothing usable is left, there are too few examples to hold any out, or all training examples
-            have the same label.
+        ValueError: If a file cannot be read or is empty, a split or a column does not exist, a label is no class, an id
+            is missing or repeated, nothing usable is left, there are too few examples to hold any out, or all training
+            examples have the same label.
 
     Example:
 
@@ -94,18 +107,24 @@ def load_labelled_examples(
         )
     columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
     columns = {name: column for name, column in columns.items() if column is not None}
-    available = find_splits(source, config_name)
+    options = {"csv_separator": csv_separator, "encoding": encoding}
+    available = find_splits(source, config_name, **options)
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
     splits, class_names = {}, {}
     for name, part_names in parts.items():
-        examples, declared = zip(*(_read(available[part], part, columns) for part in part_names), strict=True)
+        read = [_read(available[part], part, columns, label_separator, options) for part in part_names]
+        examples, declared = zip(*read, strict=True)
         usable = _keep_usable(datasets.concatenate_datasets(examples), name)
         if usable is not None:
             splits[name], class_names[name] = usable, list(dict.fromkeys(chain(*declared)))
+    alone = zip(splits["train"]["label"][:], splits["train"][_IS_LIST][:], strict=True)
+    remark = suspect_several([names[0] for names, is_list in alone if not is_list])
+    if remark:
+        logger.warning(f"Of column {label_column!r} {remark}")
     splits = _number_labels(splits, class_names["train"], label_column)
+    _check_classes(splits, label_column)
     if "validation" not in splits and validation_size > 0:
         splits |= _hold_out(splits["train"], validation_size, seed)
-    _check_classes(splits, label_column)
     return datasets.DatasetDict({name: splits[name] for name in ("train", "validation", "test") if name in splits})
 
 
@@ -128,21 +147,28 @@ def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[s
     return parts
 
 
-def _read(split: Dataset | Path, split_name: str, columns: dict[str, str]) -> tuple[Dataset, list[str]]:
+def _read(
+    split: Dataset | Path,
+    split_name: str,
+    columns: dict[str, str],
+    label_separator: str | None,
+    options: dict[str, str | None],
+) -> tuple[Dataset, list[str]]:
     """One example for every row, also for those to drop, with labels by name; and the names of a ``ClassLabel``."""
     import datasets
 
     string, boolean = datasets.Value("string"), datasets.Value("bool")
     features = {name: datasets.List(string) if name == "label" else string for name in columns}
     features = datasets.Features({**features, _OUTCOME: string, _IS_LIST: boolean, _REPLACED: boolean})
-    if isinstance(split, Path) and file_format(split) == "json":
-        state = (split.stat().st_mtime_ns, split.stat().st_size)  # so that the cache does not return an older one
-        arguments = {"path": split.resolve(), "columns": columns, "state": state}
-        try:
+    making = {"columns": columns, "label_separator": label_separator}
+    if isinstance(split, Path) and split.is_file() and file_format(split) == "json":
+        with naming(split):
+            if options["csv_separator"] is not None:
+                raise ValueError(f"it is no .csv file, and csv_separator={options['csv_separator']!r} is for those")
+            state = (split.stat().st_mtime_ns, split.stat().st_size)  # so that the cache does not return an older one
+            arguments = {"path": split.absolute(), "encoding": options["encoding"], "making": making, "state": state}
             return datasets.Dataset.from_generator(_read_json_examples, features, gen_kwargs=arguments), []
-        except datasets.exceptions.DatasetGenerationError as error:
-            raise ValueError(f"{split} cannot be used: {error.__cause__}") from error
-    rows = _load_file(split) if isinstance(split, Path) else split.with_format(None)
+    rows = load_file(split, **options) if isinstance(split, Path) else split.with_format(None)
     if len(rows) == 0:
         raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")
     _check_columns(rows.column_names, columns, split_name)
@@ -155,7 +181,7 @@ def _read(split: Dataset | Path, split_name: str, columns: dict[str, str]) -> tu
     needed = list(dict.fromkeys(columns.values()))
     examples = rows.select_columns(needed).map(
         _make_example,
-        fn_kwargs={"columns": columns, "class_names": class_names},
+        fn_kwargs={**making, "class_names": class_names},
         remove_columns=needed,
         features=features,
         desc=f"Reading {split_name}",
@@ -163,23 +189,18 @@ def _read(split: Dataset | Path, split_name: str, columns: dict[str, str]) -> tu
     return examples, class_names or []
 
 
-def _load_file(path: Path) -> Dataset:
-    import datasets
-
-    # Pandas would take "NA", "None" and "null" for missing, be they texts or the names of classes.
-    options = {"keep_default_na": False, "na_values": [""]} if file_format(path) == "csv" else {}
-    try:
-        return datasets.load_dataset(file_format(path), data_files=str(path), split="train", **options)
-    except datasets.exceptions.DatasetGenerationError as error:
-        raise ValueError(f"{path} cannot be used: {error.__cause__}") from error
-
-
-def _read_json_examples(path: Path, columns: dict[str, str], state: tuple[int, int]) -> Iterator[dict[str, Any]]:
+def _read_json_examples(
+    path: Path, encoding: str | None, making: dict[str, Any], state: tuple[int, int]
+) -> Iterator[dict[str, Any]]:
     found: set[str] = set()
-    for row in read_json_rows(path):
+    rows = read_json_rows(path, encoding)
+    first = next(rows, None)
+    if first is None:
+        raise ValueError("it holds no rows")
+    for row in chain([first], rows):
         found.update(row)
-        yield _make_example(row, columns)
-    _check_columns(found, columns, path.name)
+        yield _make_example(row, **making)
+    _check_columns(found, making["columns"], path.name)
 
 
 def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:
@@ -189,11 +210,16 @@ def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) ->
 
 
 def _make_example(
-    row: Mapping[str, Any], columns: dict[str, str], class_names: list[str] | None = None
+    row: Mapping[str, Any],
+    columns: dict[str, str],
+    label_separator: str | None = None,
+    class_names: list[str] | None = None,
 ) -> dict[str, Any]:
     values = {name: row.get(column) for name, column in columns.items()}
+    if label_separator is not None and values["label"] is not None:
+        values["label"] = separate_labels(values["label"], label_separator)
     is_list = isinstance(values["label"], list)
-    names = [_label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
+    names = [label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
     texts = [value for name, value in values.items() if name.startswith("text")]
     if None in names:
         outcome = NO_LABEL
@@ -210,19 +236,6 @@ def _make_example(
     valid = {name: [replace_lone_surrogates(string) for string in some] for name, some in strings.items()}
     example = {name: some if name == "label" else some[0] for name, some in valid.items()}
     return {**example, **remarks, _REPLACED: valid != strings}
-
-
-def _label_name(label: Any, class_names: list[str] | None) -> str | None:
-    """The name of a class, or None if the label is missing."""
-    if label is None or label != label or (isinstance(label, str) and not label.strip()):  # NaN is not itself
-        return None
-    if class_names is not None:
-        return class_names[label] if label >= 0 else None
-    if isinstance(label, float) and label.is_integer():
-        label = int(label)
-    if not isinstance(label, str | int):
-        raise ValueError(f"The label {label!r} is no class: give names or whole numbers, or choose label_column.")
-    return str(label)
 
 
 def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
@@ -259,7 +272,7 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
     found = {name: set(chain.from_iterable(split["label"][:])) for name, split in splits.items()}
     names = list(declared)
     for new in (found["train"], set().union(*found.values())):
-        names += sorted(new - set(names), key=_number_or_name)
+        names += sorted(new - set(names), key=number_or_name)
     label = datasets.ClassLabel(names=names)
     remarks = [_OUTCOME, _IS_LIST, _REPLACED]
     features = {name: feature for name, feature in splits["train"].features.items() if name not in remarks}
@@ -282,11 +295,6 @@ def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[
     return {"label": [label if is_list else label[0] for label, is_list in zip(labels, batch[_IS_LIST], strict=True)]}
 
 
-def _number_or_name(name: str) -> tuple[float, str]:
-    """A key that sorts numbers by size, before names."""
-    return (int(name) if re.fullmatch(r"-?[0-9]{1,18}", name) else math.inf, name)
-
-
 def _hold_out(train: Dataset, validation_size: float, seed: int) -> dict[str, Dataset]:
     count = int(validation_size) if validation_size >= 1 else max(1, round(validation_size * len(train)))
     if count >= len(train):
@@ -294,22 +302,24 @@ def _hold_out(train: Dataset, validation_size: float, seed: int) -> dict[str, Da
             f"Holding {count} of {len(train)} training examples out for validation leaves none to train on: give more, "
             "lower validation_size, or choose a validation_split."
         )
-    obstacle = _obstacle_to_stratifying(train, count)
-    halves = train.train_test_split(count, seed=seed, stratify_by_column=None if obstacle else "label")
-    manner = f"at random, as {obstacle}" if obstacle else "stratified by label"
-    logger.info(f"Held {count} of {len(train)} training examples out for validation, {manner}.")
-    return {"train": halves["train"], "validation": halves["test"]}
-
-
-def _obstacle_to_stratifying(train: Dataset, count: int) -> str | None:
-    label, smaller = train.features["label"], min(count, len(train) - count)
-    if not hasattr(label, "names"):
-        return "several labels may apply to a text"
-    counts = Counter(train["label"][:])
-    rarest, times = counts.most_common()[-1]
-    if times < 2:
-        return f"there is only one example of {label.names[rarest]!r}"
-    return f"{len(counts)} classes do not fit into {smaller} examples" if smaller < len(counts) else None
+    fingerprints = fingerprints_of(train, [name for name in train.column_names if name.startswith("text")])
+    labels = [label if isinstance(label, list) else [label] for label in train["label"][:]]
+    kept, held_out = hold_out(fingerprints, count, seed, labels)
+    repeated = len(train) - len(set(fingerprints.tolist()))
+    only_once = sorted(label for label, times in Counter(chain.from_iterable(labels)).items() if times == 1)
+    names = getattr(train.features["label"], "feature", train.features["label"]).names
+    message = f"Held {len(held_out)} of {len(train)} training examples out for validation, stratified by label."
+    if repeated:
+        message += f" {repeated} repeat the text of another one; the same text is never on both sides."
+    if only_once:
+        shown = ", ".join(repr(names[label]) for label in only_once[:5]) + (", ..." if len(only_once) > 5 else "")
+        message += f" Of {len(only_once)} classes the only example is kept to train on: {shown}."
+    if len(held_out) < count:
+        message += f" They were to be {count}: others repeat too often, or are the last of their class."
+    if len(held_out) == 0:
+        raise ValueError(f"{message} Give more examples, change validation_size, or choose a validation_split.")
+    logger.log(logging.WARNING if repeated or only_once or len(held_out) < count else logging.INFO, message)
+    return {"train": train.select(kept), "validation": train.select(held_out)}
 
 
 def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
@@ -324,7 +334,7 @@ def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
         raise ValueError(
             f"Each of the {len(labels['train'])} training examples has the label "
             f"{[names[number] for number in labels['train'][0]]}: there is nothing to tell apart. Check column "
-            f"{label_column!r}, or lower validation_size."
+            f"{label_column!r}."
         )
     trained = set(chain.from_iterable(labels["train"]))
     for name in [name for name in splits if name != "train"]:

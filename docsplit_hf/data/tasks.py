@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .files import find_columns
 from .labelled_examples import load_labelled_examples
-from .loading import find_columns, find_splits
+from .loading import find_splits
 from .paths import refuse_mistyped_path
 
 if TYPE_CHECKING:

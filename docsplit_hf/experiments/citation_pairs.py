@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.documents import replace_lone_surrogates
-from ..data.loading import read_json_rows
+from ..data.files import read_json_rows
 
 logger = logging.getLogger(__name__)
 

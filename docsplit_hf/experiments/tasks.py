@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..data.files import find_columns
 from ..data.labelled_examples import load_labelled_examples
-from ..data.loading import find_columns, find_splits, load_documents, refuse_missing_file
+from ..data.loading import find_splits, load_documents, refuse_missing_file
 from ..data.package_documentation import load_package_documentation
 from ..data.tasks import TASKS, load_task
 from .citation_pairs import Pair, has_citation_pairs, read_citation_pairs

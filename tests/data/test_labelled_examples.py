@@ -1,8 +1,10 @@
 import gzip
 import json
 import logging
+import re
 from collections import Counter
 
+import pandas as pd
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hypothesis import HealthCheck, given, settings
@@ -82,9 +84,9 @@ def test_a_file_that_changed_is_read_anew(tmp_path):
 
 def test_a_file_with_a_splits_name_that_is_not_read_is_logged(tmp_path, caplog):
     write(tmp_path / "train.jsonl", ROWS)
-    (tmp_path / "test.tsv").write_text("text\tlabel\n")
+    (tmp_path / "test.xlsx").write_bytes(b"PK")
     assert set(load_labelled_examples(tmp_path)) == {"train", "validation"}
-    assert "test.tsv is not read" in caplog.text
+    assert "test.xlsx is not read" in caplog.text
 
 
 def test_words_for_missing_are_words_in_csv(tmp_path):
@@ -158,6 +160,87 @@ def test_lists_of_class_labels():
     assert train["label"][:] == [[1], [0, 1]]
 
 
+@pytest.mark.parametrize(
+    ("labels", "separator"),
+    [
+        (["a;b", "b", " ;a", None], ";"),
+        (["['a', 'b']", "['b']", '["a"]', " "], ","),
+        (['["a", "b"]', "b", "a", ""], "|"),
+    ],
+)
+def test_several_labels_in_one_string(tmp_path, labels, separator):
+    Dataset.from_dict({"text": TEXTS[:4], "label": labels}).to_csv(tmp_path / "train.csv")
+    write(
+        tmp_path / "train.jsonl", [{"text": text, "label": label} for text, label in zip(TEXTS, labels, strict=False)]
+    )
+    for file in ("train.csv", "train.jsonl"):
+        examples = load_labelled_examples(tmp_path / file, validation_size=0, label_separator=separator)
+        assert examples["train"]["label"][:] == [[0, 1], [1], [0]]
+        assert label_names(examples) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "hint"),
+    [
+        (["a;b", "c", "a;c", "b"], "2 of 4 labels hold ';', such as 'a;b', .* label_separator=';'"),
+        (["['a']", "['b', 'a']", "['b']", "c"], "3 of 4 labels look like lists, .* label_separator=','"),
+        (["a;b", "c", "a", "b"], None),
+        (["a, b", "c", "a, c", "b"], None),
+    ],
+)
+def test_labels_that_look_like_several_are_warned_of(labels, hint, caplog):
+    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, labels, strict=False)]
+    load_labelled_examples(in_memory(train=rows), validation_size=0)
+    assert re.search(hint, caplog.text) if hint else "label_separator" not in caplog.text
+
+
+# Sources
+
+
+@pytest.mark.parametrize("dtype", ["object", "str", "category", "int"])
+def test_a_dataframe_and_a_data_set_are_sources(dtype):
+    labels = [i % 3 for i in range(30)] if dtype == "int" else ANIMALS
+    frame = pd.DataFrame({"text": TEXTS, "label": pd.Series(labels, dtype=dtype)}).set_index(pd.Index(range(5, 35)))
+    expected = sorted(zip(TEXTS, map(str, labels), strict=True))
+    for source in (frame, Dataset.from_pandas(frame, preserve_index=False), {"train": frame}):
+        examples = load_labelled_examples(source)
+        assert sorted(named(examples["train"]) + named(examples["validation"])) == expected
+    assert set(load_labelled_examples({"train": frame, "test": frame})) == {"train", "validation", "test"}
+
+
+def test_what_a_dataframe_lacks_is_dropped_and_counted(caplog):
+    frame = pd.DataFrame({"text": ["One.", None, "Three.", "Four."], "label": ["a", "b", float("nan"), "b"]})
+    examples = load_labelled_examples(frame, validation_size=0)
+    assert examples["train"]["text"][:] == ["One.", "Four."]
+    assert "Dropped: 1 without a label, 1 not a string." in caplog.text
+
+
+def write_newsgroups(folder):
+    for i, (text, animal) in enumerate(zip(TEXTS, ANIMALS, strict=True)):
+        path = folder / f"sci.{animal}" / ("deep" if i % 2 else ".") / f"{i}.{'TXT' if i % 3 else 'txt'}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return sorted(zip(TEXTS, (f"sci.{animal}" for animal in ANIMALS), strict=True))
+
+
+def test_a_folder_of_class_folders(tmp_path, caplog):
+    expected = write_newsgroups(tmp_path)
+    (tmp_path / "README.txt").write_text("About these texts.")
+    examples = load_labelled_examples(tmp_path, validation_size=0)
+    assert named(examples["train"]) == expected
+    assert "Dropped: 1 without a label" in caplog.text
+
+
+def test_a_folder_of_class_folders_for_each_split(tmp_path):
+    expected = {split: write_newsgroups(tmp_path / split) for split in ("train", "test")}
+    assert {
+        split: named(rows) for split, rows in load_labelled_examples(tmp_path, validation_size=0).items()
+    } == expected
+    write(tmp_path / "test.jsonl", ROWS)
+    with pytest.raises(ValueError, match="are both 'test': keep one"):
+        load_labelled_examples(tmp_path)
+
+
 # Splits
 
 
@@ -175,19 +258,39 @@ def test_a_fraction_or_a_number_is_held_out(size, count):
     assert len(load_labelled_examples(in_memory(train=ROWS), validation_size=size)["validation"]) == count
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        ([*ROWS, {"text": "Only one.", "label": "dog"}], "only one example of 'dog'"),
-        (ROWS[:18], "3 classes do not fit into 2 examples"),
-        ([{"text": row["text"], "label": [row["label"]]} for row in ROWS], "several labels may apply"),
-    ],
-)
-def test_what_cannot_be_stratified_is_held_out_at_random(rows, reason, caplog):
-    caplog.set_level(logging.INFO)
+def test_the_only_example_of_a_class_is_trained_on_and_the_others_are_stratified(caplog):
+    rows = [*ROWS, {"text": "Only one.", "label": "dog"}, {"text": "Only another.", "label": "elk"}]
+    for seed in range(5):
+        examples = load_labelled_examples(in_memory(train=rows), validation_size=6, seed=seed)
+        assert Counter(label for _, label in named(examples["validation"])) == {"ant": 2, "bee": 2, "cat": 2}
+        assert {"Only one.", "Only another."} < set(examples["train"]["text"])
+    assert "Of 2 classes the only example is kept to train on: 'dog', 'elk'." in caplog.text
+
+
+def test_more_classes_than_examples_to_hold_out(caplog):
+    rows = [{"text": f"{i}.", "label": f"class {i // 2}"} for i in range(60)]
+    for seed in range(5):
+        examples = load_labelled_examples(in_memory(train=rows), seed=seed)
+        assert len(examples["validation"]) == 6 and len(set(examples["train"]["label"])) == 30
+    assert "never trained on" not in caplog.text
+
+
+def test_several_labels_are_stratified_by_the_rarest():
+    rows = [{"text": f"{i}.", "label": ["all", *(["rare"] if i % 10 == 0 else [])]} for i in range(100)]
     examples = load_labelled_examples(in_memory(train=rows))
-    assert len(examples["train"]) + len(examples["validation"]) == len(rows)
-    assert "at random, as" in caplog.text and reason in caplog.text
+    assert sum(len(labels) == 2 for labels in examples["validation"]["label"]) == 1
+    assert len(examples["validation"]) == 10
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_equal_texts_are_not_on_both_sides(pairs, caplog):
+    rows = [{"text": f"{i // 3}.", "pair": f"{i // 3} or {i % 2}", "label": "ab"[i // 3 % 2]} for i in range(180)]
+    examples = load_labelled_examples(in_memory(train=rows), text_pair_column="pair" if pairs else None)
+    columns = ["text", "text_pair"] if pairs else ["text"]
+    sides = [set(zip(*(split[column] for column in columns), strict=True)) for split in examples.values()]
+    assert not sides[0] & sides[1] and len(examples["validation"]) == 18
+    assert Counter(examples["validation"]["label"]) == pytest.approx({0: 9, 1: 9}, abs=2)
+    assert f"{60 if pairs else 120} repeat the text of another one" in caplog.text
 
 
 def test_the_test_set_is_never_used_for_validation():
@@ -290,7 +393,8 @@ ERRORS = {
     "a negative size": (ROWS, {"validation_size": -1}, "got -1"),
     "a size that is no number": (ROWS, {"validation_size": float("nan")}, "got nan"),
     "too many to hold out": (ROWS, {"validation_size": 30}, "Holding 30 of 30 .* lower validation_size"),
-    "one example": (ROWS[:1], {}, "Holding 1 of 1 .* give more"),
+    "one example": (ROWS[:1], {}, "Each of the 1 training examples"),
+    "a class an example": (ROWS[:3], {}, "Held 0 of 3 .* last of their class. Give more"),
     "no column of texts": (
         ROWS,
         {"text_column": "body"},
@@ -303,9 +407,10 @@ ERRORS = {
     "a split twice": (ROWS, {"test_split": "train"}, "'train' is used 2 times"),
     "repeated ids": (ROWS, {"id_column": "label"}, "train: examples with the id 'cat': 10"),
     "a missing id": ([{**ROWS[0], "id": None}], {"id_column": "id"}, "train: examples without an id: 1"),
-    "one class": ([ROWS[0]] * 5, {}, r"Each of the 4 training examples has the label \['cat'\]: there is nothing"),
+    "one class": ([ROWS[0]] * 5, {}, r"Each of the 5 training examples has the label \['cat'\]: there is nothing"),
     "nothing left": ([{"text": " ", "label": 1}], {}, "Nothing is left: train: kept 0 of 1 .* 1 empty"),
-    "no rows": ([], {}, "no column 'text'"),
+    "no rows": ([], {}, "a.jsonl cannot be used: it holds no rows"),
+    "a list of numpy": ([{"text": "x", "label": "['a' 'b']"}], {"label_separator": ","}, "a list without commas"),
     "a fraction as a label": ([{"text": "x", "label": 0.5}], {}, "label 0.5 is no class"),
     "an object as a label": ([{"text": "x", "label": {"a": 1}}], {}, "label {'a': 1} is no class"),
     "zeros and ones": ([{"text": "x", "label": [0, 1, 0]}], {}, r"\[0, 1, 0\] names a class twice"),
@@ -349,9 +454,9 @@ def test_columns_of_other_types_and_splits_that_are_ambiguous(tmp_path):
         write(tmp_path / name, ROWS)
     with pytest.raises(ValueError, match="are both 'train': keep one"):
         load_labelled_examples(tmp_path)
-    with pytest.raises(ValueError, match="format of .*train.tsv is unknown"):
-        (tmp_path / "train.tsv").touch()
-        load_labelled_examples(tmp_path / "train.tsv")
+    with pytest.raises(ValueError, match="format of .*train.xlsx is unknown"):
+        (tmp_path / "train.xlsx").touch()
+        load_labelled_examples(tmp_path / "train.xlsx")
     (tmp_path / "empty.csv").touch()
     with pytest.raises(ValueError, match="empty.csv cannot be used: "):
         load_labelled_examples(tmp_path / "empty.csv")

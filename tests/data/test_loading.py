@@ -1,6 +1,9 @@
 import gzip
 import json
+import logging
+from collections import Counter
 
+import pandas as pd
 import pytest
 from datasets import Dataset, IterableDataset, load_dataset
 from torch.utils.data import DataLoader
@@ -75,3 +78,38 @@ def test_too_few_to_hold_any_out(tmp_path):
     (tmp_path / "few.txt").write_text("One. Two.\n" * 5)
     with pytest.raises(ValueError, match="5 documents are too few"):
         load_documents(str(tmp_path / "few.txt"))
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_documents_of_equal_text_are_not_on_both_sides(streaming, caplog):
+    caplog.set_level(logging.INFO)
+    rows = Dataset.from_dict({"body": [f"Text {i // 3}." for i in range(300)], "id": list(range(300))})
+    splits = load_documents(rows, streaming=streaming, test_size=30, text_column="body")
+    train, test = (Counter(row["body"] for row in splits[name]) for name in ("train", "test"))
+    assert sum(test.values()) == 30 and not set(train) & set(test)
+    assert sum(train.values()) == 270
+    assert streaming or "200 of 300 documents repeat another one" in caplog.text
+
+
+def test_where_every_document_is_the_same_nothing_can_be_held_out():
+    with pytest.raises(ValueError, match="49 of 50 documents repeat another one.*test_size=0"):
+        load_documents(pd.Series(["Boilerplate."] * 50))
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("kind", [pd.DataFrame, pd.Series, Dataset])
+def test_what_is_in_memory_is_a_source(kind, streaming):
+    make = {pd.Series: pd.Series, pd.DataFrame: pd.DataFrame, Dataset: Dataset.from_dict}[kind]
+    splits = load_documents(make(TEXTS if kind is pd.Series else {"text": TEXTS}), streaming=streaming, test_size=3)
+    assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
+
+
+def test_options_for_files_and_other_sources_are_refused():
+    with pytest.raises(ValueError, match="encoding='cp1252' is for files, and a Series is none"):
+        load_documents(pd.Series(TEXTS), encoding="cp1252")
+    with pytest.raises(ValueError, match="csv_separator=';' is for files, and 'somebody/animals' is none"):
+        load_documents("somebody/animals", csv_separator=";")
+    with pytest.raises(TypeError, match="not list"):
+        load_documents(TEXTS)
+    with pytest.raises(ValueError, match="The DataFrame mixes types"):
+        load_documents(pd.DataFrame({"text": ["a", 1]}))

@@ -1,0 +1,345 @@
+"""One file, or a folder of .txt files, into rows: formats, encodings, separators, and what is said of broken ones."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+ROWS_TO_LOOK_AT = 100  # for the columns of JSON lines, of which each row may have others
+CHARACTERS_TO_LOOK_AT = 10_000  # for the separator in a header
+FILE_FORMATS = {
+    ".jsonl": "json",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".txt": "text",
+}
+SEPARATORS = (",", ";", "\t", "|")
+UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)  # what is wrong with the bytes
+
+
+def load_file(
+    path: Path, streaming: bool = False, csv_separator: str | None = None, encoding: str | None = None
+) -> Dataset | IterableDataset:
+    """Load a file of one of the known formats, or all ``.txt`` files in a folder, at any depth.
+
+    Args:
+        path: A file, maybe compressed with gzip, of which a ``.txt`` file is a row a line; or a folder, in which a
+            ``.txt`` file is a row. The path is taken literally, also where it holds ``*`` or ``[``.
+        streaming: Read as you go.
+        csv_separator: What separates the columns of a ``.csv`` or ``.tsv`` file. None: a comma or a tab.
+        encoding: Of text files. None: UTF-8, or UTF-16 where a file begins with its byte order mark.
+
+    Returns:
+        The rows. Of a folder, the texts as ``text``, and the first folder on the way to a file, or None, as ``label``.
+
+    Raises:
+        FileNotFoundError: If a folder holds no text.
+        ValueError: If the format is unknown, the file cannot be read or holds no rows, or an option does not fit it.
+
+    Example:
+
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "reviews [2024].CSV"
+        >>> _ = file.write_text("text;label" + chr(10) + "Good.;1")
+        >>> load_file(file, csv_separator=";")[0]
+        {'text': 'Good.', 'label': 1}
+    """
+    import datasets
+    from datasets.data_files import DataFilesList
+
+    if encoding is not None:
+        _check_encoding(encoding)
+    if path.is_dir():
+        return _load_folder(path, streaming, encoding)
+    kind = file_format(path)
+    _refuse_other_hops(path)
+    # DataFilesList: a string would be taken for a pattern, and another file might match it.
+    data_files = {"train": DataFilesList([str(path.absolute())], [tuple(map(str, _state(path)))])}
+    with naming(path):
+        options = _reader_options(path, kind, csv_separator, encoding)
+        _refuse_no_bytes(path)
+        rows = datasets.load_dataset(kind, data_files=data_files, split="train", streaming=True, **options)
+        if next(iter(rows), None) is None:
+            raise ValueError("it holds no rows")
+        if not streaming:
+            rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
+    return rows
+
+
+def file_format(path: Path) -> str:
+    """Tell from a file's ending, in any case, what ``datasets`` calls its format.
+
+    Args:
+        path: The file; it is not opened.
+
+    Returns:
+        ``"json"``, ``"csv"``, ``"parquet"`` or ``"text"``.
+
+    Raises:
+        ValueError: If the ending is none of those known.
+
+    Example:
+
+        >>> file_format(Path("train.JSONL.gz"))
+        'json'
+    """
+    suffix = without_gz(path).suffix.lower()
+    if suffix not in FILE_FORMATS:
+        raise ValueError(f"The format of {path} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
+    return FILE_FORMATS[suffix]
+
+
+def without_gz(path: Path) -> Path:
+    """The path without the ending of gzip, if it has it.
+
+    Args:
+        path: Any path.
+
+    Returns:
+        The path that the decompressed file would have.
+
+    Example:
+
+        >>> without_gz(Path("train.csv.gz")).name
+        'train.csv'
+    """
+    return path.with_suffix("") if _is_compressed(path) else path
+
+
+def find_columns(path: Path, csv_separator: str | None = None, encoding: str | None = None) -> list[str]:
+    """The columns of a file, without reading all of it: in JSON those of the first rows.
+
+    Args:
+        path: A file in one of the known formats, or a folder of ``.txt`` files.
+        csv_separator: As in ``load_file``.
+        encoding: As in ``load_file``.
+
+    Returns:
+        The names of the columns.
+
+    Raises:
+        ValueError: If the format is unknown or the file cannot be read.
+
+    Example:
+
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "rows.jsonl"
+        >>> _ = file.write_text('{"text": "One."}' + chr(10) + '{"text": "Two.", "label": 1}')
+        >>> find_columns(file)
+        ['text', 'label']
+    """
+    if path.is_file() and file_format(path) == "json":
+        rows = read_json_rows(path, encoding)
+        return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
+    return list(next(iter(load_file(path, streaming=True, csv_separator=csv_separator, encoding=encoding))))
+
+
+def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str, Any]]:
+    """Read JSON lines, or one JSON list of objects, as they are.
+
+    ``datasets`` refuses lone surrogates, makes dates of strings that look like dates, and infers types from the first
+    rows.
+
+    Args:
+        path: The file, compressed with gzip if it ends with ``.gz``.
+        encoding: As in ``load_file``.
+
+    Yields:
+        The objects.
+
+    Raises:
+        ValueError: If a row is not JSON, or not an object.
+
+    Example:
+
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "dates.jsonl"
+        >>> _ = file.write_text('{"text": "2024-01-01", "label": 1}')
+        >>> list(read_json_rows(file))
+        [{'text': '2024-01-01', 'label': 1}]
+    """
+    number = 0
+    encoding = encoding or _detect_encoding(path)
+    with _open_text(path, encoding, newline="\n") as file:
+        lines = (line for line in file if line.strip())
+        try:
+            first = next(lines, "")
+            if first.lstrip().startswith("["):
+                rows = json.loads(first + "".join(lines))
+            else:
+                rows = (json.loads(line) for line in chain([first], lines) if line)
+            for number, row in enumerate(rows, start=1):
+                if not isinstance(row, dict):
+                    raise ValueError(f"Row {number} of {path.name} is {str(row)[:80]!r}, not an object with columns.")
+                yield row
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            name = encoding.removesuffix("-sig").upper()
+            raise ValueError(f"Row {number + 1} of {path.name} is not JSON in {name}: {error}.") from error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Say which file it is, and what to do, where reading fails.
+
+    Args:
+        path: What is read.
+
+    Raises:
+        ValueError: Instead of what ``datasets`` and the readers below it raise.
+
+    Example:
+
+        >>> with naming(Path("a.csv")):
+        ...     raise EOFError("the file ends early")
+        Traceback (most recent call last):
+        ValueError: a.csv cannot be used: the file ends early.
+    """
+    import datasets
+
+    try:
+        yield
+    except (datasets.exceptions.DatasetGenerationError, *UNREADABLE) as error:
+        reason = error
+        if isinstance(error, datasets.exceptions.DatasetGenerationError) and error.__cause__ is not None:
+            reason = error.__cause__
+        hint = ""
+        if isinstance(reason, UnicodeDecodeError) or isinstance(reason.__cause__, UnicodeDecodeError):
+            hint = " Say in what it is encoded: encoding='cp1252' for much from Windows, 'latin-1', ..."
+        raise ValueError(
+            f"{path} cannot be used: {(str(reason) or repr(reason)).strip().rstrip('.')}.{hint}"
+        ) from error
+
+
+def find_text_files(folder: Path) -> Iterator[Path]:
+    """Find the ``.txt`` files in a folder, at any depth.
+
+    Args:
+        folder: Where to look.
+
+    Yields:
+        Their paths, in no order.
+
+    Example:
+
+        >>> list(find_text_files(Path(__file__).parent))
+        []
+    """
+    return (file for file in folder.rglob("*") if file.suffix.lower() == ".txt" and file.is_file())
+
+
+def _is_compressed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _open_text(path: Path, encoding: str, newline: str | None = None) -> IO[str]:
+    return (gzip.open if _is_compressed(path) else open)(path, "rt", encoding=encoding, newline=newline)
+
+
+def _detect_encoding(path: Path) -> str:
+    """UTF-16 where a file begins with its byte order mark, otherwise UTF-8, whose mark is left out."""
+    with (gzip.open if _is_compressed(path) else open)(path, "rb") as file:
+        return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """What changes when a file does, so that a cache does not return an older one."""
+    return path.stat().st_mtime_ns, path.stat().st_size
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise ValueError(f"There is no encoding {encoding!r}: give one that Python knows, such as 'cp1252'.") from error
+
+
+def _refuse_other_hops(path: Path) -> None:
+    """Refuse names that ``datasets`` cannot be given: of them it would read another file."""
+    place = path.absolute().as_posix().removeprefix(path.absolute().drive)
+    if "::" in place or (_is_compressed(path) and (":/" in place or "\\" in place or re.search(r"[][*]", path.name))):
+        decompressed = " or decompress it" if _is_compressed(path) and "::" not in place else ""
+        raise ValueError(f"{path} cannot be opened by datasets under this name: rename it{decompressed}.")
+
+
+def _refuse_no_bytes(path: Path) -> None:
+    with (gzip.open if _is_compressed(path) else open)(path, "rb") as file:
+        if not file.read(1):
+            raise ValueError("it is empty")
+    if file_format(path) == "parquet":
+        import pyarrow.parquet
+
+        if pyarrow.parquet.read_metadata(path).num_rows == 0:
+            raise ValueError("it holds no rows")
+
+
+def _reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
+    if csv_separator is not None and kind != "csv":
+        raise ValueError(f"it is no .csv file, and csv_separator={csv_separator!r} is for those")
+    if kind == "parquet":
+        if encoding is not None:
+            raise ValueError(f"it is no text, and encoding={encoding!r} is for text files")
+        return {}
+    encoding = encoding or _detect_encoding(path)
+    if kind == "json":
+        if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
+            raise ValueError(f"it is encoded in {encoding}, and JSON is read in UTF-8: save it in UTF-8")
+        return {"encoding": "utf-8" if encoding == "utf-8-sig" else encoding}
+    if kind == "text":
+        return {"encoding": encoding}
+    # Pandas would take "NA", "None" and "null" for missing, be they texts or the names of classes.
+    separator = _separator(path, csv_separator, encoding)
+    return {"encoding": encoding, "sep": separator, "keep_default_na": False, "na_values": [""]}
+
+
+def _separator(path: Path, given: str | None, encoding: str) -> str:
+    if given is not None:
+        given = given.replace("\\t", "\t")  # as it is typed in a shell
+        if len(given) != 1:
+            raise ValueError(f"csv_separator must be one character, got {given!r}")
+        return given
+    usual = "\t" if without_gz(path).suffix.lower() == ".tsv" else ","
+    with _open_text(path, encoding) as file:
+        header = file.readline(CHARACTERS_TO_LOOK_AT)
+    columns = next(csv.reader([header], delimiter=usual), [])
+    others = [separator for separator in SEPARATORS if separator in header]
+    if len(columns) == 1 and others:
+        raise ValueError(
+            f"it has one column, {columns[0]!r}. The columns look separated by {others[0]!r}: pass "
+            f"csv_separator={others[0]!r} (or {usual!r} if they are not)"
+        )
+    return usual
+
+
+def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset | IterableDataset:
+    import datasets
+
+    paths = sorted(find_text_files(folder))
+    if not paths:
+        raise FileNotFoundError(f"The folder {folder} holds no .txt file. Give a file, or a data set on the Hub.")
+    labels = [path.relative_to(folder).parts[:-1] for path in paths]
+    files = [(str(path), label[0] if label else None, _state(path)) for path, label in zip(paths, labels, strict=True)]
+    features = datasets.Features(text=datasets.Value("string"), label=datasets.Value("string"))
+    arguments = {"features": features, "gen_kwargs": {"files": files, "encoding": encoding}}
+    with naming(folder):
+        return (datasets.IterableDataset if streaming else datasets.Dataset).from_generator(_read_texts, **arguments)
+
+
+def _read_texts(files: list[tuple], encoding: str | None) -> Iterator[dict[str, str | None]]:
+    for path, label, _ in files:
+        with naming(Path(path)), _open_text(Path(path), encoding or _detect_encoding(Path(path))) as file:
+            text = file.read()
+        yield {"text": text, "label": label}

@@ -1,0 +1,117 @@
+"""hold_out: rows to evaluate on, such that equal texts are on one side and no class loses its last example."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def hold_out(
+    fingerprints: np.ndarray, count: int, seed: int = 0, labels: Sequence[Iterable[int]] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw rows at random. Equal rows are a group, of which all are held out or none.
+
+    With labels, the share that is held out is the same in every class, as nearly as groups allow, and each class keeps
+    at least one example to train on. A group with several labels counts for the rarest of them.
+
+    Args:
+        fingerprints: ``(N,)``, equal for equal rows.
+        count: How many rows to hold out. They are fewer where groups or classes stand in the way.
+        seed: Decides which.
+        labels: N times the numbers of a row's classes.
+
+    Returns:
+        The rows to keep and the rows held out, both in random order.
+
+    Example:
+
+        >>> kept, held_out = hold_out(np.array([7, 7, 8, 9, 9, 3]), count=3, labels=[[0], [0], [0], [1], [1], [2]])
+        >>> sorted(kept.tolist() + held_out.tolist()), 5 in kept
+        ([0, 1, 2, 3, 4, 5], True)
+    """
+    generator = np.random.default_rng(seed)
+    group = np.unique(fingerprints, return_inverse=True)[1]
+    sizes = np.bincount(group)
+    order = generator.permutation(len(sizes))
+    in_class = Counter() if labels is None else Counter(label for row in labels for label in row)
+    in_group: dict[int, Counter] = defaultdict(Counter)
+    if labels is not None:
+        for number, row in zip(group.tolist(), labels, strict=True):
+            in_group[number].update(row)
+        strata = [min(in_group[number], key=lambda label: (in_class[label], label), default=-1) for number in order]
+        order = order[_in_proportion(strata, sizes[order], generator)]
+    chosen: list[int] = []
+    left = count
+    for number in order.tolist():
+        if left == 0 or len(chosen) == len(sizes) - 1:
+            break
+        classes = in_group.get(number, {})
+        if sizes[number] <= left and all(in_class[label] > times for label, times in classes.items()):
+            chosen.append(number)
+            left -= sizes[number]
+            in_class.subtract(classes)
+    rows = generator.permutation(len(group))
+    is_held_out = np.isin(group, chosen)[rows]
+    return rows[~is_held_out], rows[is_held_out]
+
+
+def fingerprint(values: Iterable[Any]) -> int:
+    """A number that is equal for equal values.
+
+    Args:
+        values: Texts, or what else stands in the columns of a row.
+
+    Returns:
+        64 bits.
+
+    Example:
+
+        >>> fingerprint(["ab", "c"]) == fingerprint(["ab", "c"]), fingerprint(["ab", "c"]) == fingerprint(["a", "bc"])
+        (True, False)
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for value in values:
+        encoded = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%s" % (len(encoded), encoded))
+    return int.from_bytes(digest.digest(), "little")
+
+
+def fingerprints_of(dataset: Dataset, columns: list[str]) -> np.ndarray:
+    """The fingerprint of each row's values in some columns.
+
+    Args:
+        dataset: N rows.
+        columns: The columns to look at.
+
+    Returns:
+        uint64 ``(N,)``.
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> numbers = fingerprints_of(Dataset.from_dict({"text": ["a", "b", "a"], "id": [0, 1, 2]}), ["text"])
+        >>> (numbers == numbers[0]).tolist()
+        [True, False, True]
+    """
+    batches = dataset.with_format(None).select_columns(columns).iter(batch_size=1000)
+    rows = (row for batch in batches for row in zip(*(batch[column] for column in columns), strict=True))
+    return np.fromiter((fingerprint(row) for row in rows), dtype=np.uint64, count=len(dataset))
+
+
+def _in_proportion(strata: list[int], sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """An order of the groups of which every beginning holds the same share of each stratum."""
+    names, stratum = np.unique(strata, return_inverse=True)
+    total = np.bincount(stratum, weights=sizes)
+    start = generator.random(len(names))  # so that it is chance which of the small strata come first
+    before, positions = np.zeros(len(names)), np.empty(len(strata))
+    for i, (number, size) in enumerate(zip(stratum, sizes, strict=True)):
+        positions[i] = (before[number] + start[number] * size) / total[number]
+        before[number] += size
+    return np.argsort(positions, kind="stable")

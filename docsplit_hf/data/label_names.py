@@ -1,0 +1,121 @@
+"""What stands in a column of labels into the names of classes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+
+def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
+    """The name of a class.
+
+    Args:
+        label: A name, a whole number or a truth value.
+        class_names: Those of a ``ClassLabel``, of which the label is a number.
+
+    Returns:
+        The name, or None if the label is missing.
+
+    Raises:
+        ValueError: If the label is something else.
+
+    Example:
+
+        >>> label_name(2.0), label_name(1, ["no", "yes"]), label_name(" ")
+        ('2', 'yes', None)
+    """
+    if label is None or label != label or (isinstance(label, str) and not label.strip()):  # NaN is not itself
+        return None
+    if class_names is not None:
+        return class_names[label] if label >= 0 else None
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    if not isinstance(label, str | int):
+        raise ValueError(f"The label {label!r} is no class: give names or whole numbers, or choose label_column.")
+    return str(label)
+
+
+def number_or_name(name: str) -> tuple[float, str]:
+    """A key that sorts names that are numbers by size, before the others.
+
+    Args:
+        name: The name of a class.
+
+    Returns:
+        The key.
+
+    Example:
+
+        >>> sorted(["b", "10", "9", "a"], key=number_or_name)
+        ['9', '10', 'a', 'b']
+    """
+    return (int(name) if re.fullmatch(r"-?[0-9]{1,18}", name) else math.inf, name)
+
+
+def separate_labels(label: Any, separator: str) -> list[Any] | None:
+    """Read the labels of a text that stand in one string.
+
+    Args:
+        label: Names with the separator between them; or a list in JSON or Python; or what is no string.
+        separator: What separates the names.
+
+    Returns:
+        The labels, or None if the string is blank.
+
+    Raises:
+        ValueError: If it is a list without commas.
+
+    Example:
+
+        >>> separate_labels("a; b", ";"), separate_labels("['a', 'b']", ";"), separate_labels(3, ";")
+        (['a', 'b'], ['a', 'b'], [3])
+    """
+    if not isinstance(label, str):
+        return label if isinstance(label, list) else [label]
+    if not label.strip():
+        return None
+    if _looks_like_list(label):
+        if re.search(r"""['"]\s+['"]""", label):  # Python would join the strings
+            raise ValueError(f"The label {label!r} is a list without commas, as numpy writes it: write it as JSON.")
+        for read in (json.loads, ast.literal_eval):
+            try:
+                return list(read(label.strip()))
+            except (ValueError, SyntaxError):
+                continue
+    return [part.strip() for part in label.split(separator) if part.strip()]
+
+
+def suspect_several(names: Sequence[str]) -> str | None:
+    """Tell whether names of classes look like several names in one string.
+
+    Args:
+        names: The label of each example.
+
+    Returns:
+        What to tell the user if half of them or more look so, otherwise None.
+
+    Example:
+
+        >>> suspect_several(["a", "b"]) is None
+        True
+        >>> print(suspect_several(["a;b", "b"]))
+        1 of 2 labels hold ';', such as 'a;b', each taken for one class: if they are several, label_separator=';'.
+    """
+    for look, separator, joined in (
+        ("hold ';'", ";", [name for name in names if ";" in name]),
+        ("look like lists", ",", [name for name in names if _looks_like_list(name)]),
+    ):
+        if len(joined) * 2 >= len(names) > 0:
+            return (
+                f"{len(joined)} of {len(names)} labels {look}, such as {joined[0]!r}, each taken for one class: "
+                f"if they are several, label_separator={separator!r}."
+            )
+    return None
+
+
+def _looks_like_list(label: str) -> bool:
+    return label.strip().startswith("[") and label.strip().endswith("]")

@@ -37,15 +37,19 @@ class DataArguments:
 
     dataset_name: str | None = HfArg(
         default=None,
-        help="A data set on the Hub; a .jsonl, .json, .csv or .parquet file; or a folder with train, and maybe "
-        "validation and test, in such files. Default: documentation of installed packages, by package.",
+        help="A data set on the Hub; a .jsonl, .json, .csv, .tsv or .parquet file; a folder with train, and maybe "
+        "validation and test, in such files; or a folder with a folder of .txt files for each class. Default: "
+        "documentation of installed packages, by package.",
     )
     task_name: str | None = HfArg(default=None, help=f"Instead: a task of the paper, one of {', '.join(TASKS)}.")
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
     label_column: str = HfArg(default="label", help="The column with the labels: names or numbers, or lists of them.")
+    label_separator: str | None = HfArg(default=None, help="What separates the labels of a text in one string.")
     id_column: str | None = HfArg(default=None, help="The column with names for the examples.")
+    csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     train_split: str = HfArg(default="train", help="Split of a data set on the Hub to train on.")
     validation_split: str | None = HfArg(default=None, help="Split of it to calibrate on. Default: held out.")
     test_split: str | None = HfArg(default=None, help="Split of it to report on.")

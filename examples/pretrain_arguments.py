@@ -74,6 +74,8 @@ class DataArguments:
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
     streaming: bool = HfArg(default=False, help="Read while training. Needs --max_steps.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
+    csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     test_size: int = HfArg(default=500, help="Documents to hold out for evaluation; 0 for none.")
     max_length: int | None = HfArg(
         default=None, help="Longest half in tokens. Default: the checkpoint's, or up to 512."

@@ -4,8 +4,8 @@ Without a data set: the documentation of installed packages, by package; needs n
 
     python examples/run_classification.py
 
-Your labelled examples (.jsonl, .csv, .parquet: a column of texts, a column of labels), and any encoder, best one that
-run_pretrain.py has trained on your unlabelled documents:
+Your labelled examples (.jsonl, .csv, .tsv, .parquet: a column of texts, a column of labels), and any encoder, best one
+that run_pretrain.py has trained on your unlabelled documents:
 
     python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labelled.jsonl \
         --output_dir output/classification
@@ -53,6 +53,9 @@ def load_splits(data: DataArguments, seed: int):
             test_split=data.test_split,
             validation_size=data.validation_size,
             seed=seed,
+            label_separator=data.label_separator,
+            csv_separator=data.csv_separator,
+            encoding=data.encoding,
         )
     for name, most in (("train", data.max_train_examples), ("test", data.max_test_examples)):
         if most is not None and name in splits and len(splits[name]) > most:

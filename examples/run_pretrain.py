@@ -8,7 +8,7 @@ From random weights, for documents that no encoder knows:
 
     python examples/run_pretrain.py --from_scratch --dataset_name documents.jsonl
 
-Any encoder, your documents (.jsonl, .csv, .parquet, .txt, or a folder of .txt files):
+Any encoder, your documents (.jsonl, .csv, .tsv, .parquet, .txt, or a folder of .txt files):
 
     python examples/run_pretrain.py --model_name_or_path answerdotai/ModernBERT-base \
         --dataset_name documents.jsonl --text_column text --output_dir output/documents
@@ -70,7 +70,14 @@ def load_splits(data: DataArguments):
     if data.dataset_name is None:
         return docsplit_hf.load_package_documentation(test_size=data.test_size, num_proc=data.num_proc)
     return docsplit_hf.load_documents(
-        data.dataset_name, data.dataset_config_name, data.dataset_split, data.streaming, data.test_size
+        data.dataset_name,
+        data.dataset_config_name,
+        data.dataset_split,
+        data.streaming,
+        data.test_size,
+        text_column=data.text_column,
+        csv_separator=data.csv_separator,
+        encoding=data.encoding,
     )
 
 

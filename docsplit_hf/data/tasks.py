@@ -155,8 +155,8 @@ def load_task(name_or_folder: str | Path, seed: int = 0, validation_size: float 
     Args:
         name_or_folder: A name in ``TASKS``, which is loaded from the Hub; or a folder with ``train.jsonl``, and maybe
             ``validation.jsonl`` and ``test.jsonl`` (or another format of ``load_labelled_examples``), with the columns
-            ``label`` and ``text``, ``text`` and ``text_pair``, or ``text_a`` and ``text_b``; or one such file, which
-            is the training set.
+            ``label`` and ``text``, ``text`` and ``text_pair``, or ``text_a`` and ``text_b``; or with folders of
+            classes, as ``load_labelled_examples`` reads them; or one such file, which is the training set.
         seed: Decides which training examples are held out for validation.
         validation_size: The fraction of them that is held out, or their number.
 

@@ -175,9 +175,10 @@ def load_evaluation_task(
         name: ``FakeNews``, ``20News``, ``arXiv``, ``NYT``, ``BBCNews``, ``AAN``, one of the six tasks of GLUE and six
             of CLUE in ``docsplit_hf.data.tasks.TASKS``, or ``documentation`` (of installed packages, by package; needs
             no network). Case, hyphens and blanks do not matter. Or a path: a file (``.jsonl``, ``.json``, ``.csv``,
-            ``.parquet``, also with ``.gz``) or a folder with ``train`` and maybe ``test`` in such files, with the
-            columns ``text`` (or ``text_a`` and ``text_b``) and ``label``; a folder with pairs of documents, as
-            ``read_citation_pairs`` reads it; or, without a column ``label``, or in ``.txt`` files, texts alone.
+            ``.tsv``, ``.parquet``, also with ``.gz``) or a folder with ``train`` and maybe ``test`` in such files, with
+            the columns ``text`` (or ``text_a`` and ``text_b``) and ``label``, or as folders with a folder of ``.txt``
+            files for each class; a folder with pairs of documents, as ``read_citation_pairs`` reads it; or, without a
+            column ``label``, or in other ``.txt`` files, texts alone.
         folder: Where the files of a task with a name are, laid out as above. None: it is loaded from the Hub.
         max_train_examples: At most so many training examples (or pairs), drawn by ``seed``. Each class keeps 20 of its
             examples, if it has them, so that a few of each can still be drawn; the others are drawn from all alike.
@@ -241,7 +242,9 @@ def _unknown(name: str) -> str:
 
 def _has_labels(path: Path) -> bool:
     file = find_splits(path).get("train")
-    return file is not None and "label" in find_columns(file)
+    if file is None or (file.is_dir() and file == path):  # a folder of .txt files is texts alone, also in its folders
+        return False
+    return "label" in find_columns(file)
 
 
 def _from_hub(name: str, seed: int) -> DatasetDict:

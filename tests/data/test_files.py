@@ -38,9 +38,8 @@ def write(path, content, encoding="utf-8"):
 
 # Names
 
-names = st.text(st.sampled_from("a1[]*?{}!-~%#:;,+&@$'\"\\ .é"), min_size=1, max_size=8).filter(
-    lambda name: name.strip(".")
-)
+names = st.text(st.sampled_from("a1[]*?{}!-~%#:;,+&@$'\"\\ .é"), min_size=1, max_size=8)
+names = names.filter(lambda name: name.strip("."))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -51,11 +50,10 @@ names = st.text(st.sampled_from("a1[]*?{}!-~%#:;,+&@$'\"\\ .é"), min_size=1, ma
 @example(name="**", in_folder=True, ending="csv", streaming=False)
 def test_a_path_is_taken_literally(tmp_path_factory, name, in_folder, ending, streaming):
     folder = tmp_path_factory.mktemp("names")
+    place = f"{{}}/x.{ending}" if in_folder else f"{{}}.{ending}"
     for decoy in ("a", "a1", "1", "c 2", "aa"):
-        write(
-            folder / (f"{decoy}/x.{ending}" if in_folder else f"{decoy}.{ending}"), content(ending, ["Decoy."], ["x"])
-        )
-    path = write(folder / (f"{name}/x.{ending}" if in_folder else f"{name}.{ending}"), content(ending))
+        write(folder / place.format(decoy), content(ending, ["Decoy."], ["x"]))
+    path = write(folder / place.format(name), content(ending))
     if "::" in name:
         with pytest.raises(ValueError, match="rename it"):
             load_file(path, streaming=streaming)

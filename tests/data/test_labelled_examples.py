@@ -170,9 +170,7 @@ def test_lists_of_class_labels():
 )
 def test_several_labels_in_one_string(tmp_path, labels, separator):
     Dataset.from_dict({"text": TEXTS[:4], "label": labels}).to_csv(tmp_path / "train.csv")
-    write(
-        tmp_path / "train.jsonl", [{"text": text, "label": label} for text, label in zip(TEXTS, labels, strict=False)]
-    )
+    write(tmp_path / "train.jsonl", Dataset.from_dict({"text": TEXTS[:4], "label": labels}).to_list())
     for file in ("train.csv", "train.jsonl"):
         examples = load_labelled_examples(tmp_path / file, validation_size=0, label_separator=separator)
         assert examples["train"]["label"][:] == [[0, 1], [1], [0]]
@@ -233,9 +231,8 @@ def test_a_folder_of_class_folders(tmp_path, caplog):
 
 def test_a_folder_of_class_folders_for_each_split(tmp_path):
     expected = {split: write_newsgroups(tmp_path / split) for split in ("train", "test")}
-    assert {
-        split: named(rows) for split, rows in load_labelled_examples(tmp_path, validation_size=0).items()
-    } == expected
+    examples = load_labelled_examples(tmp_path, validation_size=0)
+    assert {split: named(rows) for split, rows in examples.items()} == expected
     write(tmp_path / "test.jsonl", ROWS)
     with pytest.raises(ValueError, match="are both 'test': keep one"):
         load_labelled_examples(tmp_path)

@@ -108,6 +108,16 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
         load_evaluation_task(write_rows(tmp_path / "body.jsonl", [{"body": "One."}]))
 
 
+def test_folders_of_classes_are_labels_where_there_are_splits_and_texts_alone_otherwise(tmp_path):
+    for split in ("train", "test"):
+        for i in range(6):
+            (tmp_path / split / f"class {i % 2}").mkdir(parents=True, exist_ok=True)
+            (tmp_path / split / f"class {i % 2}" / f"{i}.txt").write_text(f"Text {i} to {split}.")
+    task = load_evaluation_task(tmp_path)
+    assert (task.label_names, len(task.train_texts), len(task.test_texts)) == (["class 0", "class 1"], 6, 6)
+    assert len(load_evaluation_task(tmp_path / "train").texts) == 6
+
+
 def test_documents_with_pairs_are_a_pair_task(tmp_path):
     write_rows(tmp_path / "docs.jsonl", [{"id": f"d{i}", "text": f"Document {i}."} for i in range(9)])
     pairs = [{"id_a": f"d{i}", "id_b": f"d{i + 1}", "label": i % 2} for i in range(8)]

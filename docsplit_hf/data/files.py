@@ -73,8 +73,11 @@ def load_file(
         options = _reader_options(path, kind, csv_separator, encoding)
         _refuse_no_bytes(path)
         rows = datasets.load_dataset(kind, data_files=data_files, split="train", streaming=True, **options)
-        if next(iter(rows), None) is None:
+        first = next(iter(rows), None)
+        if first is None:
             raise ValueError("it holds no rows")
+        if "__index_level_0__" in first:  # pandas takes the first field for the row's name
+            raise ValueError("its rows have more fields than its header: quote texts that hold the separator")
         if not streaming:
             rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
     return rows

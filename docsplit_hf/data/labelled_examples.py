@@ -105,6 +105,8 @@ def load_labelled_examples(
         raise ValueError(
             f"validation_size must be a fraction below 1 or a whole number of examples, got {validation_size}."
         )
+    if label_separator == "":
+        raise ValueError("label_separator must not be empty: leave it out if every text has one label.")
     columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
     columns = {name: column for name, column in columns.items() if column is not None}
     options = {"csv_separator": csv_separator, "encoding": encoding}

@@ -194,6 +194,7 @@ BROKEN = {
     "wrong.txt.gz": compressed[:500] + b"xxxx" + compressed[504:],
     "plain.csv.gz": b"text,label\n",
     "words.jsonl": b"hello\n",
+    "commas.csv": b"text,label\nOne, two.,a\nThree, four.,b\n",
 }
 
 

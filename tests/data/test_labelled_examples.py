@@ -407,6 +407,7 @@ ERRORS = {
     "one class": ([ROWS[0]] * 5, {}, r"Each of the 5 training examples has the label \['cat'\]: there is nothing"),
     "nothing left": ([{"text": " ", "label": 1}], {}, "Nothing is left: train: kept 0 of 1 .* 1 empty"),
     "no rows": ([], {}, "a.jsonl cannot be used: it holds no rows"),
+    "no separator": (ROWS, {"label_separator": ""}, "label_separator must not be empty"),
     "a list of numpy": ([{"text": "x", "label": "['a' 'b']"}], {"label_separator": ","}, "a list without commas"),
     "a fraction as a label": ([{"text": "x", "label": 0.5}], {}, "label 0.5 is no class"),
     "an object as a label": ([{"text": "x", "label": {"a": 1}}], {}, "label {'a': 1} is no class"),

@@ -170,45 +170,31 @@ def temperature_grid(distances: np.ndarray) -> np.ndarray:
     return np.unique([*grid, PAPER_TEMPERATURE])
 
 
-def without_self(distances: np.ndarray, rows: np.ndarray, own_rows: np.ndarray) -> np.ndarray:
+def without_self(is_self: np.ndarray) -> np.ndarray:
     """Leave each text out of its own neighbors, for calibrating on the texts of the datastore itself.
 
-    Search for K + 1 neighbors. The text itself is among them, but not always the first: duplicates are as near. If it
-    is not among them at all (more than K duplicates, or an inexact index), the farthest is dropped instead.
+    All that is the text itself is left out: a copy that was added a second time knows the label as well. What remains
+    is cut to as many neighbors for each text as the text with the fewest has.
 
     This makes held-out data of the neighbors, not of a classifier that was trained on the same texts: what it says of
     them is better than what it says of others. Calibrate without the classifier then.
 
     Args:
-        distances: Squared L2 distances, ``(M, K + 1)``.
-        rows: The rows of the neighbors in the datastore, ``(M, K + 1)``, integers.
-        own_rows: The row of each text itself, ``(M,)``, integers.
+        is_self: Which of the neighbors, nearest first, are the text itself, bool ``(M, K)``.
 
     Returns:
-        The columns to keep, ``(M, K)``, int64, ascending: ``np.take_along_axis(distances, columns, axis=1)``.
-
-    Raises:
-        ValueError: If the shapes do not fit.
+        The columns to keep, int64, ascending, ``(M, K - the most that a text leaves out)``; for
+        ``np.take_along_axis(distances, columns, axis=1)``.
 
     Example:
 
-        >>> distances, rows = np.array([[0.0, 1.0, 2.0], [0.0, 0.0, 2.0]]), np.array([[4, 7, 9], [5, 4, 9]])
-        >>> np.take_along_axis(rows, without_self(distances, rows, np.array([4, 4])), axis=1)
+        >>> rows = np.array([[4, 7, 9], [5, 4, 9]])
+        >>> np.take_along_axis(rows, without_self(rows == 4), axis=1)
         array([[7, 9],
                [5, 9]])
     """
-    distances, rows, own_rows = np.asarray(distances), np.asarray(rows), np.asarray(own_rows)
-    if rows.ndim != 2 or rows.shape[1] < 2 or distances.shape != rows.shape or own_rows.shape != rows.shape[:1]:
-        raise ValueError(
-            "distances and rows must be of shape (M, K + 1) with K from 1, and own_rows (M,), got "
-            f"{distances.shape}, {rows.shape} and {own_rows.shape}."
-        )
-    is_self = rows == own_rows[:, None]
-    last = rows.shape[1] - 1
-    farthest = last - distances[:, ::-1].argmax(1)  # the last of those that are as far
-    dropped = np.where(is_self.any(1), is_self.argmax(1), farthest)
-    columns = np.arange(last)[None]
-    return columns + (columns >= dropped[:, None])
+    kept = is_self.shape[1] - is_self.sum(1).max(initial=0)
+    return np.argsort(is_self, axis=1, kind="stable")[:, :kept]
 
 
 def _log_likelihoods(

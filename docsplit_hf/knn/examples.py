@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.batched_inference import predict
 from ..models.modeling_knn_classifier import MULTI_LABEL
+from .duplicates import first_of_equals
 from .inputs import texts_and_pairs
-from .mixture import HELD_OUT, calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
+from .mixture import HELD_OUT, TooFewExamplesError, calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
 from .rows import has_several_labels
 
 if TYPE_CHECKING:
@@ -42,8 +44,12 @@ class KeepsExamples:
         labels: Sequence[Any],
         ids: Sequence[str] | None = None,
         allow_new_labels: bool = False,
+        allow_duplicates: bool = False,
     ) -> list[str]:
         """Add labelled examples, which the next call sees.
+
+        What is there already, the same text with the same labels, is not added again, which is logged: a cell of a
+        notebook may be run twice.
 
         On an encoder without a classification head, k and temperature are chosen anew, by leaving each example out in
         turn, whenever the examples have grown by a tenth; not after they were chosen on held-out texts.
@@ -54,14 +60,17 @@ class KeepsExamples:
             ids: A name for each, to remove it by. None: they are numbered.
             allow_new_labels: Whether labels may be new to a classifier, or to a datastore that is not empty. The
                 classifier itself gives them no probability; only the neighbors do.
+            allow_duplicates: Whether an example is added that is there already, so that it counts twice.
 
         Returns:
-            The ids.
+            The ids, one for each text; of a text that was there already, the id that it has there, whatever ``ids``
+            says.
 
         Raises:
             TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new.
         """
+        ids = None if ids is None else list(ids)
         texts, pairs = texts_and_pairs(texts if isinstance(texts, str) else list(texts))
         labels = _names(labels)
         for i, text in enumerate(texts):
@@ -72,11 +81,27 @@ class KeepsExamples:
         datastore = self._new_datastore(labels) if self.datastore is None else self.datastore
         if not allow_new_labels:
             self._refuse_new_labels(labels, datastore)
-        keys = predict(self.model, self.tokenizer, texts, pairs).retrieval_embeddings
-        added = datastore.add(keys, labels, texts=texts, text_pairs=pairs, ids=ids)
-        self.datastore = datastore
-        self._recalibrate_if_grown()
-        return added
+        if ids is not None and len(ids) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(ids)} ids: give one id for each text.")
+        known: list[Any] = [None] * len(texts) if allow_duplicates else datastore.ids_of(texts, labels, pairs)
+        first = range(len(texts)) if allow_duplicates else first_of_equals(texts, pairs, labels)
+        rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
+        if len(rows) < len(texts):
+            logger.warning(
+                "%d of %d examples are there already with the same label, and are not added again: "
+                "allow_duplicates=True adds them.",
+                *(len(texts) - len(rows), len(texts)),
+            )
+        if rows:
+            new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
+            keys = predict(self.model, self.tokenizer, new, new_pairs).retrieval_embeddings
+            new_ids = None if ids is None else [ids[i] for i in rows]
+            added = datastore.add(keys, new_labels, texts=new, text_pairs=new_pairs, ids=new_ids)
+            for i, added_id in zip(rows, added, strict=True):
+                known[i] = added_id
+            self.datastore = datastore
+            self._recalibrate_if_grown()
+        return [known[i] for i in first]
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.
@@ -95,8 +120,9 @@ class KeepsExamples:
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
-            texts: Held-out texts, neither among the examples nor in the test set. None: each example is left out in
-                turn, which says nothing about the weight of a classifier that was trained on them: it is left as it is.
+            texts: Held-out texts, which are not in the test set; those that are among the examples are left out. None:
+                each example is left out in turn, with all copies of it, which says nothing about the weight of a
+                classifier that was trained on them: it is left as it is.
             labels: The names of their labels.
 
         Returns:
@@ -104,7 +130,7 @@ class KeepsExamples:
 
         Raises:
             TypeError: If a label is not a name.
-            ValueError: If there are too few examples.
+            ValueError: If there are too few examples, or all held-out texts are among them.
         """
         datastore = self._datastore()
         if texts is None:
@@ -112,9 +138,10 @@ class KeepsExamples:
             if self.model.config.num_labels:
                 calibration = calibration._replace(weight=self.model.config.knn_weight)
         else:
-            predictions = predict(self.model, self.tokenizer, *texts_and_pairs(list(texts)))
+            texts, pairs = texts_and_pairs(list(texts))
+            predictions = predict(self.model, self.tokenizer, texts, pairs)
             numbers = datastore.label_array(_names(labels))
-            calibration, source = calibrate_on_held_out(predictions, numbers, datastore), HELD_OUT
+            calibration, source = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs), HELD_OUT
         store_calibration(self.model.config, calibration, source, len(datastore))
         return calibration
 
@@ -193,10 +220,11 @@ class KeepsExamples:
     def _recalibrate_if_grown(self) -> None:
         config = self.model.config
         last = config.knn_calibration or {}
-        if config.num_labels or last.get("source") == HELD_OUT or len(self.datastore) < 2:
+        if config.num_labels or last.get("source") == HELD_OUT:
             return
         if len(self.datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
-            self.calibrate()
+            with contextlib.suppress(TooFewExamplesError):
+                self.calibrate()
 
 
 def _names(labels: Sequence[Any]) -> list[Any]:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .calibration import Calibration, calibrate, without_self
+from .duplicates import equal_neighbors
 from .interpolation import interpolate, knn_probabilities, neighbor_weights
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..models.batched_inference import Predictions
     from ..models.configuration_knn_classifier import KNNClassifierConfig
     from .datastore import KNNDatastore, Neighbors
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_NEIGHBORS = 128  # looked at in calibration; the paper sees no gain beyond 64
+MOST_COPIES = 4096  # of one text, looked through for neighbors that are others
 HELD_OUT = "held-out examples"  # as the source of a calibration: neighbors alone are not calibrated anew after it
 LEAVE_ONE_OUT_SAMPLE = 2000  # rows; enough to tell three numbers by
 
@@ -94,23 +98,48 @@ def mix_with_neighbors(
     return Mixture(interpolate(knn, padded, weight), knn, padded, weights, neighbors, names)
 
 
-def calibrate_on_held_out(predictions: Predictions, labels: np.ndarray, datastore: KNNDatastore) -> Calibration:
-    """Choose k, T and lambda on held-out examples, which must be neither in the datastore nor in the test set.
+class TooFewExamplesError(ValueError):
+    """There are no two different examples to calibrate on."""
+
+
+def calibrate_on_held_out(
+    predictions: Predictions,
+    labels: np.ndarray,
+    datastore: KNNDatastore,
+    texts: Sequence[str],
+    text_pairs: Sequence[str | None] | None = None,
+) -> Calibration:
+    """Choose k, T and lambda on held-out examples, which must not be in the test set.
+
+    Those that are in the datastore as well are left out, which is logged: their neighbors know their labels.
 
     Args:
         predictions: Logits and retrieval embeddings of M held-out texts.
         labels: Their labels, ``(M,)`` numbers or ``(M, L)`` of 0 and 1, by the datastore's label names.
         datastore: Where the neighbors are.
+        texts: The texts themselves.
+        text_pairs: The second texts of pairs.
 
     Returns:
         The calibration.
+
+    Raises:
+        ValueError: If all held-out texts are in the datastore.
     """
-    neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
+    embeddings = predictions.retrieval_embeddings
+    neighbors = datastore.search(embeddings, MOST_NEIGHBORS)
+    known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
+    if known.any():
+        found = f"{known.sum()} of {len(known)} held-out texts are among the examples"
+        if known.all():
+            raise ValueError(f"All {found.split(' of ')[1]}: calibrate on others, or on none (each is left out then).")
+        logger.warning("%s of the datastore: they are left out of the calibration.", found)
+    classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
     return calibrate(
-        neighbors.distances,
-        neighbors.labels,
-        labels,
-        classifier_probabilities(predictions.logits, datastore.multi_label),
+        neighbors.distances[~known],
+        neighbors.labels[~known],
+        labels[~known],
+        None if classifier is None else classifier[~known],
     )
 
 
@@ -119,11 +148,13 @@ def calibrate_leaving_one_out(
 ) -> Calibration:
     """Choose k, T and lambda on the datastore itself: each example is classified by all others.
 
+    Examples of equal texts or equal embeddings are one: all of them are left out together.
+
     A classifier that was trained on these examples is right about nearly all of them, so the weight of the neighbors
     comes out too small. Use held-out examples where there are any.
 
     Args:
-        datastore: The examples, at least 2.
+        datastore: The examples, at least 2 that differ.
         rows: Which of its rows to classify. None: a random sample of at most 2,000.
         predictions: Logits and retrieval embeddings of these rows. None: neighbors alone.
 
@@ -131,20 +162,37 @@ def calibrate_leaving_one_out(
         The calibration.
 
     Raises:
-        ValueError: If there are fewer than two examples.
+        TooFewExamplesError: If no two examples differ; it is a ``ValueError``.
     """
     keys, labels = datastore.keys, datastore.labels
     if len(keys) < 2:
-        raise ValueError(f"{len(keys)} examples are too few to leave one out: add more.")
+        raise TooFewExamplesError(f"{len(keys)} examples are too few to leave one out: add more.")
     if rows is None:
         rows = leave_one_out_rows(len(keys))
-    neighbors = datastore.search(keys[rows].astype(np.float32), MOST_NEIGHBORS + 1)
-    others = without_self(neighbors.distances, neighbors.rows, rows)
+    queries, wanted = keys[rows].astype(np.float32), MOST_NEIGHBORS + 1
+    while True:
+        neighbors = datastore.search(queries, wanted)
+        own = neighbors.table.select(["text", "text_pair"]).take(rows).to_pydict()
+        is_self = (neighbors.rows == rows[:, None]) | equal_neighbors(neighbors, queries, *own.values())
+        if (~is_self).sum(1).min() >= MOST_NEIGHBORS or wanted >= min(len(keys), MOST_COPIES):
+            break
+        wanted *= 2
+    usable = ~is_self.all(1)
+    if not usable.any():
+        raise TooFewExamplesError(f"The {len(rows)} examples are all the same text: add others.")
+    if not usable.all():
+        logger.warning(
+            "%d examples are there more than %d times: they are left out of the calibration.",
+            *((~usable).sum(), is_self.shape[1]),
+        )
+    used = np.flatnonzero(usable)
+    others = without_self(is_self[used])[:, :MOST_NEIGHBORS]
+    classifier = None if predictions is None else classifier_probabilities(predictions.logits, datastore.multi_label)
     return calibrate(
-        np.take_along_axis(neighbors.distances, others, axis=1),
-        neighbors.labels[np.arange(len(rows))[:, None], others],
-        labels[rows],
-        None if predictions is None else classifier_probabilities(predictions.logits, datastore.multi_label),
+        np.take_along_axis(neighbors.distances[used], others, axis=1),
+        neighbors.labels[used[:, None], others],
+        labels[rows[used]],
+        None if classifier is None else classifier[used],
     )
 
 

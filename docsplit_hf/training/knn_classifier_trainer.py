@@ -210,9 +210,10 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         datastore, classifier = self._datastore(), self.classifier
         dataset = self.eval_dataset if dataset is None else dataset
         if dataset is not None:
-            predictions = predict(classifier, self.processing_class, *texts_of(dataset))
+            texts, pairs = texts_of(dataset)
+            predictions = predict(classifier, self.processing_class, texts, pairs)
             labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-            calibration, source = calibrate_on_held_out(predictions, labels, datastore), HELD_OUT
+            calibration, source = calibrate_on_held_out(predictions, labels, datastore, texts, pairs), HELD_OUT
         else:
             rows = leave_one_out_rows(len(datastore))
             predictions = predict(classifier, self.processing_class, *texts_of(self._datastore_examples.select(rows)))

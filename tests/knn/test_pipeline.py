@@ -333,3 +333,53 @@ def test_two_threads_classify_while_a_third_adds_and_removes(pipe, texts):
     for thread in threads:
         thread.join()
     assert not errors
+
+
+def names_of(texts):
+    return ["river" if "river" in text else "other" for text in texts]
+
+
+def calibrated(pipe):
+    return pipe.model.config.k, pipe.model.config.knn_temperature, pipe(["the river", "a glacier"], top_k=None)
+
+
+def test_adding_the_same_examples_again_changes_nothing(untrained, texts, caplog):
+    """As running a cell of a notebook again does."""
+    ids = untrained.add_examples(texts[:40], names_of(texts[:40]))
+    before = calibrated(untrained)
+    assert untrained.add_examples(texts[:40], names_of(texts[:40])) == ids
+    assert len(untrained.datastore) == 40 and calibrated(untrained) == before
+    assert "40 of 40 examples are there already" in caplog.text
+    more = untrained.add_examples([texts[40], texts[3], texts[40]], names_of([texts[40], texts[3], texts[40]]))
+    assert more == ["40", "3", "40"] and len(untrained.datastore) == 41
+    assert "2 of 3 examples are there already" in caplog.text
+
+
+def test_duplicates_that_are_asked_for_do_not_touch_the_calibration(untrained, texts):
+    untrained.add_examples(texts[:40], names_of(texts[:40]))
+    k, temperature, once = calibrated(untrained)
+    ids = untrained.add_examples(texts[:40], names_of(texts[:40]), allow_duplicates=True)
+    assert ids == [str(i) for i in range(40, 80)]
+    twice_k, same_temperature, twice = calibrated(untrained)
+    assert k > 1 and twice_k == 2 * k and same_temperature == pytest.approx(temperature, rel=1e-3)
+    assert [[a["score"] for a in answer] for answer in twice] == [
+        pytest.approx([a["score"] for a in answer], abs=0.01) for answer in once
+    ]
+
+
+def test_what_is_the_same_example(untrained, texts):
+    """The text, its pair and its labels; not its id, which is given back as it was."""
+    pair = {"text": texts[0], "text_pair": texts[1]}
+    first = untrained.add_examples([texts[0], pair, texts[1]], [["a", "b"], ["a"], ["b"]], ids=["x", "y", "z"])
+    assert first == ["x", "y", "z"]
+    again = untrained.add_examples(
+        [pair, texts[0], texts[0], texts[1], pair], [["a"], ["b", "a"], ["a"], ["b"], []], ids=list("12345")
+    )
+    assert again == ["y", "x", "3", "z", "5"] and untrained.datastore.ids == ["x", "y", "z", "3", "5"]
+
+
+def test_one_text_with_two_labels_is_kept_and_not_calibrated_on(untrained, texts):
+    assert untrained.add_examples([texts[0]] * 2, ["a", "b"]) == ["0", "1"]
+    assert untrained.model.config.knn_calibration is None
+    with pytest.raises(ValueError, match="all the same text"):
+        untrained.calibrate()

@@ -15,7 +15,7 @@ from .index import EXACT, IndexOptions
 from .keys import as_matrix, check_finite, check_probe
 from .rows import automatic_ids, encode_labels, has_several_labels, make_rows
 from .sharing import SharedDatastore
-from .snapshot import Neighbors
+from .snapshot import Neighbors, Snapshot
 
 if TYPE_CHECKING:
     from typing import Self
@@ -32,6 +32,7 @@ class KNNDatastore(SharedDatastore):
     """Embedded examples, the keys, with their labels and texts.
 
     Any number of threads may search while others add and remove: a search works on a snapshot, which never changes.
+    It can be pickled and copied, with its index: a copy changes apart from the original.
 
     Args:
         keys: Embeddings, ``(N, D)``; copied.
@@ -139,6 +140,15 @@ class KNNDatastore(SharedDatastore):
 
     def __len__(self) -> int:
         return len(self._state.keys)
+
+    def __getstate__(self) -> Snapshot:
+        # What changes, the lock and the room to grow in, a copy has of its own. FAISS puts an index into bytes itself.
+        return self._state
+
+    def __setstate__(self, state: Snapshot) -> None:
+        for array in (state.keys, state.labels):
+            array.flags.writeable = False  # which a pickle does not keep
+        self._start(state)
 
     def __repr__(self) -> str:
         state = self._state

@@ -128,8 +128,9 @@ class GrowableArray:
             old = (slice(length), *map(slice, map(min, rows.shape[1:], self._buffer.shape[1:])))
             larger[old] = self._buffer[old]
             self._buffer = larger
-        with np.errstate(over="ignore"):  # what is too large for float16 becomes infinite, which check_finite refuses
-            self._buffer[length:end] = rows
+        if len(rows):  # the first rows may be read-only
+            with np.errstate(over="ignore"):  # what is too large for float16 becomes infinite: check_finite refuses it
+                self._buffer[length:end] = rows
         view = self._buffer[:end]
         view.flags.writeable = False
         return view

@@ -242,9 +242,16 @@ def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
     forward = DocSplitForward if stock in MODEL_FOR_MASKED_LM_MAPPING.values() else DocSplitEncoderForward
     # The stock class's name and module: what is written into configs and adapters must be loadable without us.
     attributes = {"__module__": stock.__module__, "__doc__": stock.__doc__}
+    # Found by its name, the class of a pickle would be the stock class.
+    attributes["__reduce__"] = lambda model: (_without_state, (stock,), model.__getstate__())
     if forward is DocSplitEncoderForward:
         attributes["stock_forward"] = stock.forward
     return type(stock.__name__, (forward, stock), attributes)
+
+
+def _without_state(stock: type[PreTrainedModel]) -> PreTrainedModel:
+    model_class = _docsplit_class(stock)
+    return model_class.__new__(model_class)
 
 
 @contextlib.contextmanager

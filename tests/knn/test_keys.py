@@ -55,3 +55,9 @@ def test_columns_are_added_and_those_that_were_never_used_are_dropped():
     array = GrowableArray(np.ones((1, 2)))
     array.appended(1, np.ones((1, 4)))  # never used
     assert array.appended(1, 2 * np.ones((1, 3))).tolist() == [[1, 1, 0], [2, 2, 2]]
+
+
+def test_nothing_is_appended_to_what_is_read_only():
+    array = np.eye(2)
+    array.flags.writeable = False
+    assert GrowableArray(array).appended(2, np.zeros((0, 2))).tolist() == [[1, 0], [0, 1]]

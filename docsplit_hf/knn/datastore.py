@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .changes import Buffers, empty_snapshot, holding_index, with_index, with_rows, with_rows_of, without_rows
-from .duplicates import ids_of_examples
 from .index import EXACT, IndexOptions
 from .keys import as_matrix, check_finite, check_probe
 from .rows import automatic_ids, encode_labels, has_several_labels, make_rows
@@ -225,30 +224,6 @@ class KNNDatastore(SharedDatastore):
             new = names[len(state.label_names)]
             raise ValueError(f"The datastore has no label {new!r}, only {', '.join(state.label_names) or 'none'}.")
         return encoded
-
-    def ids_of(
-        self,
-        texts: Sequence[str],
-        labels: Sequence[str | list[str]],
-        text_pairs: Sequence[str | None] | None = None,
-    ) -> list[str | None]:
-        """The ids of examples by what they say.
-
-        Args:
-            texts: Their texts.
-            labels: The name of the label of each; a list of names where rows have several.
-            text_pairs: The second texts of pairs.
-
-        Returns:
-            For each the id of the first row with this text, pair and labels; None if there is none.
-
-        Example:
-
-            >>> datastore = KNNDatastore([[0, 0], [0, 1]], ["fruit", "mineral"], [], texts=["An apple.", "Iron."])
-            >>> datastore.ids_of(["Iron.", "An apple."], ["mineral", "mineral"])
-            ['1', None]
-        """
-        return ids_of_examples(self._state, texts, text_pairs, labels)
 
     def check_encoder(self, probe: Any) -> None:
         """Refuse an encoder other than the one that made the keys.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.batched_inference import predict
 from ..models.modeling_knn_classifier import MULTI_LABEL
-from .duplicates import first_of_equals
-from .inputs import texts_and_pairs
+from .duplicates import first_of_equals, ids_of_examples
+from .inputs import listed, texts_and_pairs
 from .mixture import HELD_OUT, TooFewExamplesError, calibrate_leaving_one_out, calibrate_on_held_out, store_calibration
 from .rows import has_several_labels
 
@@ -40,7 +40,7 @@ class KeepsExamples:
 
     def add_examples(
         self,
-        texts: Sequence[str | dict[str, str]],
+        texts: Any,
         labels: Sequence[Any],
         ids: Sequence[str] | None = None,
         allow_new_labels: bool = False,
@@ -55,7 +55,8 @@ class KeepsExamples:
         turn, whenever the examples have grown by a tenth; not after they were chosen on held-out texts.
 
         Args:
-            texts: Texts, or pairs of texts as dictionaries with ``text`` and ``text_pair``.
+            texts: Texts, or pairs of texts as dictionaries with ``text`` and ``text_pair``; also as an array, a Series,
+                a DataFrame or a data set, as in a call.
             labels: The name of the label of each; a list of names where a text may have several.
             ids: A name for each, to remove it by. None: they are numbered.
             allow_new_labels: Whether labels may be new to a classifier, or to a datastore that is not empty. The
@@ -71,7 +72,7 @@ class KeepsExamples:
             ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new.
         """
         ids = None if ids is None else list(ids)
-        texts, pairs = texts_and_pairs(texts if isinstance(texts, str) else list(texts))
+        texts, pairs = texts_and_pairs(_all(texts))
         labels = _names(labels)
         for i, text in enumerate(texts):
             if not text.strip():
@@ -83,7 +84,9 @@ class KeepsExamples:
             self._refuse_new_labels(labels, datastore)
         if ids is not None and len(ids) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(ids)} ids: give one id for each text.")
-        known: list[Any] = [None] * len(texts) if allow_duplicates else datastore.ids_of(texts, labels, pairs)
+        known: list[Any] = (
+            [None] * len(texts) if allow_duplicates else ids_of_examples(datastore._state, texts, pairs, labels)
+        )
         first = range(len(texts)) if allow_duplicates else first_of_equals(texts, pairs, labels)
         rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
         if len(rows) < len(texts):
@@ -114,9 +117,7 @@ class KeepsExamples:
         """
         self._datastore().remove(ids)
 
-    def calibrate(
-        self, texts: Sequence[str | dict[str, str]] | None = None, labels: Sequence[Any] | None = None
-    ) -> Calibration:
+    def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
@@ -138,7 +139,7 @@ class KeepsExamples:
             if self.model.config.num_labels:
                 calibration = calibration._replace(weight=self.model.config.knn_weight)
         else:
-            texts, pairs = texts_and_pairs(list(texts))
+            texts, pairs = texts_and_pairs(_all(texts))
             predictions = predict(self.model, self.tokenizer, texts, pairs)
             numbers = datastore.label_array(_names(labels))
             calibration, source = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs), HELD_OUT
@@ -225,6 +226,11 @@ class KeepsExamples:
         if len(self.datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
             with contextlib.suppress(TooFewExamplesError):
                 self.calibrate()
+
+
+def _all(texts: Any) -> Any:
+    texts = listed(texts)
+    return texts if isinstance(texts, str) else list(texts)
 
 
 def _names(labels: Sequence[Any]) -> list[Any]:

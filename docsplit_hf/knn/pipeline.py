@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..models.batched_inference import Predictions, predict
@@ -19,7 +20,7 @@ from .answers import make_answer
 from .card import ClassifierFacts, save_classifier_card
 from .classifier_files import saved_together
 from .examples import KeepsExamples
-from .inputs import texts_and_pairs
+from .inputs import listed, texts_and_pairs
 from .uploading import CARD, upload
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FIRST_WINDOW, WINDOW = 8, 1024  # inputs that are sorted by length and looked up together: at first, and at most
+WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 
 
 class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
@@ -92,13 +94,14 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         """Classify.
 
         Args:
-            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; a list, a generator or a
-                data set of them.
+            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; a list, an array, a Series,
+                a generator or a data set of them; or a DataFrame or ``datasets.Dataset`` with the column ``text`` and
+                maybe ``text_pair``.
             **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
                 the nearest examples to give. ``k``, ``knn_temperature``, ``knn_weight``: instead of the calibrated
                 ones. ``batch_size``: the most texts in one forward. ``max_tokens_per_batch``: the most tokens in one
                 forward. ``bf16``: compute in bfloat16, faster where the hardware has it, and not quite the same.
-                ``max_length``: the longest input in tokens.
+                ``max_length``: the longest input in tokens. ``show_progress``: whether to show a progress bar.
 
         Returns:
             ``{"label": ..., "score": ...}`` for each text, the best label; with ``top_k`` a list of them. A single text
@@ -113,8 +116,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
             TypeError: If an input is neither a text nor such a dictionary.
             ValueError: If an argument is out of its range, or there are no examples to be near to.
         """
-        if isinstance(inputs, Sequence) and not isinstance(inputs, (str, list)):
-            inputs = list(inputs)
+        inputs = listed(inputs)
         if isinstance(inputs, list) and not inputs:
             return []
         return super().__call__(inputs, **kwargs)
@@ -193,7 +195,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         batch_size = None if batch_size == 1 else batch_size
         first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
         parameters = ({**preprocess_params, "batch_size": batch_size}, forward_params, postprocess_params)
-        return self._classify_stream(stream, first, *parameters)
+        return self._classify_stream(stream, first, len(inputs) if has_items else None, *parameters)
 
     def run_single(
         self,
@@ -213,7 +215,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         Returns:
             The answer.
         """
-        return next(self._classify_stream(iter([inputs]), 1, preprocess_params, forward_params, postprocess_params))
+        return next(self._classify_stream(iter([inputs]), 1, 1, preprocess_params, forward_params, postprocess_params))
 
     def preprocess(self, inputs: list[Any], first: int = 0) -> tuple[list[str], list[str | None]]:
         """Tell texts and pairs apart.
@@ -264,6 +266,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         max_length: int | None = None,
         max_tokens_per_batch: int | None = None,
         bf16: bool | None = None,
+        show_progress: bool | None = None,
         truncation: bool | str = True,
         padding: bool | str = True,
         **unknown: Any,
@@ -282,7 +285,9 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
             raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
         if knn_weight is not None and not 0 <= knn_weight <= 1:
             raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
-        preprocess["bf16"] = bf16
+        if show_progress not in (None, True, False):
+            raise ValueError(f"show_progress must be True or False, got {show_progress!r}.")
+        preprocess |= {"bf16": bf16, "show_progress": show_progress}
         forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight}
         labels = {} if top_k == "" else {"top_k": top_k, "_legacy": False}
         return _given(preprocess), _given(forward), _given({"return_neighbors": return_neighbors}) | labels
@@ -300,19 +305,25 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         self,
         stream: Iterator[Any],
         size: int,
+        total: int | None,
         preprocess_params: dict[str, Any],
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Iterator[Any]:
         self._datastore()
         shown = postprocess_params.get("return_neighbors", 0)
-        done = 0
-        while window := list(itertools.islice(stream, size)):
-            texts, pairs = self.preprocess(window, done)
-            with self.device_placement():
-                predictions = predict(self.model, self.tokenizer, texts, pairs, **preprocess_params)
-            yield from self.postprocess(self._forward(predictions, shown, **forward_params), **postprocess_params)
-            done, size = done + len(window), min(2 * size, WINDOW)
+        options = dict(preprocess_params)
+        show_progress = options.pop("show_progress", False)
+        most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
+        with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
+            done = 0
+            while window := list(itertools.islice(stream, min(size, most))):
+                texts, pairs = self.preprocess(window, done)
+                with self.device_placement():
+                    predictions = predict(self.model, self.tokenizer, texts, pairs, **options)
+                yield from self.postprocess(self._forward(predictions, shown, **forward_params), **postprocess_params)
+                progress.update(len(window))
+                done, size = done + len(window), min(2 * size, WINDOW)
 
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import threading
 import evaluate
 import huggingface_hub
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, Value
@@ -383,3 +384,69 @@ def test_one_text_with_two_labels_is_kept_and_not_calibrated_on(untrained, texts
     assert untrained.model.config.knn_calibration is None
     with pytest.raises(ValueError, match="all the same text"):
         untrained.calibrate()
+
+
+TABLES = {
+    "an array": np.array,
+    "an array of objects": lambda texts: np.array(texts, dtype=object),
+    "a series": lambda texts: pd.Series(texts, index=range(9, 9 + len(texts))),
+    "a series of strings": lambda texts: pd.Series(texts, dtype="string").sort_index(ascending=False)[::-1],
+    "a column": lambda texts: Dataset.from_dict({"body": texts})["body"],
+    "a tuple": tuple,
+    "a frame": lambda texts: pd.DataFrame({"label": 0, "text": texts}, index=texts),
+    "a data set": lambda texts: Dataset.from_dict({"text": texts, "label": [0] * len(texts)}),
+}
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_columns_and_tables_are_taken_in_their_order(form, pipe, untrained, texts):
+    given = TABLES[form](texts[:9])
+    answers = pipe(given, top_k=1)
+    assert isinstance(answers, list) and answers == pipe(texts[:9], top_k=1)
+    assert untrained.add_examples(given, pd.Series(["a", "b", "c"] * 3)) == [str(i) for i in range(9)]
+    assert untrained.datastore.texts == texts[:9]
+    assert untrained.calibrate(TABLES[form](texts[9:20]), np.array(["a"] * 11)).examples == 11
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, Dataset.from_dict], ids=["frame", "data set"])
+def test_tables_of_pairs(table, pipe, untrained, texts):
+    columns = {"text": texts[:4], "text_pair": [texts[5], None, texts[6], texts[7]]}
+    pairs = [{"text": text, "text_pair": pair} for text, pair in zip(*columns.values(), strict=True)]
+    assert pipe(table(columns)) == pipe(pairs)
+    untrained.add_examples(table(columns), ["a", "b", "a", "b"])
+    assert untrained.datastore.text_pairs == columns["text_pair"]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (np.array([["a", "b"]]), "shape \\(1, 2\\)"),
+        (np.array([1, 2]), "Text 0 is 1, not a string"),
+        (pd.Series(["a", None]), "Text 1 is (None|nan), not a string"),
+        (pd.DataFrame({"text": ["a", None]}), "Text 1 is None, not a string"),
+        (pd.DataFrame({"body": ["a"]}), "no column 'text' among \\['body'\\]"),
+        (Dataset.from_dict({"body": ["a"]}), "no column 'text' among \\['body'\\]"),
+    ],
+    ids=str,
+)
+def test_tables_that_hold_no_texts_are_refused(given, message, pipe):
+    for take in (pipe, lambda texts: pipe.add_examples(texts, ["river"] * len(texts))):
+        with pytest.raises(TypeError, match=message):
+            take(given)
+
+
+def test_empty_tables_give_nothing(pipe):
+    assert pipe(np.array([], dtype=str)) == pipe(pd.DataFrame({"text": []})) == pipe(pd.Series([], dtype=str)) == []
+
+
+def test_progress_is_shown_when_asked_for(pipe, texts, capsys, monkeypatch):
+    monkeypatch.setattr("docsplit_hf.knn.pipeline.WINDOW_WITH_PROGRESS", 5)
+    expected = pipe(texts[:12])
+    assert capsys.readouterr().err == ""
+    assert [answer["label"] for answer in pipe(texts[:12], show_progress=True)] == [a["label"] for a in expected]
+    bar = capsys.readouterr().err
+    assert "12/12" in bar and bar.count("0/12") == 1
+    assert list(pipe((text for text in texts[:3]), show_progress=True)) and "3text" in capsys.readouterr().err
+    assert pipe(texts[0], show_progress=True)[0]["label"] == expected[0]["label"]
+    with pytest.raises(ValueError, match="show_progress must be True or False, got 3"):
+        pipe(texts[:2], show_progress=3)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from . import __version__
-from .checkpoints.default import DEFAULT_FOLDER
+from .checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
 from .knn.pipeline import KNNClassifierPipeline
 from .models.checkpoint_loading import AutoModelWithoutHead
 from .models.configuration_knn_classifier import KNNClassifierConfig
@@ -19,7 +21,7 @@ def register() -> None:
     """Register the model with the Auto classes, and ``pipeline("docsplit-knn")``.
 
     The pipeline loads a ``KNNClassifier`` as it is, and of any other checkpoint the encoder. Without a model it loads
-    the checkpoint that ships; transformers logs its folder then, and the version of this package as its revision.
+    the checkpoint that ships, which is said in one line, in place of transformers' warning of defaults.
 
     Example:
 
@@ -38,3 +40,14 @@ def register() -> None:
             default={"model": (str(DEFAULT_FOLDER), __version__)},
             type="text",
         )
+    logging.getLogger("transformers.pipelines").addFilter(_say_what_is_used)
+
+
+def _say_what_is_used(record: logging.LogRecord) -> bool:
+    # A default of transformers may be another model tomorrow; this one is a part of the version that is installed.
+    if str(record.msg).startswith(f"No model was supplied, defaulted to {DEFAULT_FOLDER} "):
+        record.msg = (
+            f"No model was given: {TASK} uses {DEFAULT_CHECKPOINT}, which ships with docsplit_hf {__version__}."
+        )
+        record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+    return True

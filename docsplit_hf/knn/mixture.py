@@ -9,7 +9,7 @@ import numpy as np
 
 from .calibration import Calibration, calibrate, without_self
 from .duplicates import equal_neighbors
-from .interpolation import interpolate, knn_probabilities, neighbor_weights
+from .interpolation import add_one_smoothing, interpolate, knn_probabilities, neighbor_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Mixture(NamedTuple):
 
     Args:
         mixture: ``(N, L)``, equation 3.
-        knn: ``(N, L)``, equation 2.
+        knn: ``(N, L)``, equation 2 after ``add_one_smoothing``.
         classifier: ``(N, L)``, equation 1, with zeros for labels that only the datastore has; None without a head.
         weights: ``(N, k)`` or wider, what each neighbor counts in ``knn``.
         neighbors: The neighbors.
@@ -73,6 +73,9 @@ def mix_with_neighbors(
 ) -> Mixture:
     """Look up the neighbors of embedded texts and mix what their labels say with what the classifier says.
 
+    What the neighbors say is equation 2 with one more example of each label (``add_one_smoothing``). Calibration is on
+    equation 2 itself: with the smoothing, a few examples choose another k and T, which are right less often.
+
     Args:
         predictions: Logits and retrieval embeddings of N texts. Without a classification head the neighbors alone
             decide, whatever the weight.
@@ -89,6 +92,7 @@ def mix_with_neighbors(
     names = neighbors.label_names
     voting, labels = neighbors.distances[:, :k], neighbors.labels[:, :k]
     knn = knn_probabilities(voting, labels, len(names), temperature)
+    knn = add_one_smoothing(knn, len(neighbors.table), datastore.multi_label)
     weights = np.zeros(neighbors.distances.shape)
     weights[:, :k] = neighbor_weights(voting, temperature)
     classifier = classifier_probabilities(predictions.logits, datastore.multi_label)

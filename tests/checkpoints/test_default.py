@@ -73,8 +73,10 @@ def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
 
 def test_the_pipeline_without_a_model_becomes_a_classifier(texts, tmp_path, transformers_log):
     pipe = pipeline("docsplit-knn", device="cpu")
-    (warning,) = transformers_log.messages  # transformers' own; no report of weights that would have to be trained
-    assert warning.startswith(f"No model was supplied, defaulted to {DEFAULT_FOLDER} and revision {__version__}.")
+    (notice,) = transformers_log.records  # and no report of weights that would have to be trained
+    assert notice.levelname == "INFO" and notice.getMessage() == (
+        f"No model was given: docsplit-knn uses docsplit-small-en, which ships with docsplit_hf {__version__}."
+    )
     with pytest.raises(ValueError, match=r"call add_examples\(texts, labels\)") as empty:
         pipe(texts[0])
     assert "text-classification" not in str(empty.value)  # which would classify with random weights

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.knn.interpolation import effective_neighbors, interpolate, knn_probabilities, neighbor_weights
+from docsplit_hf.knn.interpolation import (
+    add_one_smoothing,
+    effective_neighbors,
+    interpolate,
+    knn_probabilities,
+    neighbor_weights,
+)
 
 LABELS = 5
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 9))
@@ -172,3 +178,24 @@ def test_probabilities_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="no classifier"):
         interpolate(np.ones((1, 2)), np.ones((1, 0)), 0.5)
     np.testing.assert_array_equal(interpolate(np.ones((1, 2)), np.ones((1, 0)), 1), [[1, 1]])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 10**6))
+@settings(deadline=None, max_examples=60)
+def test_add_one_smoothing_changes_certainty_and_no_decision(seed, labels, examples):
+    knn = np.random.default_rng(seed).dirichlet(np.full(labels, 0.3), 5)
+    smoothed = add_one_smoothing(knn, examples)
+    np.testing.assert_allclose(smoothed.sum(1), 1)
+    assert (smoothed.max(1) <= (examples + 1) / (examples + labels) + 1e-12).all()
+    assert (smoothed.min(1) >= 1 / (examples + labels) - 1e-12).all()
+    assert (np.argsort(smoothed, 1) == np.argsort(knn, 1)).all()
+    assert np.abs(smoothed - knn).max() <= labels / (examples + labels) + 1e-12
+    several = add_one_smoothing(knn, examples, several=True)
+    of_two = [add_one_smoothing(np.stack([p, 1 - p], 1), examples)[:, 0] for p in knn.T]
+    np.testing.assert_allclose(several, np.stack(of_two, 1), atol=1e-12)
+
+
+def test_add_one_smoothing_of_all_neighbors_alike_is_the_rule_of_succession():
+    """With all examples as neighbors of the same weight: (examples of the label + 1) / (examples + labels)."""
+    knn = knn_probabilities(np.ones((1, 5)), np.array([[0, 0, 0, 2, 2]]), 3, 1.0)
+    np.testing.assert_allclose(add_one_smoothing(knn, 5), [[4 / 8, 1 / 8, 3 / 8]])

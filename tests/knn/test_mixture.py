@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.knn.mixture import TooFewExamplesError, calibrate_leaving_one_out, calibrate_on_held_out
+from docsplit_hf.knn.mixture import (
+    TooFewExamplesError,
+    calibrate_leaving_one_out,
+    calibrate_on_held_out,
+    mix_with_neighbors,
+)
 from docsplit_hf.models.batched_inference import Predictions
 
 
@@ -75,3 +80,15 @@ def test_held_out_texts_that_are_among_the_examples_do_not_count(caplog):
     assert mixed == clean and "10 of 30 held-out texts" in caplog.text
     with pytest.raises(ValueError, match="All 60 held-out texts"):
         calibrate_on_held_out(of(keys), np.array(labels), datastore, texts[:1] * 60)
+
+
+def test_three_examples_give_no_certainty_and_the_weight_is_that_of_their_number():
+    keys, labels = clusters(3000, labels=2)
+    for count, most in ((3, 4 / 5), (3000, 3001 / 3002)):
+        datastore = KNNDatastore(keys[:count], labels[:count], ["a", "b"])
+        said = mix_with_neighbors(of(keys[:50]), datastore, k=1, temperature=1.0, weight=1.0)
+        np.testing.assert_allclose(said.mixture.max(1), most)
+        np.testing.assert_allclose(said.mixture, said.knn)
+    several = KNNDatastore(keys[:3], [["a"], [], ["a", "b"]], ["a", "b"])
+    said = mix_with_neighbors(of(keys[:3]), several, k=1, temperature=1.0, weight=1.0)
+    np.testing.assert_allclose(said.knn, [[0.8, 0.2], [0.2, 0.2], [0.8, 0.8]])

@@ -22,7 +22,7 @@ from docsplit_hf.knn.interpolation import add_one_smoothing, effective_neighbors
 
 MOST_NEIGHBORS = 128
 PLAIN, SMOOTHED = "equation 2", "one more example of each label"
-METRICS = ("log_loss", "accuracy", "macro_f1", "confidence")
+METRICS = ("log_loss", "accuracy", "macro_f1")
 
 
 def main() -> None:
@@ -50,18 +50,28 @@ def main() -> None:
         test = splits["test"].select(range(min(len(splits["test"]), options.max_test_examples)))
         texts = (splits["train"][pool]["text"], test["text"][:])
         train, queries = (encoder.encode(each, show_progress=False) for each in texts)
-        for per_label in options.per_label:
-            results = defaultdict(list)
-            for seed in range(options.seeds):
-                rows = draw(labels.tolist(), per_label, seed)
-                if options.natural:
-                    rows = np.random.default_rng(seed).permutation(len(pool))[: per_label * num_labels]
-                for name, probabilities in answers(train[rows], labels[rows], queries, num_labels):
-                    metrics = classification_metrics(probabilities, np.array(test["label"]))
-                    results[name].append([*(metrics[m] for m in METRICS[:3]), probabilities.max(1).mean()])
-            for name, values in results.items():
-                measured[per_label, name].append(np.mean(values, axis=0))
+        measure(measured, options, train, labels, queries, np.array(test["label"]), num_labels)
         print(f"{task}: {len(pool)} training texts, {len(test)} test texts", flush=True)
+    report(measured, options)
+
+
+def measure(measured, options, train, labels, queries, gold, num_labels):
+    """Append the means over the draws on one task."""
+    for per_label in options.per_label:
+        results = defaultdict(list)
+        for seed in range(options.seeds):
+            rows = draw(labels.tolist(), per_label, seed)
+            if options.natural:
+                rows = np.random.default_rng(seed).permutation(len(labels))[: per_label * num_labels]
+            for name, probabilities in answers(train[rows], labels[rows], queries, num_labels):
+                metrics = classification_metrics(probabilities, gold)
+                results[name].append([*(metrics[m] for m in METRICS), probabilities.max(1).mean()])
+        for name, values in results.items():
+            measured[per_label, name].append(np.mean(values, axis=0))
+
+
+def report(measured, options):
+    """The table."""
     print(f"\nMeans over {len(options.tasks)} tasks, {options.seeds} draws each; differences with 95 % t-intervals.\n")
     print(
         "| examples a label | | log loss | accuracy | macro F1 | confidence | change in accuracy | change in log loss |"

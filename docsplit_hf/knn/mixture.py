@@ -73,8 +73,8 @@ def mix_with_neighbors(
 ) -> Mixture:
     """Look up the neighbors of embedded texts and mix what their labels say with what the classifier says.
 
-    What the neighbors say is equation 2 with one more example of each label (``add_one_smoothing``). Calibration is on
-    equation 2 itself: with the smoothing, a few examples choose another k and T, which are right less often.
+    What the neighbors say is equation 2 with one more example of each label (``add_one_smoothing``). ``calibrate`` goes
+    by equation 2 itself: that it should know of the smoothing made no difference that could be measured.
 
     Args:
         predictions: Logits and retrieval embeddings of N texts. Without a classification head the neighbors alone

@@ -16,6 +16,8 @@ TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_
 class ModelArguments:
     """What to train."""
 
+    _argument_group_name = "model"
+
     model_name_or_path: str | None = HfArg(
         default=None,
         help="An encoder on the Hub or a folder, a DocSplit checkpoint first of all. "
@@ -34,6 +36,8 @@ class ModelArguments:
 @dataclass
 class DataArguments:
     """What to train on."""
+
+    _argument_group_name = "data"
 
     dataset_name: str | None = HfArg(
         default=None,
@@ -71,6 +75,8 @@ class DataArguments:
 class DatastoreArguments:
     """How the training set is kept."""
 
+    _argument_group_name = "datastore"
+
     store_texts: bool = HfArg(default=True, help="Keep the texts, to show them as neighbors.")
     keys_dtype: str = HfArg(default="float32", help="float32, or float16 for half the size.")
     index: str = HfArg(default="Flat", help="A FAISS index_factory string. Flat is exact, and right to 200,000 rows.")
@@ -82,8 +88,13 @@ class DatastoreArguments:
 class RunArguments(KNNClassifierTrainingArguments):
     """How to train: the paper's recipe, evaluated and saved after each epoch."""
 
+    _argument_group_name = "training"
+
     output_dir: str = HfArg(default="output/classification", help="Where checkpoints and the classifier are saved.")
-    overwrite_output_dir: bool = HfArg(default=False, help="Write to output_dir even if it is not empty.")
+    overwrite_output_dir: bool = HfArg(
+        default=False,
+        help="Write to output_dir even if it is not empty; checkpoints there are removed before the first step.",
+    )
     per_device_eval_batch_size: int = HfArg(default=64, help="Texts per process in evaluation.")
     logging_steps: float = HfArg(default=10, help="Log every so many steps.")
     eval_strategy: str = HfArg(default="epoch", help="When to evaluate: no, steps or epoch.")

@@ -28,6 +28,8 @@ def read_json_option(name: str, value: dict | str | None, key: str) -> dict | No
 class ModelArguments:
     """What to train."""
 
+    _argument_group_name = "model"
+
     model_name_or_path: str | None = HfArg(
         default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
     )
@@ -67,6 +69,8 @@ class ModelArguments:
 class DataArguments:
     """What to train on."""
 
+    _argument_group_name = "data"
+
     dataset_name: str | None = HfArg(
         default=None, help="A data set on the Hub, a file or a folder. Default: documentation of installed packages."
     )
@@ -102,8 +106,13 @@ class DataArguments:
 class RunArguments(ContrastiveTrainingArguments):
     """How to train: the papers' recipe, evaluated and saved as it goes."""
 
+    _argument_group_name = "training"
+
     output_dir: str = HfArg(default="output/pretrain", help="Where checkpoints and the model are saved.")
-    overwrite_output_dir: bool = HfArg(default=False, help="Write to output_dir even if it is not empty.")
+    overwrite_output_dir: bool = HfArg(
+        default=False,
+        help="Write to output_dir even if it is not empty; checkpoints there are removed before the first step.",
+    )
     per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process in evaluation.")
     logging_steps: float = HfArg(default=10, help="Log every so many steps.")
     eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")

@@ -31,6 +31,7 @@ from docsplit_hf.data.tasks import load_task
 from docsplit_hf.evaluation.classification import describe_parts
 from docsplit_hf.knn.building import has_several_labels, label_names_of
 from docsplit_hf.markdown import public_name
+from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
 from docsplit_hf.training.ending import end_run
 from docsplit_hf.training.lora import lora_around
 from docsplit_hf.training.starting import start_run
@@ -87,8 +88,8 @@ def main() -> None:
     parser = HfArgumentParser(
         (ModelArguments, DataArguments, DatastoreArguments, RunArguments), description=__doc__.split("\n")[0]
     )
-    model_arguments, data, datastore, arguments = parser.parse_args_into_dataclasses()
-    resume = start_run(arguments, arguments.overwrite_output_dir)
+    model_arguments, data, datastore, arguments = parse_arguments(parser)
+    resume = start_run(arguments, arguments.overwrite_output_dir, model_arguments.model_name_or_path)
 
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
         splits = load_splits(data, arguments.seed)
@@ -121,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main, GO_ON)

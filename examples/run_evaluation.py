@@ -34,6 +34,7 @@ from docsplit_hf.experiments.settings import EvaluationSettings
 from docsplit_hf.experiments.summary import summarize_records
 from docsplit_hf.experiments.systems import load_system
 from docsplit_hf.experiments.tasks import load_evaluation_task
+from docsplit_hf.training.command_line import parse_arguments, run_script
 
 
 def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
@@ -61,7 +62,7 @@ def load_systems(arguments: EvaluationArguments, settings: EvaluationSettings):
 
 def main() -> None:
     parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
-    arguments, settings = parser.parse_args_into_dataclasses()
+    arguments, settings = parse_arguments(parser)
     if not arguments.models:
         parser.error("--models must be given: tfidf, docsplit-small-en, a folder with a checkpoint, a model on the Hub")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
@@ -86,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main, "What was measured is kept: the same command again goes on where it was.")

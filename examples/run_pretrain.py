@@ -34,6 +34,7 @@ from docsplit_hf.markdown import public_name
 from docsplit_hf.models.configuration import override_config
 from docsplit_hf.models.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
+from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
 from docsplit_hf.training.ending import end_run
 from docsplit_hf.training.objectives import get_trainer_class
 from docsplit_hf.training.starting import start_run
@@ -110,11 +111,11 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Run
 
 def main() -> None:
     parser = HfArgumentParser((ModelArguments, DataArguments, RunArguments), description=__doc__.split("\n")[0])
-    model_arguments, data, arguments = parser.parse_args_into_dataclasses()
+    model_arguments, data, arguments = parse_arguments(parser)
     if model_arguments.model_name_or_path is None:
         parser.set_defaults(**(SMALL_BERT_RECIPE if model_arguments.from_scratch else DEFAULT_RECIPE))
         model_arguments, data, arguments = parser.parse_args_into_dataclasses()
-    resume = start_run(arguments, arguments.overwrite_output_dir)
+    resume = start_run(arguments, arguments.overwrite_output_dir, model_arguments.model_name_or_path)
     if data.test_size == 0:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
     source = public_name(data.dataset_name or "documentation of installed Python packages")
@@ -140,4 +141,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main, GO_ON)

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
+from ..checkpoints.permissions import open_to_readers
 from .encoder import DocumentEncoder
 
 WEIGHTS = "model.safetensors"
@@ -68,7 +69,7 @@ def save_in_half_precision(
             raise ValueError(f"{name} has a weight beyond the range of float16: this checkpoint cannot be halved.")
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # safetensors lets nobody else read it, who may be who installs the package
+    open_to_readers(folder)
     for name in SETTINGS:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(source / name, folder / name)

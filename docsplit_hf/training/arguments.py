@@ -25,6 +25,7 @@ class ShareableTrainingArguments(TrainingArguments):
 
     - ``hub_strategy="end"``, and no other: what the Trainer pushes in between holds a pickle of the arguments.
     - ``activation_checkpointing_kwargs={"use_reentrant": False}``: the re-entrant kind fails with DDP.
+    - ``ddp_find_unused_parameters=False``: what a run does not train is frozen, so that there is nothing to look for.
     - ``dataloader_pin_memory`` is off where there is no accelerator.
 
     Raises:
@@ -50,6 +51,12 @@ class ShareableTrainingArguments(TrainingArguments):
     activation_checkpointing_kwargs: dict[str, Any] | str | None = field(
         default_factory=lambda: {"use_reentrant": False},
         metadata={"help": "Passed to activation checkpointing. The re-entrant kind fails with DDP."},
+    )
+    ddp_find_unused_parameters: bool | None = field(
+        default=False,
+        metadata={
+            "help": "Have DDP look for parameters without a gradient in each step. What is not trained is frozen."
+        },
     )
     hub_strategy: HubStrategy | str = field(
         default="end", metadata={"help": "When to push to the Hub. Only 'end': in between, a pickle would be pushed."}

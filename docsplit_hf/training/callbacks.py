@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING
 
+import torch
 from transformers import TrainerCallback
+from transformers.trainer_utils import SaveStrategy
+
+from .checkpoints import remove_checkpoints
+from .distributed import process_count, sum_over_processes
 
 if TYPE_CHECKING:
     from ..data.collator import DataCollatorForDocSplit
+
+logger = logging.getLogger(__name__)
+
+WORTH_SAVING = 60  # seconds of training
 
 
 class CollatorEpoch(TrainerCallback):
@@ -32,3 +49,68 @@ class CollatorEpoch(TrainerCallback):
 
     def on_epoch_begin(self, args, state, control, **kwargs) -> None:
         self.collator.set_epoch(int(state.epoch or 0))
+
+
+class RemoveOldCheckpoints(TrainerCallback):
+    """Removes what other runs have left in the output folder, when all is ready for the first step and not before.
+
+    ``after`` is the step that the run begins after.
+    """
+
+    after = -1
+
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
+        removed = []
+        with args.main_process_first(local=args.save_on_each_node, desc="removing old checkpoints"):
+            if args.should_save:
+                removed = remove_checkpoints(args.output_dir, self.after)
+        if removed:
+            names = ", ".join(folder.name for folder in removed)
+            logger.warning("Removed the checkpoints of another run from %s: %s.", args.output_dir, names)
+
+
+class StopOnInterrupt(TrainerCallback):
+    """At Ctrl-C, has the step at hand finished and saved, if more than a minute would be lost; then the run stops.
+
+    The second Ctrl-C stops at once, and so does the first where nothing is saved (``save_strategy="no"``).
+    """
+
+    def __init__(self) -> None:
+        self._saves, self._asked, self._saved_at = False, False, 0.0
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watch for Ctrl-C, in the main thread of a process that listens to it; a worker leaves it to its parent."""
+        before, process = signal.getsignal(signal.SIGINT), os.getpid()
+        self._saves = self._asked = False
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
+            yield
+            return
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            if os.getpid() != process:
+                return
+            if self._asked or not self._saves or time.monotonic() - self._saved_at < WORTH_SAVING:
+                before(number, frame)
+            self._asked = True
+            os.write(2, b"\nStopping after this step, with a checkpoint. Ctrl-C again stops at once.\n")
+
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
+        self._saves, self._saved_at = args.save_strategy != SaveStrategy.NO, time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs) -> None:
+        if process_count() > 1:  # all of them save, or none
+            self._asked = bool(sum_over_processes(torch.tensor(float(self._asked), device=args.device)))
+        if self._asked:
+            control.should_save = control.should_log = True
+
+    def on_save(self, args, state, control, **kwargs) -> None:
+        self._saved_at = time.monotonic()
+        if self._asked:
+            raise KeyboardInterrupt

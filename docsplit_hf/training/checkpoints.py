@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import zipfile
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 STATE_FILE = "trainer_state.json"  # written last: a checkpoint without it was cut off
@@ -16,15 +21,15 @@ def complete_checkpoints(output_dir: str | Path) -> list[Path]:
         output_dir: The output folder of a run.
 
     Returns:
-        Folders ``checkpoint-<step>``. One that a killed process left half-written is not among them.
+        Folders ``checkpoint-<step>``. One that a killed process left half-written is not among them, nor is a folder
+        of another name, such as ``checkpoint-best``.
 
     Example:
 
         >>> complete_checkpoints("no such folder")
         []
     """
-    folders = [state.parent for state in Path(output_dir).glob(f"{PREFIX_CHECKPOINT_DIR}-*/{STATE_FILE}")]
-    return sorted(folders, key=lambda folder: int(folder.name.rpartition("-")[2]))
+    return [folder for _, folder in _by_step(output_dir) if (folder / STATE_FILE).is_file()]
 
 
 def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
@@ -39,7 +44,8 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
         The checkpoint's folder, or None to start anew.
 
     Raises:
-        ValueError: If the folder is not a complete checkpoint, or there is none in ``output_dir``.
+        ValueError: If the folder is not a complete checkpoint, or there is none in ``output_dir``, or a file of it is
+            not whole.
 
     Example:
 
@@ -55,25 +61,59 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
                 f"There is no complete checkpoint to resume from in {output_dir}: start without "
                 "resuming (with --overwrite_output_dir, if the folder is in use)."
             )
+        _check_whole(found[-1])
         return str(found[-1])
     folder = Path(resume_from_checkpoint)
     if not (folder / STATE_FILE).is_file():
         inside = [str(path) for path in complete_checkpoints(folder)]
         advice = f"it holds {', '.join(inside)}: name one of them" if inside else "name a folder checkpoint-<step>"
         raise ValueError(f"{folder} is not a complete checkpoint (it has no {STATE_FILE}); {advice}.")
+    _check_whole(folder)
     return str(folder)
 
 
-def check_output_dir(output_dir: str | Path, resume: str | bool | None, overwrite: bool) -> None:
+def remove_checkpoints(output_dir: str | Path, after: int = -1) -> list[Path]:
+    """Remove the checkpoints of another run, or of another course of the same, so that they are never resumed.
+
+    Args:
+        output_dir: The output folder of the run that begins.
+        after: The step that it begins after: the checkpoints of steps up to it are its own.
+
+    Returns:
+        The folders that are gone, complete or not.
+
+    Example:
+
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for step in (3, 12):
+        ...     (folder / f"checkpoint-{step}").mkdir()
+        >>> [gone.name for gone in remove_checkpoints(folder, after=3)]
+        ['checkpoint-12']
+    """
+    folders = [folder for step, folder in _by_step(output_dir) if step > after]
+    for folder in folders:  # first of all, so that a process that is killed here leaves none that looks complete
+        folder.unlink() if folder.is_symlink() else (folder / STATE_FILE).unlink(missing_ok=True)
+    for folder in folders:
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    return folders
+
+
+def check_output_dir(
+    output_dir: str | Path, resume: str | bool | None, overwrite: bool, model: str | None = None
+) -> None:
     """Keep a run from mixing its files with those of another.
 
     Args:
         output_dir: The folder that the run is going to write to.
         resume: What it goes on from, None or False if it starts anew.
         overwrite: Whether the user said that it may write to a folder that is in use.
+        model: What it starts from: a folder, or a name on the Hub.
 
     Raises:
-        ValueError: If the folder is not empty and neither of the two holds.
+        ValueError: If the folder is not empty and neither of the two holds, or if the checkpoint that it starts from
+            is one of those that it would remove.
 
     Example:
 
@@ -86,3 +126,45 @@ def check_output_dir(output_dir: str | Path, resume: str | bool | None, overwrit
             f"The output folder {output_dir} is not empty. Choose another, {go_on}or write over it "
             "(--overwrite_output_dir)."
         )
+    if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
+        raise ValueError(
+            f"The run would start from {model} and write over {output_dir}, where that checkpoint lies: choose another "
+            "output folder."
+        )
+
+
+def _by_step(output_dir: str | Path) -> list[tuple[int, Path]]:
+    """Every folder checkpoint-<step>, complete or not, by step."""
+    names = (
+        (re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-([0-9]+)", path.name), path) for path in Path(output_dir).glob("*")
+    )
+    return sorted((int(match[1]), path) for match, path in names if match and path.is_dir())
+
+
+def _check_whole(checkpoint: Path) -> None:
+    broken = _broken_file(checkpoint)
+    if broken is None:
+        return
+    complete = complete_checkpoints(checkpoint.parent)
+    before = complete[: complete.index(checkpoint)] if checkpoint in complete else []
+    whole = next((folder for folder in reversed(before) if _broken_file(folder) is None), None)
+    advice = "There is no whole checkpoint before it: start anew."
+    if whole is not None:
+        advice = f"{whole} is whole: go on from it (--resume_from_checkpoint {whole})."
+    raise ValueError(f"{broken}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")
+
+
+def _broken_file(checkpoint: Path) -> str | None:
+    """The first file that is not whole, and why; only headers and ends of large files are read."""
+    for file in sorted(checkpoint.rglob("*.*")):
+        try:
+            if file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            elif file.suffix == ".safetensors":
+                with safe_open(file, "pt"):
+                    pass
+            elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):  # its directory stands at the end
+                raise ValueError("it ends too early")
+        except (ValueError, SafetensorError) as error:
+            return f"{file} is not whole ({file.stat().st_size:,} bytes: {error})"
+    return None

@@ -33,13 +33,14 @@ OPTIONS_OF = {
 }
 
 
-def freeze_unused(model: PreTrainedModel) -> None:
-    """Freeze what a run without MLM never uses: the masked-LM head, and the pooler that no embedding goes through.
+def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
+    """Freeze what a run never uses: the pooler that no embedding goes through and, without MLM, the masked-LM head.
 
     DDP waits for the gradient of every parameter that is not frozen.
 
     Args:
         model: From ``AutoModelForDocSplit``.
+        mlm: Whether the run trains the masked-LM head.
 
     Example:
 
@@ -47,12 +48,13 @@ def freeze_unused(model: PreTrainedModel) -> None:
         >>> from docsplit_hf import AutoModelForDocSplit
         >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
         >>> model = AutoModelForDocSplit.from_config(config)
-        >>> freeze_unused(model)
+        >>> freeze_unused(model, mlm=False)
         >>> model.cls.predictions.bias.requires_grad, model.bert.embeddings.LayerNorm.bias.requires_grad
         (False, True)
     """
-    encoder = model.base_model
-    used = {id(parameter) for name, parameter in encoder.named_parameters() if not name.startswith("pooler.")}
+    encoder = dict(model.base_model.named_parameters())
+    poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
+    used = {id(parameter) for parameter in (model if mlm else model.base_model).parameters()} - poolers
     unused = [parameter for parameter in model.parameters() if id(parameter) not in used]
     for parameter in unused:
         parameter.requires_grad_(False)

@@ -103,8 +103,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
         check_objective(args, self.objective, type(self).__name__)
         check_fit(stock_model, args, train_dataset, data_collator)
-        if args.mlm_weight == 0:
-            freeze_unused(stock_model)
+        freeze_unused(stock_model, mlm=args.mlm_weight > 0)
         self._projection_head = use_projection_head(stock_model, args.projection_head, args.seed)
         if train_dataset is not None and not has_length(train_dataset):
             train_dataset = RepeatedStream(train_dataset)
@@ -254,7 +253,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
     @contextlib.contextmanager
     def _around_training(self, checkpoint: str | None) -> Iterator[None]:
         logger.info(
-            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, %s of up to %d tokens%s.",
+            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, %s of up to %d tokens.",
             type(self.model).__name__,
             sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad) / 1e6,
             len(self.train_dataset) if has_length(self.train_dataset) else "streamed",
@@ -262,7 +261,6 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             self.args.device,
             f"views ({self.data_collator.views_name})",
             self.data_collator.max_length,
-            f", going on from {checkpoint}" if checkpoint else "",
         )
         yield
 

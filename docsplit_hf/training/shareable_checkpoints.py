@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
-from transformers import Trainer
-from transformers.trainer_utils import TrainOutput
+from transformers import Trainer, TrainerState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
-from .checkpoints import checkpoint_to_resume
+from ..checkpoints.permissions import open_to_readers
+from .callbacks import RemoveOldCheckpoints, StopOnInterrupt
+from .checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
+from .run_record import ARGUMENTS_FILE, check_same_run, describe_run
+
+logger = logging.getLogger(__name__)
 
 
 class ShareableCheckpoints(Trainer):
@@ -22,8 +28,17 @@ class ShareableCheckpoints(Trainer):
 
     _best_model_is_loaded = False  # a run that was interrupted never comes to it
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._old_checkpoints, self._interrupts = RemoveOldCheckpoints(), StopOnInterrupt()
+        self.add_callback(self._old_checkpoints)
+        self.add_callback(self._interrupts)
+
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run.
+
+        A run that starts anew removes the checkpoints of an older one from the output folder before its first step, and
+        one that goes on those of later steps. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
 
         Args:
             resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
@@ -34,12 +49,29 @@ class ShareableCheckpoints(Trainer):
             As ``Trainer.train``.
 
         Raises:
-            ValueError: If there is no complete checkpoint to resume from.
+            ValueError: If there is no complete checkpoint to resume from, or if it was trained with other data, another
+                model or other arguments than these.
+            KeyboardInterrupt: At Ctrl-C; the message says how to go on.
         """
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
+        self._set_signature_columns_if_needed()
+        model = self.accelerator.unwrap_model(self.model)
+        self._begun_with = self.saved_arguments() | describe_run(
+            self.args, model, self.train_dataset, self._signature_columns
+        )
         self._best_model_is_loaded = False
-        with self._around_training(checkpoint):
-            return super().train(resume_from_checkpoint=checkpoint, **kwargs)
+        self._old_checkpoints.after = -1
+        if checkpoint is not None:
+            check_same_run(checkpoint, self._begun_with)
+            state = TrainerState.load_from_json(str(Path(checkpoint, STATE_FILE)))
+            logger.info("Going on from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
+            if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
+                self._old_checkpoints.after = state.global_step
+        with self._interrupts.watched(), self._around_training(checkpoint):
+            try:
+                return super().train(resume_from_checkpoint=checkpoint, **kwargs)
+            except KeyboardInterrupt as interrupt:
+                raise KeyboardInterrupt(self._how_to_go_on()) from interrupt
 
     def saved_arguments(self) -> dict[str, Any]:
         """The arguments of the run, as they are saved.
@@ -59,6 +91,13 @@ class ShareableCheckpoints(Trainer):
     def _around_training(self, checkpoint: str | None) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
+    def _how_to_go_on(self) -> str:
+        saved = complete_checkpoints(self.args.output_dir)
+        advice = "There is no checkpoint to go on from."
+        if saved:
+            advice = f"The same command with --resume_from_checkpoint last goes on from {saved[-1]}."
+        return f"Stopped at step {self.state.global_step} of {self.state.max_steps}. {advice}"
+
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # Tied weights are saved once, and some not at all; the Trainer would call their names missing.
         expected = {*self.model.all_tied_weights_keys, *(self.model._keys_to_ignore_on_save or ())}
@@ -72,8 +111,22 @@ class ShareableCheckpoints(Trainer):
         folder = Path(output_dir or self.args.output_dir)
         # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
         (folder / "training_args.bin").unlink(missing_ok=True)
-        (folder / "training_args.json").write_text(json.dumps(self.saved_arguments(), indent=2) + "\n")
+        arguments = self._begun_with if self.is_in_train else self.saved_arguments()
+        (folder / ARGUMENTS_FILE).write_text(json.dumps(arguments, indent=2) + "\n")
         self.save_beside_weights(folder)
+        open_to_readers(folder)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        # The Trainer's own rotation counts every folder checkpoint-*, and deletes a checkpoint-best that somebody kept.
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self.args.save_total_limit = limit
+        if self.args.should_save:
+            folder = self._get_output_dir(trial)
+            open_to_readers(Path(folder, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
+            rotate_checkpoints(folder, limit, self.state.best_model_checkpoint)
 
     def _load_best_model(self) -> None:
         super()._load_best_model()

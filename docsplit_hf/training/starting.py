@@ -10,12 +10,15 @@ from .arguments import ShareableTrainingArguments
 from .checkpoints import check_output_dir, checkpoint_to_resume
 
 
-def start_run(args: ShareableTrainingArguments, overwrite_output_dir: bool = False) -> str | None:
+def start_run(
+    args: ShareableTrainingArguments, overwrite_output_dir: bool = False, model: str | None = None
+) -> str | None:
     """Show the log of the first process, find the checkpoint to resume, guard the output folder, set the seed.
 
     Args:
         args: The arguments of the run.
         overwrite_output_dir: Whether it may write to a folder that is in use.
+        model: What it starts from, a folder or a name on the Hub.
 
     Returns:
         The folder of the checkpoint to go on from, or None to start anew.
@@ -36,6 +39,6 @@ def start_run(args: ShareableTrainingArguments, overwrite_output_dir: bool = Fal
     logger.addHandler(logging.StreamHandler())
     logger.setLevel(logging.INFO if args.process_index == 0 else logging.WARNING)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
-    check_output_dir(args.output_dir, resume, overwrite_output_dir)
+    check_output_dir(args.output_dir, resume, overwrite_output_dir, model)
     set_seed(args.seed)
     return resume

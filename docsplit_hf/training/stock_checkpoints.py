@@ -12,6 +12,7 @@ from torch import nn
 from transformers.trainer_utils import has_length
 
 from ..checkpoints.default import name_in_adapter
+from ..checkpoints.permissions import open_to_readers
 from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
 from ..models.pretraining import DocSplitForward
 from .distributed import process_count
@@ -55,6 +56,7 @@ class StockCheckpoints(ShareableCheckpoints):
         self.processing_class.save_pretrained(output_dir)
         save_sentence_transformers_files(output_dir, merged.config)
         save_card(output_dir, dataclasses.replace(self._facts(output_dir), is_adapter=False))
+        open_to_readers(output_dir)
 
     def saved_arguments(self) -> dict[str, Any]:
         """The arguments, and the collator's settings, which they do not hold.
@@ -68,6 +70,7 @@ class StockCheckpoints(ShareableCheckpoints):
             "views_kwargs": collator.views_kwargs,
             "max_length": collator.max_length,
             "mlm_probability": collator.mlm_probability,
+            "collator_seed": collator.seed,
         }
 
     def save_beside_weights(self, folder: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 PRELOADED = [
     "docsplit_hf.data.collator",
+    "docsplit_hf.training.command_line",
     "docsplit_hf.training.contrastive_trainer",
     "docsplit_hf.training.ending",
     "peft",

@@ -1,11 +1,15 @@
-"""A run killed with SIGKILL in the middle of an epoch, and resumed, against a run left alone."""
+"""Runs that were killed, overwritten or interrupted, and resumed."""
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from docsplit_hf import AutoModelForDocSplit
+from docsplit_hf.training.checkpoints import complete_checkpoints
 
 from .forked import finish_script, kill_script, start_script
 
@@ -85,3 +89,67 @@ def test_a_killed_run_on_a_stream_goes_on_to_the_last_digit(start, workers):
     )  # beside the others; a worker shuffles in its own way, so each number of workers has its own order
     assert list(resumed[0]) == list(range(1, STEPS + 1))
     assert resumed == losses(folder)
+
+
+def a_finished_run(start, name):
+    """The folder of one with checkpoints of the steps 3, 6, ..., and the log that further runs in it append to."""
+    process, folder = start(name, 0)
+    finish(process, folder)
+    return folder, folder.with_suffix(".log")
+
+
+def test_checkpoints_of_an_overwritten_run_are_never_resumed(start):
+    folder, log = a_finished_run(start, "overwritten")
+    other, _ = start("overwritten", 0, "--seed=9", "--overwrite_output_dir")
+    kill_script(other, lambda: not (folder / f"checkpoint-{STEPS}").exists(), log)
+    left = complete_checkpoints(folder)
+    assert all('"seed": 9' in (path / "training_args.json").read_text() for path in left)
+    again, _ = start("overwritten", 0, "--seed=9", "--resume_from_checkpoint=last")
+    printed = finish_script(again, log, code=0 if left else 2)
+    assert (f"Going on from {left[-1]}" if left else "There is no complete checkpoint to resume from") in printed
+
+
+def test_a_run_that_is_refused_leaves_the_checkpoints_there(start):
+    folder, log = a_finished_run(start, "refused")
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    for option in ("--dataset_name=./missing.jsonl", "--learning_rat=1", "--text_column=txt", "--mlm_probability=0"):
+        refused, _ = start("refused", 0, "--overwrite_output_dir", option)
+        finish_script(refused, log, code=2)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_what_is_resumed_must_be_what_was_begun(start):
+    folder, log = a_finished_run(start, "begun")
+    last = folder / f"checkpoint-{STEPS}"
+    other = folder.parent / "others.jsonl"
+    lines = (folder.parent / "documents.jsonl").read_text().splitlines(keepends=True)
+    other.write_text("".join([*lines[1:], lines[1].replace("The", "A")]))
+    options = {
+        "--seed=9": "seed: 42, now 9",
+        f"--dataset_name={other}": "training_rows_checksum",
+        "--max_length=32": "max_length: 64, now 32",
+        "--max_steps=20": "max_steps: 14, now 20",
+    }
+    started = [start("begun", 0, "--resume_from_checkpoint=last", option)[0] for option in options]
+    for process in started:
+        process.join()
+    printed = log.read_text()
+    for process, message in zip(started, options.values(), strict=True):
+        assert process.exitcode == 2 and message in printed, printed[-3000:]
+    assert f"start anew from its weights (--model_name_or_path {last}" in printed
+    same, _ = start("begun", 1, "--resume_from_checkpoint=last", "--logging_steps=7", "--save_total_limit=3")
+    assert f"Going on from {last}, step {STEPS} of {STEPS}" in finish_script(same, log)
+
+
+def test_an_interrupted_run_says_in_a_line_how_to_go_on(start):
+    process, folder = start("interrupted", 2)
+    log, state = folder.with_suffix(".log"), folder / "checkpoint-3" / "trainer_state.json"
+    deadline = time.monotonic() + 60
+    while not state.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGINT)
+    printed = finish_script(process, log, code=130)
+    assert "Traceback" not in printed
+    assert "--resume_from_checkpoint last" in printed.splitlines()[-1] and f" of {STEPS}" in printed.splitlines()[-1]
+    resumed, _ = start("interrupted", 2, "--resume_from_checkpoint=last")
+    assert "Going on from" in finish_script(resumed, log)

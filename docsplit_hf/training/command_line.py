@@ -1,0 +1,127 @@
+"""What all scripts do with their command line: options, errors that teach, and Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import linecache
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from transformers import HfArgumentParser
+
+from .distributed import process_count
+
+OWN_FOLDER = Path(__file__).parents[1]
+# Of the Trainer's own options, those that most runs ask for.
+COMMON = {"learning_rate", "max_steps", "gradient_accumulation_steps", "seed", "bf16", "use_cpu", "report_to"}
+GO_ON = "The same command with --resume_from_checkpoint last goes on from the last checkpoint, if there is one."
+WRONG_INPUT, INTERRUPTED = 2, 130  # exit codes, as of argparse and of a shell
+
+
+def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None) -> tuple[Any, ...]:
+    """Parse a command line; ``--help`` shows what is ours, ``--help_all`` the options of transformers' Trainer too.
+
+    Args:
+        parser: The parser of the script's dataclasses.
+        arguments: The command line. None: that of this process.
+
+    Returns:
+        An instance of each dataclass. On wrong options the process ends with one line that names them.
+
+    Example:
+
+        >>> from docsplit_hf import ContrastiveTrainingArguments
+        >>> parser = HfArgumentParser(ContrastiveTrainingArguments, prog="train.py")
+        >>> parse_arguments(parser, ["--temperature=0.1", "--use_cpu"])[0].temperature
+        0.1
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    theirs = {name for kind in parser.dataclass_types for name in _names(kind, "transformers")}
+    ours = {name for kind in parser.dataclass_types for name in _names(kind)} | COMMON
+    hidden = [action for action in parser._actions if action.dest in theirs - ours]
+    parser.usage = "%(prog)s [options]"
+    if hidden:
+        parser.add_argument(
+            "--help_all", action="help", default=argparse.SUPPRESS, help="show the options of transformers' Trainer too"
+        )
+        parser.epilog = "The options of transformers' Trainer, which all hold here: --help_all"
+        for group in parser._action_groups:
+            group._group_actions = [action for action in group._group_actions if action not in hidden]
+        if "--help_all" in arguments:
+            parser.add_argument_group("options of transformers' Trainer")._group_actions.extend(hidden)
+    try:
+        return parser.parse_args_into_dataclasses(arguments)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def run_script(main: Callable[[], None], when_stopped: str) -> None:
+    """Run a script: what it is stopped by, Ctrl-C or one of our own errors, becomes one line in place of a traceback.
+
+    Args:
+        main: The script.
+        when_stopped: What to say at Ctrl-C, unless the training itself has said how to go on.
+
+    Raises:
+        SystemExit: With 130 at Ctrl-C, and 2 at an error that our code or the script raises about what it was given.
+
+    Example:
+
+        >>> run_script(lambda: print("done"), "Nothing is lost.")
+        done
+    """
+    try:
+        with _interrupts_in_this_process_only():
+            main()
+    except KeyboardInterrupt as interrupt:
+        _end(INTERRUPTED, str(interrupt) or f"Stopped. {when_stopped}", interrupt)
+    except (ImportError, OSError, ValueError) as error:
+        if not _is_raised_in(error, OWN_FOLDER, Path(main.__code__.co_filename).parent):
+            raise
+        _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {error}", error)
+
+
+@contextlib.contextmanager
+def _interrupts_in_this_process_only() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal; those that are forked from this one end with it, without a word."""
+    process, before = os.getpid(), signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == process:
+            raise KeyboardInterrupt
+
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _names(kind: type, package: str = "") -> set[str]:
+    """The fields of a dataclass that are annotated in the classes of a package; without one, outside transformers."""
+    classes = [cls for cls in kind.__mro__ if (cls.__module__.split(".")[0] == "transformers") == bool(package)]
+    return {name for cls in classes for name in cls.__dict__.get("__annotations__", {})}
+
+
+def _is_raised_in(error: BaseException, *folders: Path) -> bool:
+    """Whether a ``raise`` in these folders is the last word: not a slip in them, which needs its traceback."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    line = linecache.getline(last.filename, last.lineno or 0).strip()
+    return line.startswith("raise ") and any(Path(last.filename).is_relative_to(folder) for folder in folders)
+
+
+def _end(code: int, message: str, error: BaseException) -> NoReturn:
+    if code != INTERRUPTED or os.environ.get("RANK", "0") == "0":
+        print(f"\n{message}", file=sys.stderr, flush=True)
+    if process_count() > 1:  # the process group would wait for the others, which may have ended
+        sys.stdout.flush()
+        os._exit(code)
+    raise SystemExit(code) from error

@@ -70,19 +70,19 @@ class RemoveOldCheckpoints(TrainerCallback):
 
 
 class StopOnInterrupt(TrainerCallback):
-    """At Ctrl-C, has the step at hand finished and saved, if more than a minute would be lost; then the run stops.
+    """At Ctrl-C, has the step at hand finished, and saved if more than a minute would be lost; then the run stops.
 
-    The second Ctrl-C stops at once, and so does the first where nothing is saved (``save_strategy="no"``).
+    So no file and no worker is left in the middle of something. The second Ctrl-C stops at once.
     """
 
     def __init__(self) -> None:
-        self._saves, self._asked, self._saved_at = False, False, 0.0
+        self._is_training, self._is_asked, self._saved_at = False, False, 0.0
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Watch for Ctrl-C, in the main thread of a process that listens to it; a worker leaves it to its parent."""
         before, process = signal.getsignal(signal.SIGINT), os.getpid()
-        self._saves = self._asked = False
+        self._is_training = self._is_asked = False
         if threading.current_thread() is not threading.main_thread() or not callable(before):
             yield
             return
@@ -90,10 +90,10 @@ class StopOnInterrupt(TrainerCallback):
         def interrupt(number: int, frame: FrameType | None) -> None:
             if os.getpid() != process:
                 return
-            if self._asked or not self._saves or time.monotonic() - self._saved_at < WORTH_SAVING:
+            if self._is_asked or not self._is_training:
                 before(number, frame)
-            self._asked = True
-            os.write(2, b"\nStopping after this step, with a checkpoint. Ctrl-C again stops at once.\n")
+            self._is_asked = True
+            os.write(2, b"\nStopping after this step. Ctrl-C again stops at once.\n")
 
         signal.signal(signal.SIGINT, interrupt)
         try:
@@ -102,15 +102,20 @@ class StopOnInterrupt(TrainerCallback):
             signal.signal(signal.SIGINT, before)
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
-        self._saves, self._saved_at = args.save_strategy != SaveStrategy.NO, time.monotonic()
+        self._is_training, self._saved_at = True, time.monotonic()
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
-        if process_count() > 1:  # all of them save, or none
-            self._asked = bool(sum_over_processes(torch.tensor(float(self._asked), device=args.device)))
-        if self._asked:
+        is_lost = args.save_strategy != SaveStrategy.NO and time.monotonic() - self._saved_at > WORTH_SAVING
+        asked = torch.tensor([self._is_asked, self._is_asked and is_lost], dtype=torch.float32)
+        if process_count() > 1:  # all of them save and stop, or none
+            asked = sum_over_processes(asked.to(args.device))
+        self._is_asked, must_save = (asked > 0).tolist()
+        if must_save:
             control.should_save = control.should_log = True
+        if self._is_asked and not control.should_save:
+            raise KeyboardInterrupt
 
     def on_save(self, args, state, control, **kwargs) -> None:
         self._saved_at = time.monotonic()
-        if self._asked:
+        if self._is_asked:
             raise KeyboardInterrupt

@@ -92,15 +92,22 @@ def run_script(main: Callable[[], None], when_stopped: str) -> None:
 def _interrupts_in_this_process_only() -> Iterator[None]:
     """Ctrl-C reaches all processes of a terminal; those that are forked from this one end with it, without a word."""
     process, before = os.getpid(), signal.getsignal(signal.SIGINT)
+    interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
         if os.getpid() == process:
+            interrupted = True
             raise KeyboardInterrupt
 
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
     try:
         yield
+    except BaseException as error:
+        if interrupted and not isinstance(error, KeyboardInterrupt):  # what a library has made of it
+            raise KeyboardInterrupt from error
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -8,7 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from transformers import Trainer, TrainerState
+from transformers import ProgressCallback, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
 from ..checkpoints.permissions import open_to_readers
@@ -71,6 +71,9 @@ class ShareableCheckpoints(Trainer):
             try:
                 return super().train(resume_from_checkpoint=checkpoint, **kwargs)
             except KeyboardInterrupt as interrupt:
+                for callback in self.callback_handler.callbacks:
+                    if isinstance(callback, ProgressCallback) and callback.training_bar is not None:
+                        callback.training_bar.close()  # it would draw itself once more, after the last word
                 raise KeyboardInterrupt(self._how_to_go_on()) from interrupt
 
     def saved_arguments(self) -> dict[str, Any]:

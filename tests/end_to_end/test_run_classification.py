@@ -88,4 +88,4 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
 
 def test_a_mistyped_task_is_named_before_anything_is_loaded(run_script):
     options = ["--model_name_or_path=./missing", "--task_name=MRPK", "--output_dir=unused", "--use_cpu"]
-    assert "Did you mean 'MRPC'" in run_script(SCRIPT, *options, code=1)
+    assert "Did you mean 'MRPC'" in run_script(SCRIPT, *options, code=2)

@@ -48,7 +48,10 @@ def evaluate(command):
         with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()) as printed:
             patched.setattr(sys, "argv", command(folder, *options))
             patched.syspath_prepend(SCRIPT.parent)
-            runpy.run_path(str(SCRIPT), run_name="__main__")
+            try:
+                runpy.run_path(str(SCRIPT), run_name="__main__")
+            except SystemExit as stopped:  # with one line in place of what was raised
+                raise stopped.__cause__ from None
         return printed.getvalue()
 
     return evaluate

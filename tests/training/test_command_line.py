@@ -1,0 +1,88 @@
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+import pytest
+from transformers import HfArgumentParser
+
+from docsplit_hf import ContrastiveTrainingArguments
+from docsplit_hf.training.checkpoints import checkpoint_to_resume
+from docsplit_hf.training.command_line import parse_arguments, run_script
+
+
+@dataclass
+class RunArguments(ContrastiveTrainingArguments):
+    """As of a script."""
+
+    _argument_group_name = "training"
+
+    mine: int = field(default=1, metadata={"help": "An option of the script."})
+
+
+def shown(capsys, *command):
+    with pytest.raises(SystemExit) as stopped:
+        parse_arguments(HfArgumentParser(RunArguments), list(command))
+    captured = capsys.readouterr()
+    return stopped.value.code, captured.out, captured.err
+
+
+def test_help_shows_ours_and_help_all_the_trainers_too(capsys):
+    _, ours, _ = shown(capsys, "--help")
+    assert all(f"  --{name} " in ours for name in ("mine", "temperature", "num_train_epochs", "seed", "packing"))
+    assert "--adam_beta1" not in ours and "--help_all" in ours.splitlines()[-1] and len(ours.splitlines()) < 200
+    _, everything, _ = shown(capsys, "--help_all")
+    assert "--adam_beta1" in everything and everything.index("--mine") < everything.index("--adam_beta1")
+    assert {line.split()[0] for line in ours.splitlines() if line.startswith("  --")} <= set(everything.split())
+
+
+@pytest.mark.parametrize("command, said", [
+    (["--min=2", "--temprature=1"], "--temprature=1"),
+    (["--temperature=-1"], "temperature must be above 0, got -1.0"),
+    (["--load_best_model_at_end"], "requires the save and eval strategy to match"),
+    (["--seed=x"], "argument --seed: invalid int value: 'x'"),
+])  # fmt: skip
+def test_wrong_options_are_named_in_one_line(capsys, command, said):
+    code, _, printed = shown(capsys, "--use_cpu", *command)
+    assert code == 2 and said in printed and len(printed.splitlines()) <= 5
+
+
+def test_our_own_errors_are_a_line_and_others_keep_their_traceback(capsys, tmp_path):
+    with pytest.raises(SystemExit) as stopped:
+        run_script(lambda: checkpoint_to_resume("last", tmp_path), "")
+    printed = capsys.readouterr().err
+    assert stopped.value.code == 2 and "error: There is no complete checkpoint" in printed
+    for slip in (lambda: int("best"), lambda: open(tmp_path / "missing"), lambda: 1 / 0):
+        with pytest.raises((ValueError, OSError, ZeroDivisionError)):
+            run_script(slip, "")
+
+
+SCRIPT = """
+import multiprocessing, time
+from docsplit_hf.training.command_line import run_script
+
+def work():
+    time.sleep(60)
+
+def main():
+    worker = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+    worker.start()
+    print("ready", flush=True)
+    try:
+        worker.join()
+    finally:
+        raise TimeoutError("what a library makes of it")
+
+run_script(main, "Nothing is lost.")
+"""
+
+
+def test_at_ctrl_c_a_script_ends_with_a_line_and_130_and_its_workers_without_a_word():
+    command = [sys.executable, "-c", SCRIPT]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.communicate(timeout=60)[0] == "\nStopped. Nothing is lost.\n" and process.returncode == 130

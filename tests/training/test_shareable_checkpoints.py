@@ -1,0 +1,129 @@
+"""What goes for the checkpoints of all trainers."""
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+from transformers import TrainerCallback
+
+from docsplit_hf.training import callbacks
+
+SAVING = {"save_strategy": "steps", "save_steps": 2}
+
+
+class Press(TrainerCallback):
+    """Presses Ctrl-C, at the terminal of this process, while a step is computed."""
+
+    def __init__(self, step, times=1):
+        self.step, self.times = step, times
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        for _ in range(self.times if state.global_step + 1 == self.step else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def checkpoints(trainer):
+    return sorted(path.name for path in Path(trainer.args.output_dir).glob("checkpoint-*"))
+
+
+def test_a_run_that_starts_anew_never_resumes_an_older_one(make_baseline, loss_of_steps, stop_after, caplog):
+    make_baseline("info_nce", max_steps=8, **SAVING).train()
+    seen = []
+
+    class BeforeTheFirstStep(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            seen.append(sorted(Path(args.output_dir).glob("checkpoint-*")))
+
+    begun = make_baseline("info_nce", max_steps=4, seed=9, **SAVING)
+    begun.add_callback(BeforeTheFirstStep())
+    begun.add_callback(stop_after(2))
+    begun.train()
+    assert seen[0] == [] and "Removed the checkpoints of another run" in caplog.text
+    resumed = make_baseline("info_nce", max_steps=4, seed=9, **SAVING)
+    found = loss_of_steps(resumed, "last")
+    assert resumed._initial_global_step == 2
+    assert found == loss_of_steps(make_baseline("info_nce", max_steps=4, seed=9, folder="alone", **SAVING))
+
+
+def test_going_back_removes_the_steps_after(make_baseline):
+    trainer = make_baseline("info_nce", max_steps=8, **SAVING)
+    trainer.train()
+    again = make_baseline("info_nce", max_steps=8, save_strategy="no")
+    again.train(str(Path(trainer.args.output_dir, "checkpoint-4")))
+    assert checkpoints(again) == ["checkpoint-2", "checkpoint-4"]
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"seed": 9}, "seed: 42, now 9"),
+    ({"max_steps": 10}, "max_steps: 4, now 10"),
+    ({"temperature": 0.1}, "temperature: 0.05, now 0.1"),
+    ({"views": "simcse_long"}, "views: 'docsplit', now 'simcse_long'"),
+])  # fmt: skip
+def test_another_run_is_not_resumed(make_baseline, options, message):
+    trainer = make_baseline("info_nce", max_steps=4, **SAVING)
+    trainer.train()
+    before = checkpoints(trainer)
+    with pytest.raises(ValueError, match=message):
+        make_baseline("info_nce", **{"max_steps": 4, **SAVING, **options}).train("last")
+    other = make_baseline("info_nce", max_steps=4, **SAVING)
+    other.train_dataset = other.train_dataset.select(range(30))
+    with pytest.raises(ValueError, match="training_rows: 35, now 30; training_rows_checksum: .*start anew from"):
+        other.train("last")
+    assert checkpoints(trainer) == before
+
+
+def test_what_a_user_keeps_as_checkpoint_best_is_neither_resumed_nor_rotated_away(make_baseline, stop_after):
+    options = {"max_steps": 8, "save_total_limit": 1, **SAVING}
+    trainer = make_baseline("info_nce", **options)
+    kept = Path(trainer.args.output_dir, "checkpoint-best")
+    kept.mkdir(parents=True)
+    (kept / "trainer_state.json").write_text("{}")
+    trainer.add_callback(stop_after(4))
+    trainer.train()
+    assert checkpoints(trainer) == ["checkpoint-4", "checkpoint-best"]
+    again = make_baseline("info_nce", **options)
+    again.train("last")
+    assert checkpoints(again) == ["checkpoint-8", "checkpoint-best"] and again.args.save_total_limit == 1
+
+
+@pytest.mark.parametrize("objective, options", [
+    ("info_nce", {"projection_head": True}), ("momentum_contrast", {"queue_size": 20}), ("contrastive_tension", {}),
+])  # fmt: skip
+def test_others_may_read_weights_as_they_may_read_all_else(make_baseline, objective, options):
+    views = "simcse" if objective == "contrastive_tension" else "docsplit"
+    trainer = make_baseline(objective, views, max_steps=2, **SAVING, **options)
+    trainer.train()
+    trainer.save_model()
+    weights = list(Path(trainer.args.output_dir).rglob("*.safetensors"))
+    assert len(weights) == 3
+    mask = os.umask(0)
+    os.umask(mask)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in weights} == {0o666 & ~mask}
+
+
+def test_at_ctrl_c_what_would_be_lost_is_saved_and_resumed_exactly(make_baseline, loss_of_steps, monkeypatch):
+    monkeypatch.setattr(callbacks, "WORTH_SAVING", -1)
+    options = {"max_steps": 6, "save_strategy": "steps", "save_steps": 100, "dropout": 0.1}
+    trainer = make_baseline("info_nce", **options)
+    trainer.add_callback(Press(3))
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match="Stopped at step 3 of 6. .*--resume_from_checkpoint last goes on from"):
+        trainer.train()
+    assert signal.getsignal(signal.SIGINT) is before and checkpoints(trainer) == ["checkpoint-3"]
+    found = loss_of_steps(make_baseline("info_nce", **options), "last")
+    assert found == loss_of_steps(make_baseline("info_nce", folder="alone", **options))
+
+
+@pytest.mark.parametrize("options, times", [
+    ({"save_strategy": "steps", "save_steps": 100}, 1),  # a few seconds are not worth a checkpoint
+    ({"save_strategy": "no"}, 1),
+    ({"save_strategy": "steps", "save_steps": 100}, 2),
+])  # fmt: skip
+def test_at_ctrl_c_it_stops_without_a_checkpoint_where_little_or_nothing_is_kept(make_baseline, options, times):
+    trainer = make_baseline("info_nce", max_steps=6, **options)
+    trainer.add_callback(Press(3, times))
+    with pytest.raises(KeyboardInterrupt, match="of 6. There is no checkpoint to go on from"):
+        trainer.train()
+    assert checkpoints(trainer) == [] and trainer.state.global_step == (3 if times == 1 else 2)

@@ -19,7 +19,7 @@ STEPS = {
     "in_batch": {},
     "symmetric": {"symmetric": True},
     "in_chunks": {"forward_chunk_size": 3},
-    "projection_head": {"projection_head": True, "forward_chunk_size": 3, "ddp_find_unused_parameters": False},
+    "projection_head": {"projection_head": True, "forward_chunk_size": 3},
     "three_views": {"parts": 3, "symmetric": True},
 }
 OBJECTIVES = {

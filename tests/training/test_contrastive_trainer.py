@@ -5,10 +5,11 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForMaskedLM, TrainerCallback
+from transformers import AutoModelForMaskedLM, BigBirdConfig, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
 from docsplit_hf.evaluation.half_retrieval import evaluations_by_step
+from docsplit_hf.training.checks import freeze_unused
 from docsplit_hf.training.losses import info_nce
 
 
@@ -278,6 +279,14 @@ def test_without_mlm_the_head_is_frozen_and_every_other_parameter_is_trained(mak
     assert frozen == {"pooler.dense.weight", "pooler.dense.bias"}
     gradients = gradients_after_one_step(headless)
     assert all(gradient is not None for name, gradient in gradients.items() if name not in frozen)
+
+
+def test_a_pooler_is_frozen_with_mlm_too_so_that_ddp_does_not_wait_for_it():
+    sizes = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    model = AutoModelForDocSplit.from_config(BigBirdConfig(**sizes, attention_type="original_full"))
+    freeze_unused(model, mlm=True)
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    assert frozen == {"bert.pooler.weight", "bert.pooler.bias"}
 
 
 def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):

@@ -93,7 +93,7 @@ class RunArguments(KNNClassifierTrainingArguments):
     output_dir: str = HfArg(default="output/classification", help="Where checkpoints and the classifier are saved.")
     overwrite_output_dir: bool = HfArg(
         default=False,
-        help="Write to output_dir even if it is not empty; checkpoints there are removed before the first step.",
+        help="Write to output_dir even if it is not empty; checkpoints there are set aside, in _overwritten/.",
     )
     per_device_eval_batch_size: int = HfArg(default=64, help="Texts per process in evaluation.")
     logging_steps: float = HfArg(default=10, help="Log every so many steps.")

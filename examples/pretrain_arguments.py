@@ -111,7 +111,7 @@ class RunArguments(ContrastiveTrainingArguments):
     output_dir: str = HfArg(default="output/pretrain", help="Where checkpoints and the model are saved.")
     overwrite_output_dir: bool = HfArg(
         default=False,
-        help="Write to output_dir even if it is not empty; checkpoints there are removed before the first step.",
+        help="Write to output_dir even if it is not empty; checkpoints there are set aside, in _overwritten/.",
     )
     per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process in evaluation.")
     logging_steps: float = HfArg(default=10, help="Log every so many steps.")

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .replacement import finish_replacement
+
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
@@ -43,7 +45,7 @@ def default_checkpoint() -> str:
 
 
 def resolve_checkpoint(name: str | None = None) -> str:
-    """What a checkpoint is loaded from.
+    """What a checkpoint is loaded from. A save to it that was interrupted is finished first.
 
     Args:
         name: A model on the Hub, a folder, or ``"docsplit-small-en"``. None: the checkpoint that ships.
@@ -69,6 +71,7 @@ def resolve_checkpoint(name: str | None = None) -> str:
         return default_checkpoint()
     name = os.fspath(name)
     if Path(name).exists():
+        finish_replacement(name)
         return name
     if name == DEFAULT_CHECKPOINT:
         return default_checkpoint()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ logger = logging.getLogger(__name__)
 
 STAGING = ".saving"  # in the folder itself, so that moving files out of it is renaming them
 JOURNAL = "journal.json"  # written last: from then on the new files are complete
+# What a model is loaded by: of a model that is saved in its place, some have other names, and would be found first.
+MODEL_FILES = re.compile(
+    r"(adapter_)?model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?|(adapter_)?config\.json|modules\.json"
+)
 
 
 @contextlib.contextmanager
@@ -99,6 +104,23 @@ def finish_replacement(folder: str | Path) -> bool:
         if is_alone:
             _finish(folder)
     return True
+
+
+def model_files(folder: Path) -> list[str]:
+    """The names of the files in a folder that a model is loaded by: weights, configuration, modules.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The names.
+
+    Example:
+
+        >>> model_files(Path(__file__).parent / "docsplit-small-en")
+        ['config.json', 'model.safetensors', 'modules.json']
+    """
+    return sorted(path.name for path in folder.glob("*") if MODEL_FILES.fullmatch(path.name))
 
 
 def _finish(folder: Path) -> None:

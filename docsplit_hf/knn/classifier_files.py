@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..checkpoints.replacement import replaced_at_once
+from ..checkpoints.replacement import model_files, replaced_at_once
 from .checksum import sha256_of
 from .datastore_files import data_files
 from .manifest import MANIFEST, DatastoreError, read_manifest
 from .uploading import FOLDER, local_folder
 
 CONFIG = "config.json"
-WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
 TOKENIZER = re.compile(r".*token.*\.json|vocab\.\w+|merges\.txt|.*\.model")
 REMEDY = (
     "Load the weights with KNNClassifier.from_pretrained, give the pipeline its examples anew, and save all of it with "
@@ -58,9 +57,8 @@ def classifier_checksums(folder: Path) -> dict[str, str]:
     """
     if not (folder / CONFIG).is_file():
         return {}
-    names = sorted(path.name for path in folder.iterdir() if path.is_file())
-    read = [name for name in names if name == CONFIG or WEIGHTS.fullmatch(name) or TOKENIZER.fullmatch(name)]
-    return {name: sha256_of(folder / name) for name in read}
+    tokenizer = [path.name for path in folder.iterdir() if TOKENIZER.fullmatch(path.name)]
+    return {name: sha256_of(folder / name) for name in sorted({*model_files(folder), *tokenizer})}
 
 
 def check_classifier(name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None) -> None:
@@ -88,9 +86,9 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
                 f"{path} is not the file that was saved with the datastore beside it: it was changed, damaged, or "
                 f"comes from another save. {REMEDY}"
             )
-    for path in folder.iterdir() if named else ():
-        if WEIGHTS.fullmatch(path.name) and path.name not in named:
-            raise DatastoreError(f"{path} was not saved with the datastore beside it: delete it. {REMEDY}")
+    for name in model_files(folder) if named else ():
+        if name not in named:
+            raise DatastoreError(f"{folder / name} was not saved with the datastore beside it: delete it. {REMEDY}")
 
 
 def _files_of_before(folder: Path) -> list[str]:
@@ -99,5 +97,4 @@ def _files_of_before(folder: Path) -> list[str]:
         named = list(read_manifest(folder / FOLDER)["classifier"])
     except (FileNotFoundError, DatastoreError):  # nothing of it is going to be read
         named = []
-    weights = [path.name for path in folder.iterdir() if WEIGHTS.fullmatch(path.name)]
-    return [*named, *weights, *(f"{FOLDER}/{name}" for name in (MANIFEST, *data_files(folder / FOLDER)))]
+    return [*named, *model_files(folder), *(f"{FOLDER}/{name}" for name in (MANIFEST, *data_files(folder / FOLDER)))]

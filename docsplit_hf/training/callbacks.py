@@ -16,7 +16,7 @@ import torch
 from transformers import TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 
-from .checkpoints import remove_checkpoints
+from .checkpoints import set_checkpoints_aside
 from .distributed import process_count, sum_over_processes
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class CollatorEpoch(TrainerCallback):
         self.collator.set_epoch(int(state.epoch or 0))
 
 
-class RemoveOldCheckpoints(TrainerCallback):
-    """Removes what other runs have left in the output folder, when all is ready for the first step and not before.
+class SetOldCheckpointsAside(TrainerCallback):
+    """Sets aside what other runs have left in the output folder, when all is ready for the first step and not before.
 
     ``after`` is the step that the run begins after.
     """
@@ -60,13 +60,10 @@ class RemoveOldCheckpoints(TrainerCallback):
     after = -1
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
-        removed = []
-        with args.main_process_first(local=args.save_on_each_node, desc="removing old checkpoints"):
-            if args.should_save:
-                removed = remove_checkpoints(args.output_dir, self.after)
-        if removed:
-            names = ", ".join(folder.name for folder in removed)
-            logger.warning("Removed the checkpoints of another run from %s: %s.", args.output_dir, names)
+        with args.main_process_first(local=args.save_on_each_node, desc="setting old checkpoints aside"):
+            aside = set_checkpoints_aside(args.output_dir, self.after) if args.should_save else None
+        if aside is not None:
+            logger.warning("Checkpoints of another run are in %s now; the next such run deletes them.", aside)
 
 
 class StopOnInterrupt(TrainerCallback):

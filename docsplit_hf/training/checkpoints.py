@@ -11,6 +11,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+ASIDE = "_overwritten"  # the Trainer pushes nothing to the Hub that begins with an underscore
 STATE_FILE = "trainer_state.json"  # written last: a checkpoint without it was cut off
 
 
@@ -72,15 +73,17 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
     return str(folder)
 
 
-def remove_checkpoints(output_dir: str | Path, after: int = -1) -> list[Path]:
-    """Remove the checkpoints of another run, or of another course of the same, so that they are never resumed.
+def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | None:
+    """Move the checkpoints of another run, or of another course of the same, so that they are never resumed.
+
+    Those that were set aside before are deleted: a run that was begun by mistake can be taken back, and no more.
 
     Args:
         output_dir: The output folder of the run that begins.
         after: The step that it begins after: the checkpoints of steps up to it are its own.
 
     Returns:
-        The folders that are gone, complete or not.
+        Where they are now; None if there are none.
 
     Example:
 
@@ -88,16 +91,19 @@ def remove_checkpoints(output_dir: str | Path, after: int = -1) -> list[Path]:
         >>> folder = Path(tempfile.mkdtemp())
         >>> for step in (3, 12):
         ...     (folder / f"checkpoint-{step}").mkdir()
-        >>> [gone.name for gone in remove_checkpoints(folder, after=3)]
+        >>> [path.name for path in set_checkpoints_aside(folder, after=3).iterdir()]
         ['checkpoint-12']
     """
     folders = [folder for step, folder in _by_step(output_dir) if step > after]
-    for folder in folders:  # first of all, so that a process that is killed here leaves none that looks complete
-        folder.unlink() if folder.is_symlink() else (folder / STATE_FILE).unlink(missing_ok=True)
+    if not folders:
+        return None
+    aside = Path(output_dir, ASIDE)
+    if aside.exists():
+        shutil.rmtree(aside)
+    aside.mkdir()
     for folder in folders:
-        if folder.is_dir():
-            shutil.rmtree(folder)
-    return folders
+        folder.rename(aside / folder.name)
+    return aside
 
 
 def check_output_dir(
@@ -113,7 +119,7 @@ def check_output_dir(
 
     Raises:
         ValueError: If the folder is not empty and neither of the two holds, or if the checkpoint that it starts from
-            is one of those that it would remove.
+            is one of those that it would set aside.
 
     Example:
 

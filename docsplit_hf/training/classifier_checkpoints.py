@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,14 +35,28 @@ class ClassifierCheckpoints(ShareableCheckpoints):
         model = self.accelerator.unwrap_model(self.model)
         return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
-    def save_beside_weights(self, folder: Path) -> None:
-        """Write the model card of a checkpoint. One with an adapter is for resuming only, and gets none.
+    def save_beside_weights(self, folder: Path, place: Path) -> None:
+        """Write the model card and, behind all else, the datastore. A checkpoint with an adapter is for resuming only.
 
         Args:
-            folder: The folder of a checkpoint.
+            folder: The folder to write to.
+            place: Where it will be found.
         """
-        if self.is_in_train and not hasattr(self.accelerator.unwrap_model(self.model), "merge_and_unload"):
-            self._save_card(folder)
+        if not (self.is_in_train and hasattr(self.accelerator.unwrap_model(self.model), "merge_and_unload")):
+            self._save_card(folder, place)
+        if self.datastore is not None and not self.is_in_train:
+            self.datastore.save_pretrained(folder)
+
+    def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
+        """Replace a classifier with its datastore all at once.
+
+        Args:
+            place: The output folder.
+
+        Returns:
+            A context in which the folder to write to is given.
+        """
+        return saved_together(place)
 
     def create_model_card(self, **kwargs: Any) -> None:
         """Write the model card of the run. Called by ``push_to_hub``.
@@ -50,7 +65,7 @@ class ClassifierCheckpoints(ShareableCheckpoints):
             **kwargs: What ``Trainer`` passes; it is part of the card already.
         """
         if self.is_world_process_zero():
-            self._save_card(Path(self.args.output_dir))
+            self._save_card(Path(self.args.output_dir), Path(self.args.output_dir))
 
     def push_to_hub(
         self,
@@ -86,23 +101,18 @@ class ClassifierCheckpoints(ShareableCheckpoints):
         return pushed
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        if self.is_in_train or not self.args.should_save:
+        if self.is_in_train or not hasattr(self.accelerator.unwrap_model(self.model), "merge_and_unload"):
             super()._save(output_dir, state_dict)
             return
-        folder = Path(output_dir or self.args.output_dir)
-        trained, self.model = self.model, self.classifier
+        adapted, self.model = self.model, self.classifier
         try:
-            with saved_together(folder) as staging:
-                super()._save(str(staging))
-                self._save_card(staging, folder)
-                if self.datastore is not None:
-                    self.datastore.save_pretrained(staging)
+            super()._save(output_dir)
         finally:
-            self.model = trained
+            self.model = adapted
 
-    def _save_card(self, folder: Path, location: Path | None = None) -> None:
+    def _save_card(self, folder: Path, place: Path) -> None:
         facts = ClassifierFacts(
-            location=self.hub_model_id if self.args.push_to_hub else str(location or folder),
+            location=self.hub_model_id if self.args.push_to_hub else str(place),
             arguments=self.args,
             config=self.accelerator.unwrap_model(self.model).config,
             processes=process_count(),

@@ -35,7 +35,7 @@ DECISIVE = {
 NOT_DECISIVE = {field.name for field in dataclasses.fields(TrainingArguments)} - DECISIVE | {
     "data_description", "packing", "forward_chunk_size", "overwrite_output_dir",
 }  # fmt: skip
-# Of configurations: what loading and calibrating write into them.
+# Of configurations: what loading and calibrating write into them, and where they lay on this machine.
 INCIDENTAL = {
     "transformers_version", "architectures", "dtype", "_name_or_path", "use_cache", "k", "knn_temperature",
     "knn_weight", "knn_calibration", "base_model_name_or_path", "inference_mode", "peft_version", "revision",
@@ -79,8 +79,8 @@ def describe_run(
         "training_stream": None if is_table else args.data_description,
         "architecture": type(owner or base).__name__,
         "started_from": config and (public_name(config.name_or_path) if config.name_or_path else "random weights"),
-        "config": config and config.to_dict(),
-        "adapters": {name: adapter.to_dict() for name, adapter in adapters.items()},
+        "config": config and _decisive(config.to_dict()),
+        "adapters": {name: _decisive(adapter.to_dict()) for name, adapter in adapters.items()},
     }
     return json.loads(json.dumps(described, default=_as_json))
 
@@ -143,11 +143,17 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [f"{key}: {old[key]!r}, now {new[key]!r}" for key in old if key in new and old[key] != new[key]]
 
 
+def _decisive(config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _decisive(value) if isinstance(value, dict) else value
+        for key, value in config.items()
+        if key not in INCIDENTAL
+    }
+
+
 def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for key, value in nested.items():
-        if prefix and key in INCIDENTAL:
-            continue
         if isinstance(value, dict) and value:
             flat |= _flat(value, f"{prefix}{key}.")
         else:

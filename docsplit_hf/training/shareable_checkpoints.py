@@ -12,7 +12,8 @@ from transformers import ProgressCallback, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
 from ..checkpoints.permissions import open_to_readers
-from .callbacks import RemoveOldCheckpoints, StopOnInterrupt
+from ..checkpoints.replacement import model_files, replaced_at_once
+from .callbacks import SetOldCheckpointsAside, StopOnInterrupt
 from .checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
 from .run_record import ARGUMENTS_FILE, check_same_run, describe_run
 
@@ -22,23 +23,23 @@ logger = logging.getLogger(__name__)
 class ShareableCheckpoints(Trainer):
     """The stock Trainer, with its arguments saved as JSON instead of as a pickle.
 
-    A subclass overrides ``save_beside_weights`` to add its own files to each checkpoint, and ``_around_training`` for
-    what it does before and after a run.
+    A subclass overrides ``save_beside_weights`` to add its own files to each checkpoint, ``replaced`` to say what they
+    take the place of at the end of a run, and ``_around_training`` for what it does before and after one.
     """
 
     _best_model_is_loaded = False  # a run that was interrupted never comes to it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._old_checkpoints, self._interrupts = RemoveOldCheckpoints(), StopOnInterrupt()
+        self._old_checkpoints, self._interrupts = SetOldCheckpointsAside(), StopOnInterrupt()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run.
 
-        A run that starts anew removes the checkpoints of an older one from the output folder before its first step, and
-        one that goes on those of later steps. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
+        A run that starts anew sets the checkpoints of an older one in the output folder aside before its first step,
+        and one that goes on those of later steps. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
 
         Args:
             resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
@@ -84,12 +85,24 @@ class ShareableCheckpoints(Trainer):
         """
         return self.args.to_dict()
 
-    def save_beside_weights(self, folder: Path) -> None:
+    def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write further files into a folder that has just got weights, tokenizer and arguments.
 
         Args:
-            folder: The folder of a checkpoint, or the output folder.
+            folder: The folder to write to.
+            place: Where it will be found: the folder of a checkpoint, or the output folder.
         """
+
+    def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
+        """Replace what a folder holds all at once.
+
+        Args:
+            place: The output folder.
+
+        Returns:
+            A context in which the folder to write to is given.
+        """
+        return replaced_at_once(place, "config.json", model_files)
 
     def _around_training(self, checkpoint: str | None) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -108,16 +121,18 @@ class ShareableCheckpoints(Trainer):
         super()._issue_warnings_after_load(type(load_result)(missing, load_result.unexpected_keys))
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        super()._save(output_dir, state_dict=state_dict)
         if not self.args.should_save:
+            super()._save(output_dir, state_dict)
             return
-        folder = Path(output_dir or self.args.output_dir)
-        # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
-        (folder / "training_args.bin").unlink(missing_ok=True)
-        arguments = self._begun_with if self.is_in_train else self.saved_arguments()
-        (folder / ARGUMENTS_FILE).write_text(json.dumps(arguments, indent=2) + "\n")
-        self.save_beside_weights(folder)
-        open_to_readers(folder)
+        place = Path(output_dir or self.args.output_dir)
+        # A checkpoint of a run is whole when the Trainer has written its state, at last.
+        with contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder:
+            super()._save(str(folder), state_dict)
+            # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
+            (folder / "training_args.bin").unlink(missing_ok=True)
+            arguments = self._begun_with if self.is_in_train else self.saved_arguments()
+            (folder / ARGUMENTS_FILE).write_text(json.dumps(arguments, indent=2) + "\n")
+            self.save_beside_weights(folder, place)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         # The Trainer's own rotation counts every folder checkpoint-*, and deletes a checkpoint-best that somebody kept.

@@ -12,7 +12,7 @@ from torch import nn
 from transformers.trainer_utils import has_length
 
 from ..checkpoints.default import name_in_adapter
-from ..checkpoints.permissions import open_to_readers
+from ..checkpoints.replacement import model_files, replaced_at_once
 from ..hub import PretrainingFacts, save_card, save_sentence_transformers_files
 from ..models.pretraining import DocSplitForward
 from .distributed import process_count
@@ -52,11 +52,11 @@ class StockCheckpoints(ShareableCheckpoints):
         if not self.is_world_process_zero():
             return
         merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
-        merged.save_pretrained(output_dir)
-        self.processing_class.save_pretrained(output_dir)
-        save_sentence_transformers_files(output_dir, merged.config)
-        save_card(output_dir, dataclasses.replace(self._facts(output_dir), is_adapter=False))
-        open_to_readers(output_dir)
+        with replaced_at_once(output_dir, "config.json", model_files) as folder:
+            merged.save_pretrained(folder)
+            self.processing_class.save_pretrained(folder)
+            save_sentence_transformers_files(folder, merged.config)
+            save_card(folder, dataclasses.replace(self._facts(output_dir), is_adapter=False))
 
     def saved_arguments(self) -> dict[str, Any]:
         """The arguments, and the collator's settings, which they do not hold.
@@ -73,15 +73,16 @@ class StockCheckpoints(ShareableCheckpoints):
             "collator_seed": collator.seed,
         }
 
-    def save_beside_weights(self, folder: Path) -> None:
+    def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write sentence-transformers' files and the model card.
 
         Args:
-            folder: The folder of a checkpoint, or the output folder.
+            folder: The folder to write to.
+            place: Where it will be found.
         """
         save_sentence_transformers_files(folder, self._docsplit_config)
         name_in_adapter(folder)
-        save_card(folder, self._facts(folder))
+        save_card(folder, self._facts(place))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

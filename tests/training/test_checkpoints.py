@@ -6,7 +6,7 @@ from docsplit_hf.training.checkpoints import (
     check_output_dir,
     checkpoint_to_resume,
     complete_checkpoints,
-    remove_checkpoints,
+    set_checkpoints_aside,
 )
 
 
@@ -54,7 +54,9 @@ def test_a_folder_of_another_name_is_no_checkpoint(run):
         (run / name / "trainer_state.json").write_text("{}")
     assert [folder.name for folder in complete_checkpoints(run)] == ["checkpoint-5", "checkpoint-10"]
     assert checkpoint_to_resume("last", run) == str(run / "checkpoint-10")
-    assert [folder.name for folder in remove_checkpoints(run)] == ["checkpoint-5", "checkpoint-10", "checkpoint-100"]
+    aside = set_checkpoints_aside(run)
+    assert {folder.name for folder in aside.iterdir()} == {"checkpoint-5", "checkpoint-10", "checkpoint-100"}
+    assert complete_checkpoints(run) == []
     assert (run / "checkpoint-best").is_dir() and (run / "checkpoint-20-copy").is_dir()
 
 

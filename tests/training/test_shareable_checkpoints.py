@@ -40,14 +40,14 @@ def test_a_run_that_starts_anew_never_resumes_an_older_one(make_baseline, loss_o
     begun.add_callback(BeforeTheFirstStep())
     begun.add_callback(stop_after(2))
     begun.train()
-    assert seen[0] == [] and "Removed the checkpoints of another run" in caplog.text
+    assert seen[0] == [] and "Checkpoints of another run are in" in caplog.text
     resumed = make_baseline("info_nce", max_steps=4, seed=9, **SAVING)
     found = loss_of_steps(resumed, "last")
     assert resumed._initial_global_step == 2
     assert found == loss_of_steps(make_baseline("info_nce", max_steps=4, seed=9, folder="alone", **SAVING))
 
 
-def test_going_back_removes_the_steps_after(make_baseline):
+def test_going_back_sets_the_steps_after_aside(make_baseline):
     trainer = make_baseline("info_nce", max_steps=8, **SAVING)
     trainer.train()
     again = make_baseline("info_nce", max_steps=8, save_strategy="no")

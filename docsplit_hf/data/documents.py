@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 _OUTCOME = "_docsplit_outcome"
 _FALLBACKS = "_docsplit_fallbacks"
 _REPLACED = "_docsplit_replaced"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 KEPT, NOT_A_STRING, EMPTY, SINGLE_SENTENCE = "kept", "not a string", "empty", "single sentence"
 
 
@@ -122,7 +124,9 @@ def replace_lone_surrogates(text: str) -> str:
         >>> replace_lone_surrogates("a\\ud800b") == "a\\ufffdb"
         True
     """
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if text.isascii() or not _SURROGATE.search(text):  # without the copies
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:

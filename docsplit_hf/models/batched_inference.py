@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..data.documents import replace_lone_surrogates
-from .batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
+from ..data.text_windows import WINDOW, beginning, certain_cuts
+from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
 from .packing import is_packed
 from .positions import check_max_length, max_positions
+from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -35,6 +38,15 @@ class Predictions(NamedTuple):
     logits: np.ndarray
     retrieval_embeddings: np.ndarray
     texts_cut: int
+
+
+class _Input(NamedTuple):
+    number: int
+    text: str
+    pair: str | None
+
+    def __len__(self) -> int:
+        return len(self.text) + len(self.pair or "")
 
 
 def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -65,6 +77,8 @@ def predict(
 ) -> Predictions:
     """Logits and retrieval embeddings of texts, or of pairs of texts.
 
+    Of a text of more than 65,536 characters, only the beginning is tokenized; both of a pair of two such texts whole.
+
     Args:
         model: The classifier. It is put into evaluation mode.
         tokenizer: Its tokenizer.
@@ -77,14 +91,15 @@ def predict(
         bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, and not quite
             the same.
         show_progress: Whether to show a progress bar.
-        log_cut: Whether to log how many texts were cut.
+        log_cut: Whether to log how many texts were cut, and that texts are not what the encoder knows.
 
     Returns:
         The predictions, in the order of the texts.
 
     Raises:
         TypeError: If a text is not a string.
-        ValueError: If there are not as many pairs as texts, or the encoder has fewer positions than ``max_length``.
+        ValueError: If there are not as many pairs as texts, the encoder has fewer positions than ``max_length``, or the
+            model gives NaN or infinity.
     """
     check_texts(texts)
     text_pairs = [None] * len(texts) if text_pairs is None else text_pairs
@@ -97,6 +112,8 @@ def predict(
         logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, len(texts))
     if texts_cut and log_cut:
         logger.warning("%d of %d texts are longer than %d tokens and were cut.", texts_cut, len(texts), max_length)
+    if log_cut:
+        warn_of_unfamiliar_texts(texts, tokenizer)
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
     model.eval()
@@ -104,6 +121,8 @@ def predict(
         limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder), show_progress)
         for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits):
             output = model(**batch)
+            for values in (output.logits, output.retrieval_embeddings):
+                refuse_broken(values, numbers, texts, model)
             logits[numbers] = output.logits.float().cpu().numpy()
             embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
     return Predictions(logits, embeddings, texts_cut)
@@ -114,13 +133,14 @@ def _tokenize(
 ) -> tuple[list[dict[str, np.ndarray]], int]:
     """For each text what the model reads of it, and how many texts were cut."""
     rows, cut = [{}] * len(texts), 0
+    cuts = certain_cuts(tokenizer) if any(len(text) > WINDOW for text in (*texts, *text_pairs) if text) else None
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
     paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
     for chosen in (alone, paired):
-        for start in range(0, len(chosen), TOKENIZER_BATCH):
-            part = chosen[start : start + TOKENIZER_BATCH]
-            first = [replace_lone_surrogates(texts[i]) for i in part]
-            second = None if chosen is alone else [replace_lone_surrogates(text_pairs[i]) for i in part]
+        inputs = (_Input(i, *_read(texts[i], text_pairs[i], max_length, tokenizer, cuts)) for i in chosen)
+        for part in tokenizer_batches(inputs):
+            first = [given.text for given in part]
+            second = None if chosen is alone else [given.pair for given in part]
             encoding = tokenizer(first, second, truncation=True, max_length=max_length, return_attention_mask=False)
             # A tokenizer that is not fast does not say what it cut off: then a full row counts as cut.
             cut += (
@@ -129,6 +149,21 @@ def _tokenize(
                 else sum(len(ids) == max_length for ids in encoding["input_ids"])
             )
             names = [name for name in encoding if name in ("input_ids", "token_type_ids")]
-            for i, values in zip(part, zip(*(encoding[name] for name in names), strict=True), strict=True):
-                rows[i] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
+            for given, values in zip(part, zip(*(encoding[name] for name in names), strict=True), strict=True):
+                rows[given.number] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
     return rows, cut
+
+
+def _read(
+    text: str, pair: str | None, max_length: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None
+) -> tuple[str, str | None]:
+    """As much of a text and its pair as decides what is left of them. Two long ones are tokenized whole."""
+    if pair is None:
+        return beginning(replace_lone_surrogates(text), max_length, tokenizer, cuts), None
+    both = [replace_lone_surrogates(text), replace_lone_surrogates(pair)]
+    if (len(both[0]) > WINDOW) != (len(both[1]) > WINDOW):
+        # The longer of the two is cut first, so it has to stay the longer one.
+        short, long = sorted((0, 1), key=lambda i: len(both[i]))
+        tokens = max(max_length, len(tokenizer(both[short], add_special_tokens=False, verbose=False)["input_ids"]))
+        both[long] = beginning(both[long], tokens, tokenizer, cuts)
+    return both[0], both[1]

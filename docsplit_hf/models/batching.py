@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from .onednn import OneDNNLinear, is_worthwhile
 
+T = TypeVar("T", bound=Sized)
+
 TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
+TOKENIZER_CHARACTERS = 2**20  # of the texts of a batch; a tokenizer takes some 40 bytes for each
 CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
 
@@ -43,6 +48,69 @@ def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> Non
     for i, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise TypeError(f"{name} {i} is {text!r}, not a string.")
+
+
+def tokenizer_batches(texts: Iterable[T]) -> Iterator[list[T]]:
+    """Texts in batches for a tokenizer, which bound its memory.
+
+    Args:
+        texts: Texts, or anything whose length is a number of characters.
+
+    Yields:
+        Up to 1,000 of them, in order, of a million characters; one that is longer has a batch of its own.
+
+    Example:
+
+        >>> [len(batch) for batch in tokenizer_batches(["a text"] * 1500)]
+        [1000, 500]
+    """
+    batch: list[T] = []
+    characters = 0
+    for text in texts:
+        characters += len(text)
+        if batch and (len(batch) == TOKENIZER_BATCH or characters > TOKENIZER_CHARACTERS):
+            yield batch
+            batch, characters = [], len(text)
+        batch.append(text)
+    if batch:
+        yield batch
+
+
+def refuse_broken(values: torch.Tensor, numbers: Sequence[int], texts: Sequence[str], model: nn.Module) -> None:
+    """Refuse NaN and infinity, which nothing can be compared with.
+
+    Args:
+        values: What a model gave, ``(B, D)``.
+        numbers: The number of the text of each row.
+        texts: All texts.
+        model: The model.
+
+    Raises:
+        ValueError: If a number is not finite.
+
+    Example:
+
+        >>> refuse_broken(  # doctest: +ELLIPSIS
+        ...     torch.tensor([[1.0], [torch.nan]]), [1, 0], ["a text", "another"], torch.nn.Linear(1, 1)
+        ... )
+        Traceback (most recent call last):
+        ValueError: Of text 0, 'a text', the model gives NaN or infinity. Its weights are finite, so the numbers grow \
+        too large for torch.float32: load it with dtype="float32", and compute without bf16.
+    """
+    finite = values.isfinite().all(1)
+    if finite.all():
+        return
+    number = numbers[int(finite.logical_not().nonzero()[0])]
+    weights = {name: weight for name, weight in model.named_parameters() if not weight.isfinite().all()}
+    if weights:
+        reason = f"So do its weights, in {next(iter(weights))}: train it again, or take another checkpoint"
+    else:
+        reason = (
+            f"Its weights are finite, so the numbers grow too large for {next(model.parameters()).dtype}: load it with "
+            'dtype="float32", and compute without bf16'
+        )
+    text = texts[number][:80] + "..." if len(texts[number]) > 80 else texts[number]
+    raise ValueError(f"Of text {number}, {text!r}, the model gives NaN or infinity. {reason}.")
 
 
 def token_budget_batches(
@@ -93,6 +161,7 @@ def inference_batches(
     max_rows: int | None = None,
     packed: bool = False,
     show_progress: bool = False,
+    progress: tqdm | None = None,
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """The batches of tokenized texts, one after the other, beside a progress bar.
 
@@ -104,6 +173,7 @@ def inference_batches(
         max_rows: The most rows in a batch. None: as many as the tokens allow.
         packed: Whether the model reads no padding, so that only the tokens themselves count.
         show_progress: Whether to show the progress bar.
+        progress: A progress bar that goes on, in place of one of its own.
 
     Yields:
         The numbers of a batch's rows, and their tensors, ``(B, L)`` int64 on the device: padded on the right, where the
@@ -113,13 +183,14 @@ def inference_batches(
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
     padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
     lengths = [len(row["input_ids"]) for row in rows]
-    with tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress) as progress:
+    own = tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress or progress is not None)
+    with own:
         for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed):
             columns = {name: [torch.from_numpy(rows[i][name]).long() for i in numbers] for name in rows[numbers[0]]}
             batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
             batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
             yield numbers, {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-            progress.update(len(numbers))
+            (progress or own).update(len(numbers))
 
 
 @contextlib.contextmanager

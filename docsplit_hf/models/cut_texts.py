@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -11,10 +11,13 @@ import numpy as np
 
 logger = logging.getLogger(__name__)
 
-_sums: ContextVar[dict[tuple[int, str, str], np.ndarray] | None] = ContextVar("_sums", default=None)
+# By the function that logs, and what it is told: the counts of all calls, and the example of the first.
+_sums: ContextVar[dict[tuple, tuple[np.ndarray, str]] | None] = ContextVar("_sums", default=None)
 
 
-def warn_of_cut_texts(lengths: Sequence[int], read: int, limit: int, unit: str = "tokens", advice: str = "") -> None:
+def warn_of_cut_texts(
+    lengths: Sequence[int], read: int, limit: int, unit: str = "tokens", advice: str = "", estimated: bool = False
+) -> None:
     """Log how many texts are too long, and how much of all texts that cuts off. Nothing is logged if none is.
 
     Args:
@@ -23,6 +26,7 @@ def warn_of_cut_texts(lengths: Sequence[int], read: int, limit: int, unit: str =
         limit: The limit.
         unit: In what these numbers count.
         advice: What can be done about it.
+        estimated: Whether some of the lengths are estimated, because such a text is not tokenized to its end.
 
     Example:
 
@@ -32,37 +36,51 @@ def warn_of_cut_texts(lengths: Sequence[int], read: int, limit: int, unit: str =
     """
     lengths_read = np.array(lengths, dtype=np.int64)
     cut = np.maximum(lengths_read - read, 0)
-    counts = np.array([np.count_nonzero(cut), len(cut), cut.sum(), lengths_read.sum()])
-    sums = _sums.get()
-    if sums is None:
-        _log((limit, unit, advice), counts)
-    else:
-        sums[limit, unit, advice] = sums.get((limit, unit, advice), 0) + counts
+    counts = np.array([np.count_nonzero(cut), len(cut), cut.sum(), lengths_read.sum(), estimated])
+    log_at_end(_log, (limit, unit, advice), counts)
 
 
 @contextmanager
 def cut_texts_summed_up() -> Iterator[None]:
-    """Put what ``warn_of_cut_texts`` is told meanwhile together, and log it at the end, whatever ends it.
+    """Put together what is said of texts meanwhile, and log it at the end, whatever ends it.
 
     Example:
 
         >>> with cut_texts_summed_up():
         ...     warn_of_cut_texts([100], read=510, limit=512)
     """
-    sums: dict[tuple[int, str, str], np.ndarray] = {}
+    sums: dict[tuple, tuple[np.ndarray, str]] = {}
     token = _sums.set(sums)
     try:
         yield
     finally:
         _sums.reset(token)
-        for what, counts in sums.items():
-            _log(what, counts)
+        for (log, *what), (counts, example) in sums.items():
+            log(*what, counts, example)
 
 
-def _log(what: tuple[int, str, str], counts: np.ndarray) -> None:
-    (limit, unit, advice), (long, texts, cut, total) = what, counts.tolist()
+def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, example: str = "") -> None:
+    """Log counts now, or inside of ``cut_texts_summed_up`` at its end, added up.
+
+    Args:
+        log: The function that logs. It is called with ``(*what, counts, example)``.
+        what: What it is told; counts of the same are added up.
+        counts: The counts.
+        example: An example; the first that is not blank is told.
+    """
+    sums = _sums.get()
+    if sums is None:
+        log(*what, counts, example)
+    else:
+        before, first = sums.get((log, *what), (0, ""))
+        sums[log, *what] = (before + counts, first or example)
+
+
+def _log(limit: int, unit: str, advice: str, counts: np.ndarray, _: str) -> None:
+    long, texts, cut, total, estimated = counts.tolist()
     if cut:
         logger.warning(
-            "%d of %d texts are longer than %d %s: %.1f %% of all %s were cut off.%s",
-            *(long, texts, limit, unit, 100 * cut / total, unit, f" {advice}" if advice else ""),
+            "%d of %d texts are longer than %d %s: %s%.1f %% of all %s were cut off.%s",
+            *(long, texts, limit, unit, "about " if estimated else "", 100 * cut / total, unit),
+            f" {advice}" if advice else "",
         )

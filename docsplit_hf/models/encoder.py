@@ -9,21 +9,22 @@ from typing import Literal
 import numpy as np
 import torch
 from torch import nn
+from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..checkpoints.default import resolve_checkpoint
-from ..data.documents import replace_lone_surrogates
 from ..data.paths import refuse_mistyped_path
 from ..data.special_tokens import special_tokens_around
-from .batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
+from .batching import check_texts, inference_batches, inference_mode, refuse_broken
 from .checkpoint_loading import is_adapter, load_base_model
-from .cut_texts import warn_of_cut_texts
 from .fingerprint import encoder_fingerprint
 from .packing import is_packed, run_encoder, use_packing
+from .pieces import Frame, Piece, all_pieces, first_pieces, grouped, token_ids
 from .pooling import check_pooling, pool
 from .positions import check_max_length, max_positions
 from .projection import load_projection
 from .settings import checkpoint_settings
+from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +84,8 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        self._instruction_length = len(self._tokenize([self.instruction])[0]) if self.instruction else 0
-        if self._room < 1:
+        self._instruction_length = len(token_ids(tokenizer, [self.instruction or ""])[0])
+        if self._frame.room < 1:
             raise ValueError(
                 f"The instruction {self.instruction!r} has {self._instruction_length} tokens: with max_length="
                 f"{max_length} there is no room for text behind it. Use a shorter one, or a larger max_length."
@@ -197,64 +198,55 @@ class DocumentEncoder:
 
         Raises:
             TypeError: If ``texts`` is not a sequence, or one string, or if a text is not a string.
-            ValueError: If ``long_documents`` is neither of the two.
+            ValueError: If ``long_documents`` is neither of the two, or the model gives NaN or infinity.
         """
         check_texts(texts)
         if long_documents not in ("truncate", "average"):
             raise ValueError(f"long_documents must be 'truncate' or 'average', got {long_documents!r}.")
-        pieces, owners = self._pieces(list(texts), long_documents)
-        embeddings = self._embed(pieces, max_tokens_per_batch, batch_size, bf16, show_progress)
-        if long_documents == "average" and len(pieces) > len(texts):
-            weights = torch.tensor([len(piece) - self._instruction_length for piece in pieces])[:, None]
-            weighted = torch.nn.functional.normalize(embeddings) * weights
-            total = torch.zeros(len(texts), self.dimension).index_add_(0, torch.tensor(owners), weighted)
-            single = torch.bincount(torch.tensor(owners), minlength=len(texts)) == 1
-            first = torch.searchsorted(torch.tensor(owners), torch.arange(len(texts)))
-            embeddings = torch.where(single[:, None], embeddings[first], torch.nn.functional.normalize(total))
+        texts = list(texts)
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        embeddings = torch.zeros(len(texts), self.dimension)
+        averaged = torch.zeros(len(texts), dtype=torch.bool)
+        limits = (max_tokens_per_batch, batch_size, bf16)
+        cut, unit = (first_pieces, "text") if long_documents == "truncate" else (all_pieces, "piece")
+        with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
+            for group, progress.total in grouped(cut(texts, self._frame), texts):
+                found = self._embed(group, texts, progress, *limits)
+                owners = torch.tensor([piece.text for piece in group])
+                weights = torch.tensor([piece.weight for piece in group])
+                part = weights > 0
+                embeddings[owners[~part]] = found[~part]
+                weighted = torch.nn.functional.normalize(found[part]) * weights[part, None]
+                embeddings.index_add_(0, owners[part], weighted)  # of a long text, over several groups
+                averaged[owners[part]] = True
+        embeddings[averaged] = torch.nn.functional.normalize(embeddings[averaged])
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
     @property
-    def _room(self) -> int:
-        return self.max_length - len(self.prefix) - len(self.suffix) - self._instruction_length
-
-    def _tokenize(self, texts: list[str]) -> list[list[int]]:
-        valid = [replace_lone_surrogates(text) for text in texts]
-        encoding = self.tokenizer(valid, add_special_tokens=False, return_attention_mask=False, verbose=False)
-        return encoding["input_ids"]
-
-    def _pieces(self, texts: list[str], long_documents: str) -> tuple[list[list[int]], list[int]]:
-        """Token ids of what is to be embedded, and for each the number of its text."""
-        room, instructed = self._room, self._instruction_length
-        pieces, owners, lengths = [], [], []
-        for start in range(0, len(texts), TOKENIZER_BATCH):
-            batch = texts[start : start + TOKENIZER_BATCH]
-            if self.instruction is not None:
-                batch = [self.instruction + text.strip() for text in batch]
-            for i, row in enumerate(self._tokenize(batch), start):
-                instruction, ids = row[:instructed], row[instructed:]
-                lengths.append(len(ids))
-                starts = [0] if long_documents == "truncate" else range(0, max(len(ids), 1), room)
-                pieces += [self.prefix + instruction + ids[s : s + room] + self.suffix for s in starts]
-                owners += [i] * len(starts)
-        if long_documents == "truncate":
-            advice = "long_documents='average' reads them whole."
-            warn_of_cut_texts(lengths, room, self.max_length, advice=advice)
-        return pieces, owners
+    def _frame(self) -> Frame:
+        around = (self.prefix, self.suffix, self.instruction or "", self._instruction_length)
+        return Frame(self.tokenizer, *around, self.max_length)
 
     def _embed(
-        self, pieces: list[list[int]], max_tokens: int | None, max_rows: int | None, bf16: bool, show_progress: bool
+        self,
+        pieces: list[Piece],
+        texts: list[str],
+        progress: tqdm,
+        max_tokens: int | None,
+        max_rows: int | None,
+        bf16: bool,
     ) -> torch.Tensor:
         """float32 of shape (pieces, D) on the CPU."""
         embeddings = torch.empty(len(pieces), self.dimension)
-        rows = [{"input_ids": np.array(piece, dtype=np.int32)} for piece in pieces]
+        rows = [{"input_ids": piece.input_ids} for piece in pieces]
         device = self.model.device
         prompt_length = len(self.prefix) + self._instruction_length if self.instruction else 0
         with inference_mode(device, bf16):
-            limits = (max_tokens, max_rows, is_packed(self.model.base_model), show_progress)
-            for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits):
+            limits = (max_tokens, max_rows, is_packed(self.model.base_model))
+            for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits, progress=progress):
                 states = run_encoder(self.model, **batch).last_hidden_state
                 pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
-                embeddings[numbers] = (
-                    (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
-                )
+                found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
+                refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model)
+                embeddings[numbers] = found
         return embeddings

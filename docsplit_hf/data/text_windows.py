@@ -1,0 +1,154 @@
+"""Long texts in windows, cut only where the tokens of the parts are for certain those of the whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from transformers import AddedToken, PreTrainedTokenizerBase
+
+WINDOW = 2**16  # characters; a text that is no longer is never cut
+CHARACTERS_PER_TOKEN = 8  # about twice what English has, so that one part is mostly enough
+
+# Letters and digits to which no normal form and no grapheme joins the white space beside them. Scripts that are
+# missing are read whole, or cut at another place.
+_HAN = "一-鿿"
+_LETTERS = f"0-9A-Za-zÀ-ɏΑ-ωЀ-ҁҊ-ӿא-תء-غف-يऄ-हぁ-ゖァ-ヺ{_HAN}가-힣"
+_MARKS, _CJK_MARKS = ".,;:!?", "，。！？；："
+
+
+class _Cut(NamedTuple):
+    """A kind of place between two characters, and characters to try it with."""
+
+    left: str
+    after: str  # the white space that begins the part after the cut
+    right: str
+    examples: tuple[str, str]
+
+    @property
+    def pattern(self) -> str:
+        return f"(?<=[{self.left}])(?={self.after}[{self.right}])"
+
+
+_LETTER_EXAMPLES = "a7Zéßλжאعकア字글"
+_CUTS = (
+    _Cut(_LETTERS, " ", _LETTERS, (_LETTER_EXAMPLES, _LETTER_EXAMPLES)),
+    _Cut(_LETTERS, "\n", _LETTERS, (_LETTER_EXAMPLES, _LETTER_EXAMPLES)),
+    _Cut(_MARKS + _CJK_MARKS, " ", _LETTERS, (_MARKS + _CJK_MARKS, _LETTER_EXAMPLES)),
+    _Cut(_MARKS + _CJK_MARKS, "\n", _LETTERS, (_MARKS + _CJK_MARKS, _LETTER_EXAMPLES)),
+    _Cut(_CJK_MARKS, "", _HAN, (_CJK_MARKS, "字文中")),
+    _Cut(_HAN, "", _HAN, ("字文中", "字文中")),
+)
+
+
+def certain_cuts(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
+    """Where texts may be cut such that the tokens of the parts, one after the other, are those of the whole.
+
+    A kind of place, such as before the space between two words, is certain if the tokenizer begins a new word there
+    (what its model merges or weighs against each other lies within a word), gives the parts the tokens that they have
+    in the whole, and has no added token across it. That is found by trying. A tokenizer that sees the whole text as one
+    word, as some of SentencePiece do, has no such place, nor has one that is not fast.
+
+    Args:
+        tokenizer: Any tokenizer of transformers.
+
+    Returns:
+        A pattern whose empty matches are the places. None: there is no such place.
+
+    Example:
+
+        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
+        >>> [match.start() for match in certain_cuts(tokenizer).finditer("a small text")]
+        [1, 7]
+    """
+    if not tokenizer.is_fast:
+        return None
+    added = list(tokenizer.added_tokens_decoder.values())
+    patterns = [cut.pattern for cut in _CUTS if _is_certain(cut, tokenizer, added)]
+    return re.compile("|".join(patterns)) if patterns else None
+
+
+def windows(text: str, cuts: re.Pattern[str] | None, size: int = WINDOW) -> Iterator[str]:
+    """A text in parts of about the same size.
+
+    Args:
+        text: The text.
+        cuts: Where it may be cut, from :func:`certain_cuts`.
+        size: Characters, 1 at least. A part ends at the first place behind them.
+
+    Yields:
+        The parts, which join to the text; one at least.
+
+    Example:
+
+        >>> list(windows("a small text", re.compile("(?= )"), size=3))
+        ['a small', ' text']
+    """
+    start = 0
+    while cuts is not None and len(text) - start > size and (cut := cuts.search(text, start + size)):
+        yield text[start : cut.start()]
+        start = cut.start()
+    yield text[start:] if start else text
+
+
+def beginning(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None) -> str:
+    """As much of a long text as is needed for its first tokens, so that the rest need not be tokenized.
+
+    Args:
+        text: The text.
+        tokens: How many tokens are wanted.
+        tokenizer: The tokenizer.
+        cuts: Where the text may be cut, from :func:`certain_cuts`.
+
+    Returns:
+        A beginning whose tokens are more than those, and the same as in the whole text. The whole text if it is short,
+        or has too few tokens or places to cut.
+
+    Example:
+
+        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
+        >>> len(beginning("a small text " * 100_000, 64, tokenizer, certain_cuts(tokenizer)))
+        514
+    """
+    if len(text) <= WINDOW:
+        return text
+    end = found = 0
+    for window in windows(text, cuts, CHARACTERS_PER_TOKEN * max(tokens, 1)):
+        end += len(window)
+        if end == len(text):
+            break
+        found += len(tokenizer(window, add_special_tokens=False, verbose=False)["input_ids"])
+        if found > tokens:
+            break
+    return text[:end]
+
+
+def _is_certain(cut: _Cut, tokenizer: PreTrainedTokenizerBase, added: list[AddedToken]) -> bool:
+    if any(_reaches_across(token, cut) for token in added):
+        return False
+    # One of each with another word beside it, for tokenizers that make one word of two.
+    lefts = [*cut.examples[0], f"a {cut.examples[0][0]}"]
+    rights = [cut.after + right for right in (*cut.examples[1], f"{cut.examples[1][0]} a")]
+    pairs = list(product(lefts, rights))
+    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+    ids = dict(zip(lefts + rights, tokenizer(lefts + rights, **options)["input_ids"], strict=True))
+    together = tokenizer([left + right for left, right in pairs], **options)
+    for (left, right), found, encoding in zip(pairs, together["input_ids"], together.encodings, strict=True):
+        before, after = ids[left], ids[right]
+        if found != before + after:
+            return False
+        words = encoding.word_ids
+        if before and after and words[len(before) - 1] == words[len(before)]:
+            return False
+    return True
+
+
+def _reaches_across(token: AddedToken, cut: _Cut) -> bool:
+    content = str(token.content)
+    takes_space = token.rstrip and re.search(cut.pattern, f"{content}{cut.after}a字")
+    return bool(re.search(cut.pattern, content) or takes_space or (token.single_word and not cut.after))

@@ -95,7 +95,28 @@ def windows(text: str, cuts: re.Pattern[str] | None, size: int = WINDOW) -> Iter
     yield text[start:] if start else text
 
 
-def beginning(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None) -> str:
+def count_tokens(text: str, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None) -> int:
+    """The number of a text's tokens, without special tokens, in the memory of a window.
+
+    Args:
+        text: The text.
+        tokenizer: The tokenizer.
+        cuts: Where the text may be cut, from :func:`certain_cuts`.
+
+    Returns:
+        The number.
+    """
+    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+    return sum(len(tokenizer(window, **options)["input_ids"]) for window in windows(text, cuts))
+
+
+def beginning(
+    text: str,
+    tokens: int,
+    tokenizer: PreTrainedTokenizerBase,
+    cuts: re.Pattern[str] | None,
+    longest: int = WINDOW,
+) -> str:
     """As much of a long text as is needed for its first tokens, so that the rest need not be tokenized.
 
     Args:
@@ -103,6 +124,7 @@ def beginning(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: 
         tokens: How many tokens are wanted.
         tokenizer: The tokenizer.
         cuts: Where the text may be cut, from :func:`certain_cuts`.
+        longest: Characters of a text that is not cut.
 
     Returns:
         A beginning whose tokens are more than those, and the same as in the whole text. The whole text if it is short,
@@ -115,14 +137,14 @@ def beginning(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: 
         >>> len(beginning("a small text " * 100_000, 64, tokenizer, certain_cuts(tokenizer)))
         514
     """
-    if len(text) <= WINDOW:
+    if len(text) <= longest:
         return text
     end = found = 0
     for window in windows(text, cuts, CHARACTERS_PER_TOKEN * max(tokens, 1)):
         end += len(window)
         if end == len(text):
             break
-        found += len(tokenizer(window, add_special_tokens=False, verbose=False)["input_ids"])
+        found += count_tokens(window, tokenizer, None)
         if found > tokens:
             break
     return text[:end]

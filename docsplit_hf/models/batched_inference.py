@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..data.documents import replace_lone_surrogates
-from ..data.text_windows import WINDOW, beginning, certain_cuts
+from ..data.text_windows import CHARACTERS_PER_TOKEN, WINDOW, beginning, certain_cuts, count_tokens
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
 from .packing import is_packed
 from .positions import check_max_length, max_positions
@@ -77,7 +77,8 @@ def predict(
 ) -> Predictions:
     """Logits and retrieval embeddings of texts, or of pairs of texts.
 
-    Of a text of more than 65,536 characters, only the beginning is tokenized; both of a pair of two such texts whole.
+    Of a text of more than 65,536 characters, no more is tokenized than is read, if its tokenizer allows it. In a pair,
+    where the one with more tokens is cut first, the tokens of two long texts are counted.
 
     Args:
         model: The classifier. It is put into evaluation mode.
@@ -133,7 +134,9 @@ def _tokenize(
 ) -> tuple[list[dict[str, np.ndarray]], int]:
     """For each text what the model reads of it, and how many texts were cut."""
     rows, cut = [{}] * len(texts), 0
-    cuts = certain_cuts(tokenizer) if any(len(text) > WINDOW for text in (*texts, *text_pairs) if text) else None
+    given = [*texts, *(pair for pair in text_pairs if pair is not None)]
+    is_long = any(len(text) > _longest(max_length) for text in given)
+    cuts = certain_cuts(tokenizer) if is_long else None
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
     paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
     for chosen in (alone, paired):
@@ -157,13 +160,23 @@ def _tokenize(
 def _read(
     text: str, pair: str | None, max_length: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None
 ) -> tuple[str, str | None]:
-    """As much of a text and its pair as decides what is left of them. Two long ones are tokenized whole."""
+    """As much of a text, and of its pair, as decides what is left of them."""
+    text = replace_lone_surrogates(text)
     if pair is None:
-        return beginning(replace_lone_surrogates(text), max_length, tokenizer, cuts), None
-    both = [replace_lone_surrogates(text), replace_lone_surrogates(pair)]
-    if (len(both[0]) > WINDOW) != (len(both[1]) > WINDOW):
-        # The longer of the two is cut first, so it has to stay the longer one.
-        short, long = sorted((0, 1), key=lambda i: len(both[i]))
-        tokens = max(max_length, len(tokenizer(both[short], add_special_tokens=False, verbose=False)["input_ids"]))
-        both[long] = beginning(both[long], tokens, tokenizer, cuts)
+        return beginning(text, max_length, tokenizer, cuts), None
+    both = [text, replace_lone_surrogates(pair)]
+    longest = _longest(max_length)
+    is_long = [len(one) > longest for one in both]
+    if any(is_long):
+        # The one with more tokens is cut first, and of two the second: so it has to stay that one.
+        tokens = [count_tokens(one, tokenizer, cuts) for one in both] if all(is_long) else is_long
+        short, long = (1, 0) if tokens[0] > tokens[1] else (0, 1)
+        both[short] = beginning(both[short], max_length, tokenizer, cuts, longest)
+        more = max(max_length, count_tokens(both[short], tokenizer, None))
+        both[long] = beginning(both[long], more, tokenizer, cuts, longest)
     return both[0], both[1]
+
+
+def _longest(max_length: int) -> int:
+    """Characters of a text in a pair that is tokenized whole: of long pairs, tokenizers keep each part with each."""
+    return min(2 * CHARACTERS_PER_TOKEN * max_length, WINDOW)

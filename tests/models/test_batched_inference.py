@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -67,3 +69,43 @@ def test_no_texts_and_any_characters(classifier, tokenizer):
 def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, error, message):
     with pytest.raises(error, match=message):
         predict(classifier, tokenizer, given_texts, pairs)
+
+
+def test_broken_weights_are_refused(make_tiny_config, tokenizer):
+    broken = KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3, pooling="mean"))
+    broken.encoder.embeddings.word_embeddings.weight.data.fill_(torch.nan)
+    with pytest.raises(ValueError, match="Of text 0, 'a garden', the model gives NaN.*encoder.embeddings.word_emb"):
+        predict(broken, tokenizer, ["a garden"])
+
+
+LONG = "The river feeds the garden. " * 3000  # 84,000 characters
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(LONG, None), (LONG[:9000], "a garden"), ("the market " * 40, LONG[:9000])]
+    + [(LONG[:3000], LONG[:2500]), (LONG[:2500], LONG[:3000]), (LONG[:3000], LONG[:3000])],
+)
+@pytest.mark.parametrize("max_length", [63, 64])
+def test_the_beginning_of_a_long_text_is_all_that_counts(classifier, tokenizer, first, second, max_length):
+    predictions = predict(classifier, tokenizer, [first], [second], max_length=max_length)
+    inputs = tokenizer(first, second, truncation=True, max_length=max_length, return_tensors="pt")
+    with torch.no_grad():
+        expected = classifier.eval()(**inputs)
+    assert predictions.logits[0] == pytest.approx(expected.logits[0].numpy(), abs=1e-5)
+    assert predictions.texts_cut == 1
+
+
+def test_two_long_texts_do_not_take_the_product_of_their_lengths(classifier, tokenizer):
+    """Tokenizers keep each part of the one with each part of the other: half a million here, in gigabytes."""
+    start = time.perf_counter()
+    predict(classifier, tokenizer, [LONG], [LONG])
+    assert time.perf_counter() - start < 20
+
+
+def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, caplog):
+    predict(classifier, tokenizer, ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"])
+    assert "words are unknown to the encoder's tokenizer" in caplog.text
+    caplog.clear()
+    predict(classifier, tokenizer, ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"], log_cut=False)
+    assert not caplog.text

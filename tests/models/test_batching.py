@@ -6,7 +6,15 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.models.batching import check_texts, inference_batches, inference_mode, token_budget_batches
+from docsplit_hf.models.batching import (
+    TOKENIZER_CHARACTERS,
+    check_texts,
+    inference_batches,
+    inference_mode,
+    refuse_broken,
+    token_budget_batches,
+    tokenizer_batches,
+)
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
@@ -74,3 +82,27 @@ def test_bfloat16_is_for_what_stands_inside(bf16):
         assert (one @ one).dtype == (torch.bfloat16 if bf16 else torch.float32)
         assert torch.is_inference_mode_enabled()
     assert (one @ one).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (True, r"So do its weights, in weight: train it again"),
+        (False, r'too large for torch.float32: .*dtype="float32"'),
+    ],
+)
+def test_nan_is_refused_with_the_text_and_the_reason(broken, reason):
+    model = torch.nn.Linear(1, 1)
+    if broken:
+        model.weight.data.fill_(torch.nan)
+    values = torch.tensor([[0.0], [torch.inf]])
+    with pytest.raises(ValueError, match=f"Of text 1, 'xxx.*', the model gives NaN or infinity.*{reason}"):
+        refuse_broken(values, [0, 1], ["a", "x" * 100], model)
+    refuse_broken(values[:1], [0], ["a"], model)
+
+
+def test_a_batch_for_the_tokenizer_is_bounded_by_texts_and_by_characters():
+    assert [len(batch) for batch in tokenizer_batches(["a"] * 2001)] == [1000, 1000, 1]
+    long = "a" * (TOKENIZER_CHARACTERS - 1)
+    assert list(tokenizer_batches(iter(["a", long, "a", long * 2, "a"]))) == [["a", long], ["a"], [long * 2], ["a"]]
+    assert list(tokenizer_batches([])) == []

@@ -6,11 +6,18 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
+from tqdm.auto import tqdm
 from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
+from docsplit_hf.data.text_windows import WINDOW
 from docsplit_hf.hub import save_sentence_transformers_files
+from docsplit_hf.models import encoder as encoder_module
+from docsplit_hf.models import pieces
 from docsplit_hf.models.packing import is_packed
+from docsplit_hf.models.pieces import token_ids
+
+INSTRUCTION = "The river feeds: "
 
 
 @pytest.fixture
@@ -61,6 +68,80 @@ def test_long_documents_can_be_averaged(encoder):
     short, averaged = encoder.encode(["a garden", long], long_documents="average", normalize=False, show_progress=False)
     assert averaged == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
     assert short == pytest.approx(encoder.encode(["a garden"], normalize=False, show_progress=False)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["weights", "float16"])
+def test_nan_is_no_embedding(encoder, tokenizer, kind):
+    if kind == "weights":
+        encoder.model.encoder.layer[1].output.dense.weight.data[0, 0] = torch.nan
+    else:
+        encoder.model.half().embeddings.LayerNorm.weight.data.fill_(60_000)
+    reason = (
+        "So do its weights, in encoder.layer.1.output.dense.weight" if kind == "weights" else "too large for torch.fl"
+    )
+    with pytest.raises(ValueError, match=f"Of text 0, 'a garden', the model gives NaN or infinity.*{reason}"):
+        encoder.encode(["a garden"], show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def long_text(texts):
+    return " ".join(texts * 12) + " 河流滋养山谷。" * 2000  # 100,000 characters
+
+
+def _by_definition(encoder, text):
+    """The average of the pieces of all tokens."""
+    ids = encoder.tokenizer(text, add_special_tokens=False)["input_ids"]
+    room = encoder.max_length - 2
+    pieces = [encoder.prefix + ids[i : i + room] + encoder.suffix for i in range(0, len(ids), room)]
+    with torch.no_grad():
+        states = [encoder.model(input_ids=torch.tensor([piece])).last_hidden_state[0].mean(0) for piece in pieces]
+    units = torch.nn.functional.normalize(torch.stack(states))
+    total = (units * torch.tensor([len(piece) for piece in pieces])[:, None]).sum(0)
+    return (total / total.norm()).numpy()
+
+
+def test_a_long_text_is_averaged_a_window_at_a_time(encoder, long_text, monkeypatch):
+    expected = _by_definition(encoder, long_text)
+    assert len(long_text) > WINDOW
+    assert encoder.encode([long_text], long_documents="average")[0] == pytest.approx(expected, abs=1e-5)
+    monkeypatch.setattr(pieces, "GROUP_TOKENS", 1000)
+    found = encoder.encode(["a garden", long_text, "", "a river"], long_documents="average", show_progress=False)
+    assert found[1] == pytest.approx(expected, abs=1e-5)
+    assert found[[0, 2, 3]] == pytest.approx(encoder.encode(["a garden", "", "a river"], show_progress=False), abs=1e-5)
+
+
+@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
+def test_of_a_long_text_only_the_beginning_is_tokenized(
+    encoder, tokenizer, long_text, instruction, monkeypatch, caplog
+):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+    read = []
+    monkeypatch.setattr(pieces, "token_ids", lambda _, texts: read.extend(texts) or token_ids(tokenizer, texts))
+    found = encoder.encode([long_text, "a garden"], show_progress=False)
+    assert len(read) == 2 and len(read[0]) < 1000
+    assert "1 of 2 texts are longer than 64 tokens: about 99." in caplog.text
+    assert found[0] == pytest.approx(encoder.encode([long_text[:1000]], show_progress=False)[0], abs=1e-6)
+
+
+def test_the_bar_counts_pieces_and_knows_how_many(encoder, long_text, monkeypatch):
+    bars = []
+
+    class Bar(tqdm):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            bars.append(self)
+            self.seen = []
+
+        def update(self, n=1):
+            self.seen.append(self.total)
+            return super().update(n)
+
+    monkeypatch.setattr(encoder_module, "tqdm", Bar)
+    monkeypatch.setattr(pieces, "GROUP_TOKENS", 5000)
+    encoder.encode([long_text], long_documents="average", show_progress=True)
+    (bar,) = bars
+    assert bar.n == bar.total and bar.unit == "piece"
+    assert bar.seen[0] == pytest.approx(bar.total, rel=0.6)
 
 
 def test_odd_texts_have_embeddings_too(encoder):
@@ -143,9 +224,6 @@ def test_real_sentence_transformers_checkpoint_gives_the_same_embeddings(texts):
     embeddings = encoder.encode(long, show_progress=False)
     assert embeddings == pytest.approx(expected, abs=1e-5)
     assert (encoder.encode(long, show_progress=False, bf16=True) * embeddings).sum(1).min() > 0.9999
-
-
-INSTRUCTION = "The river feeds: "
 
 
 @pytest.fixture(scope="module")

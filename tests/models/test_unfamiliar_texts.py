@@ -7,7 +7,9 @@ from docsplit_hf import load_package_documentation
 from docsplit_hf.models.cut_texts import cut_texts_summed_up
 from docsplit_hf.models.unfamiliar_texts import warn_of_unfamiliar_texts
 
-CHINESE = "今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"
+CHINESE = (
+    "暴雨袭击沿海地区，街道积水严重，居民被困，消防队员驾驶橡皮艇救援，预计明日降雨逐渐减弱，交通部门提醒谨慎慢行。"
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def chinese():
         "Σήμερα στην πόλη έπεσε δυνατή βροχή και πολλοί δρόμοι πλημμύρισαν.",
         "هطلت اليوم أمطار غزيرة في المدينة وغمرت المياه العديد من الشوارع.",
         "今日は街で激しい雨が降り、多くの道路が冠水しました。住民は故障を報告しています。",
-        "오늘 도시에 폭우가 내려 많은 거리가 침수되었습니다.",
+        "오늘 도시에 폭우가 내려 많은 거리가 침수되었습니다. 주민들은 고장을 신고하고 소방관들이 구조합니다.",
         "आज शहर में भारी बारिश हुई और कई सड़कें पानी में डूब गईं।",
     ],
 )
@@ -56,7 +58,9 @@ def test_another_script_is_warned_of(english, name, text, caplog):
     [
         ["The heavy rain flooded many streets of the city, and residents report power failures."],
         ["Great movie 😀😀🎉 loved it ❤️", "🤣🤣🤣"],
-        ["Łukasz and Дмитрий met 小明 in Saint-Étienne, where the rain had flooded many of the streets."],
+        [
+            "Łukasz and Дмитрий met 小明 in Saint-Étienne, where heavy rain had flooded many of the streets. Residents had to wait for hours until the power returned."
+        ],
         ["3.14159 26535 89793", ""],
         ["привет"],
         [],
@@ -83,4 +87,4 @@ def test_it_is_said_once_with_an_example(english, caplog):
         for _ in range(3):
             warn_of_unfamiliar_texts([CHINESE, "rain"], english["shipped"])
     (record,) = caplog.records
-    assert "今天下了一场大雨" in record.message or "居民们正在等待帮助" in record.message or "街道" in record.message
+    assert any(repr(part[:40]) in record.message for part in CHINESE[:-1].split("，"))

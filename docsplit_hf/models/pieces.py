@@ -50,7 +50,7 @@ class Piece(NamedTuple):
         text: The number of the text.
         input_ids: int32 ``(n,)``, special tokens included.
         weight: Its weight in the text's average; 0 where it is the text's only piece.
-        end: How many characters of the text have been tokenized with it.
+        end: Where it ends in the text, in characters, about.
     """
 
     text: int
@@ -137,7 +137,9 @@ def all_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
                 piece = ids[start : start + frame.room]
                 is_only = is_only and window.is_last and end <= frame.room
                 weight = 0 if is_only else len(frame.prefix) + len(piece) + len(frame.suffix)
-                yield Piece(window.text, _framed(instruction + piece, frame), weight, window.end)
+                left = len(ids) - start - len(piece)
+                read = window.end - len(window) * left // max(len(ids), 1)
+                yield Piece(window.text, _framed(instruction + piece, frame), weight, read)
             ids = ids[end:]
 
 

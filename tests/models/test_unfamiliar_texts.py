@@ -7,9 +7,7 @@ from docsplit_hf import load_package_documentation
 from docsplit_hf.models.cut_texts import cut_texts_summed_up
 from docsplit_hf.models.unfamiliar_texts import warn_of_unfamiliar_texts
 
-CHINESE = (
-    "暴雨袭击沿海地区，街道积水严重，居民被困，消防队员驾驶橡皮艇救援，预计明日降雨逐渐减弱，交通部门提醒谨慎慢行。"
-)
+CHINESE = "暴雨袭击沿海地区，街道积水严重，居民被困，消防队员驾驶橡皮艇救援，预计明日降雨逐渐减弱，交通部门提醒慢行。"
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,8 @@ def test_another_script_is_warned_of(english, name, text, caplog):
         ["The heavy rain flooded many streets of the city, and residents report power failures."],
         ["Great movie 😀😀🎉 loved it ❤️", "🤣🤣🤣"],
         [
-            "Łukasz and Дмитрий met 小明 in Saint-Étienne, where heavy rain had flooded many of the streets. Residents had to wait for hours until the power returned."
+            "Łukasz and Дмитрий met 小明 in Saint-Étienne, where heavy rain had flooded many of the streets. "
+            "Residents had to wait for hours until the power returned."
         ],
         ["3.14159 26535 89793", ""],
         ["привет"],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .sentences import Segmentation, get_segmenter
+from .text_windows import WINDOW, certain_cuts, windows
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -201,19 +202,35 @@ def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) ->
     if not tokenizer.is_fast:
         parts = [[tokenizer(sentence, **options)["input_ids"] for sentence in document] for document in documents]
         return [(list(chain.from_iterable(part)), [len(ids) for ids in part if ids]) for part in parts]
+    if any(sum(map(len, document)) > WINDOW for document in documents):
+        cuts = certain_cuts(tokenizer)
+        return [_tokenize_windows(document, tokenizer, cuts, options) for document in documents]
     encoding = tokenizer(["".join(document) for document in documents], return_offsets_mapping=True, **options)
     return [
-        (ids, _tokens_per_sentence(sentences, offsets))
+        (ids, _tokens_per_sentence(sentences, np.array(offsets).reshape(-1, 2)[:, 1]))
         for ids, sentences, offsets in zip(encoding["input_ids"], documents, encoding["offset_mapping"], strict=True)
     ]
 
 
-def _tokens_per_sentence(sentences: list[str], offsets: list[tuple[int, int]]) -> list[int]:
-    if not offsets:
+def _tokenize_windows(
+    sentences: list[str], tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None, options: dict[str, Any]
+) -> tuple[list[int], list[int]]:
+    """The same of a long document, in the memory of its tokens: with their offsets they take ten times as much."""
+    ids, ends, start = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int64)], 0
+    for window in windows("".join(sentences), cuts):
+        encoding = tokenizer(window, return_offsets_mapping=True, **options)
+        ids.append(np.array(encoding["input_ids"], dtype=np.int32))
+        ends.append(np.array(encoding["offset_mapping"]).reshape(-1, 2)[:, 1] + start)
+        start += len(window)
+    return np.concatenate(ids).tolist(), _tokens_per_sentence(sentences, np.concatenate(ends))
+
+
+def _tokens_per_sentence(sentences: list[str], ends: np.ndarray) -> list[int]:
+    if not len(ends):
         return []
     # The last character, not the first: byte-level and SentencePiece tokens may start with the white space that ends
     # the sentence before. The running maximum keeps tokens without characters of their own in their place.
-    last_characters = np.maximum.accumulate(np.maximum(np.array(offsets)[:, 1] - 1, 0))
+    last_characters = np.maximum.accumulate(np.maximum(ends - 1, 0)).astype(np.int64)
     sentence_ends = np.cumsum([len(sentence) for sentence in sentences])
     lengths = np.bincount(np.searchsorted(sentence_ends, last_characters, side="right"))
     return lengths[lengths > 0].tolist()

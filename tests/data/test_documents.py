@@ -109,3 +109,12 @@ def test_sentence_lengths_always_sum_to_the_tokens(sentences):
 def test_lone_surrogates_are_replaced_and_pairs_are_kept():
     assert replace_lone_surrogates("a\ud800b\udc00") == "a\ufffdb\ufffd"
     assert replace_lone_surrogates("ok \U0001f600") == "ok \U0001f600"
+
+
+def test_a_long_document_is_tokenized_in_windows_to_the_same(tokenizer, texts):
+    sentences = [f"{sentence}. " for text in texts * 8 for sentence in text.split(". ")]
+    assert sum(map(len, sentences)) > 2**16
+    ((ids, lengths),) = _tokenize([sentences], tokenizer)
+    parts = tokenizer(sentences, add_special_tokens=False)["input_ids"]
+    assert ids == [i for part in parts for i in part] and lengths == [len(part) for part in parts]
+    assert _tokenize([sentences, ["A river. "], []], tokenizer)[1:] == _tokenize([["A river. "], []], tokenizer)

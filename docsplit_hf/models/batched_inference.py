@@ -117,13 +117,14 @@ def predict(
         warn_of_unfamiliar_texts(texts, tokenizer)
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
+    name = f"{type(model).__name__} {model.config.name_or_path}".rstrip()
     model.eval()
     with inference_mode(model.device, bf16):
         limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder), show_progress)
         for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits):
             output = model(**batch)
             for values in (output.logits, output.retrieval_embeddings):
-                refuse_broken(values, numbers, texts, model)
+                refuse_broken(values, numbers, texts, model, name)
             logits[numbers] = output.logits.float().cpu().numpy()
             embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
     return Predictions(logits, embeddings, texts_cut)

@@ -76,7 +76,9 @@ def tokenizer_batches(texts: Iterable[T]) -> Iterator[list[T]]:
         yield batch
 
 
-def refuse_broken(values: torch.Tensor, numbers: Sequence[int], texts: Sequence[str], model: nn.Module) -> None:
+def refuse_broken(
+    values: torch.Tensor, numbers: Sequence[int], texts: Sequence[str], model: nn.Module, name: str
+) -> None:
     """Refuse NaN and infinity, which nothing can be compared with.
 
     Args:
@@ -84,6 +86,7 @@ def refuse_broken(values: torch.Tensor, numbers: Sequence[int], texts: Sequence[
         numbers: The number of the text of each row.
         texts: All texts.
         model: The model.
+        name: What it is called in the error.
 
     Raises:
         ValueError: If a number is not finite.
@@ -91,9 +94,9 @@ def refuse_broken(values: torch.Tensor, numbers: Sequence[int], texts: Sequence[
     Example:
 
         >>> values, model = torch.tensor([[1.0], [torch.nan]]), torch.nn.Linear(1, 1)
-        >>> refuse_broken(values, [1, 0], ["a text", "another"], model)  # doctest: +ELLIPSIS
+        >>> refuse_broken(values, [1, 0], ["a text", "another"], model, "Linear")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: Of text 0, 'a text', the model gives NaN or infinity. ...
+        ValueError: Linear gives NaN or infinity for text 0 of 2, 'a text'. ...
     """
     finite = values.isfinite().all(1)
     if finite.all():
@@ -101,14 +104,14 @@ def refuse_broken(values: torch.Tensor, numbers: Sequence[int], texts: Sequence[
     number = numbers[int(finite.logical_not().nonzero()[0])]
     weights = {name: weight for name, weight in model.named_parameters() if not weight.isfinite().all()}
     if weights:
-        reason = f"So do its weights, in {next(iter(weights))}: train it again, or take another checkpoint"
+        reason = f"Its weights are broken, in {next(iter(weights))}: train it again, or take another checkpoint"
     else:
         reason = (
             f"Its weights are finite, so the numbers grow too large for {next(model.parameters()).dtype}: load it with "
             'dtype="float32", and compute without bf16'
         )
     text = texts[number][:80] + "..." if len(texts[number]) > 80 else texts[number]
-    raise ValueError(f"Of text {number}, {text!r}, the model gives NaN or infinity. {reason}.")
+    raise ValueError(f"{name} gives NaN or infinity for text {number} of {len(texts)}, {text!r}. {reason}.")
 
 
 def token_budget_batches(

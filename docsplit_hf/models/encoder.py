@@ -247,6 +247,6 @@ class DocumentEncoder:
                 states = run_encoder(self.model, **batch).last_hidden_state
                 pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
                 found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
-                refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model)
+                refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model, repr(self))
                 embeddings[numbers] = found
         return embeddings

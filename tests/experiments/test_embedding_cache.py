@@ -135,7 +135,7 @@ def test_nan_names_the_model_and_the_text(tiny_config, tokenizer, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1  # the chunk before is kept, the broken one is not
     model = BertModel(tiny_config)
     torch.nn.init.constant_(model.embeddings.LayerNorm.weight, float("inf"))
-    with pytest.raises(ValueError, match="DocumentEncoder.*gives NaN or infinity for 2 of 2 texts"):
+    with pytest.raises(ValueError, match="DocumentEncoder.*gives NaN or infinity for text 0 of 2"):
         cached_embeddings(DocumentEncoder(model, tokenizer), ["a river", "b"], None, show_progress=False)
 
 

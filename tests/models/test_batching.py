@@ -87,7 +87,7 @@ def test_bfloat16_is_for_what_stands_inside(bf16):
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (True, r"So do its weights, in weight: train it again"),
+        (True, r"Its weights are broken, in weight: train it again"),
         (False, r'too large for torch.float32: .*dtype="float32"'),
     ],
 )
@@ -96,9 +96,9 @@ def test_nan_is_refused_with_the_text_and_the_reason(broken, reason):
     if broken:
         model.weight.data.fill_(torch.nan)
     values = torch.tensor([[0.0], [torch.inf]])
-    with pytest.raises(ValueError, match=f"Of text 1, 'xxx.*', the model gives NaN or infinity.*{reason}"):
-        refuse_broken(values, [0, 1], ["a", "x" * 100], model)
-    refuse_broken(values[:1], [0], ["a"], model)
+    with pytest.raises(ValueError, match=f"Linear gives NaN or infinity for text 1 of 2, 'xxx.*{reason}"):
+        refuse_broken(values, [0, 1], ["a", "x" * 100], model, "Linear")
+    refuse_broken(values[:1], [0], ["a"], model, "Linear")
 
 
 def test_a_batch_for_the_tokenizer_is_bounded_by_texts_and_by_characters():

@@ -77,9 +77,13 @@ def test_nan_is_no_embedding(encoder, tokenizer, kind):
     else:
         encoder.model.half().embeddings.LayerNorm.weight.data.fill_(60_000)
     reason = (
-        "So do its weights, in encoder.layer.1.output.dense.weight" if kind == "weights" else "too large for torch.fl"
+        "Its weights are broken, in encoder.layer.1.output.dense.weight"
+        if kind == "weights"
+        else "too large for torch.fl"
     )
-    with pytest.raises(ValueError, match=f"Of text 0, 'a garden', the model gives NaN or infinity.*{reason}"):
+    with pytest.raises(
+        ValueError, match=f"DocumentEncoder.*gives NaN or infinity for text 0 of 1, 'a garden'.*{reason}"
+    ):
         encoder.encode(["a garden"], show_progress=False)
 
 

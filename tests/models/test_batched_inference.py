@@ -74,9 +74,7 @@ def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, e
 def test_broken_weights_are_refused(make_tiny_config, tokenizer):
     broken = KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3, pooling="mean"))
     broken.encoder.embeddings.word_embeddings.weight.data.fill_(torch.nan)
-    with pytest.raises(
-        ValueError, match="KNNClassifier gives NaN or infinity for text 0 of 1, 'a garden'.*encoder.embeddings.word_emb"
-    ):
+    with pytest.raises(ValueError, match="KNNClassifier gives NaN or infinity for text 0 of 1.*encoder.embeddings.wo"):
         predict(broken, tokenizer, ["a garden"])
 
 

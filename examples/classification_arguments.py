@@ -60,6 +60,9 @@ class DataArguments:
     validation_size: float = HfArg(
         default=0.1, help="Where there is no validation split: the share, or the number, of examples to hold out."
     )
+    test_size: float = HfArg(
+        default=0, help="Where there is no test split: the same for the examples to report on, held out first."
+    )
     max_train_examples: int | None = HfArg(default=None, help="Train on a random sample of so many.")
     max_test_examples: int | None = HfArg(default=None, help="Report on a random sample of so many.")
 
@@ -82,6 +85,27 @@ class DatastoreArguments:
     index: str = HfArg(default="Flat", help="A FAISS index_factory string. Flat is exact, and right to 200,000 rows.")
     nprobe: int | None = HfArg(default=None, help="Lists of an IVF index to search.")
     rerank: int | None = HfArg(default=None, help="Look up so many times k, and choose exactly among them.")
+
+
+@dataclass
+class PredictionArguments:
+    """What to classify: after training; or, without --dataset_name and --task_name, instead of it."""
+
+    _argument_group_name = "prediction"
+
+    predict: str | None = HfArg(
+        default=None,
+        help="Texts to classify: a .jsonl, .json, .csv, .parquet or .txt file, or a folder of .txt files, with the "
+        "same --text_column. Nothing is trained if neither --dataset_name nor --task_name is given: the classifier is "
+        "then --model_name_or_path, or what is in --output_dir.",
+    )
+    predict_output: str = HfArg(
+        default="answers.csv",
+        help="The file for the answers, .csv, .jsonl or .parquet: the columns of --predict, label and score. The same "
+        "command again goes on where it was killed. --overwrite_output_dir replaces it.",
+    )
+    predict_top_k: int | None = HfArg(default=None, help="Also give so many labels of each text, with their scores.")
+    predict_neighbors: int = HfArg(default=0, help="Also give so many of the nearest examples of each text.")
 
 
 @dataclass

@@ -22,9 +22,12 @@ class EvaluationArguments:
     )
     tasks: list[str] = HfArg(
         default_factory=lambda: ["documentation"],
-        help="Names of the papers' tasks, or files and folders of your own (.jsonl, .csv, .parquet: a column 'text', "
-        "and 'label' if there are labels). Default: documentation of installed packages, by package.",
+        help="Names of the papers' tasks, or files and folders of your own (.jsonl, .csv, .parquet, with "
+        "--text_column and, if there are labels, --label_column). Default: documentation of installed packages, by "
+        "package.",
     )
+    text_column: str = HfArg(default="text", help="In files of your own: the column with the texts.")
+    label_column: str = HfArg(default="label", help="In files of your own: the column with the labels.")
     task_folders: list[str] = HfArg(
         default_factory=list, help="Where named tasks are on this machine: NYT=/data/nyt 20News=/data/20news."
     )

@@ -15,14 +15,24 @@ A task of the paper, on several GPUs:
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
         --model_name_or_path FacebookAI/roberta-large --task_name MRPC --output_dir output/mrpc
 
-It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, the calibration, the card.
+It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, the calibration, the card; and with
+--predict it goes on to classify the texts of a file. Later, without training again:
+
+    python examples/run_classification.py --model_name_or_path output/classification \
+        --predict new.csv --predict_output answers.csv
 """
 
 import json
 from pathlib import Path
 
-from classification_arguments import DataArguments, DatastoreArguments, ModelArguments, RunArguments
-from transformers import AutoTokenizer, HfArgumentParser
+from classification_arguments import (
+    DataArguments,
+    DatastoreArguments,
+    ModelArguments,
+    PredictionArguments,
+    RunArguments,
+)
+from transformers import AutoTokenizer, HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
@@ -30,11 +40,12 @@ from docsplit_hf.checkpoints.default import resolve_checkpoint
 from docsplit_hf.data.tasks import load_task
 from docsplit_hf.evaluation.classification import describe_parts
 from docsplit_hf.knn.building import has_several_labels, label_names_of
+from docsplit_hf.knn.predictions import Texts, classify_file, look_through
 from docsplit_hf.markdown import public_name
 from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
 from docsplit_hf.training.ending import end_run
 from docsplit_hf.training.lora import lora_around
-from docsplit_hf.training.starting import start_run
+from docsplit_hf.training.starting import show_log, start_run
 
 
 def load_splits(data: DataArguments, seed: int):
@@ -53,6 +64,7 @@ def load_splits(data: DataArguments, seed: int):
             validation_split=data.validation_split,
             test_split=data.test_split,
             validation_size=data.validation_size,
+            test_size=data.test_size,
             seed=seed,
             label_separator=data.label_separator,
             csv_separator=data.csv_separator,
@@ -84,11 +96,44 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
     return (lora_around(model, arguments.lora_r) if use_peft else model), tokenizer
 
 
+def predict(classifier: str, texts: Texts, prediction: PredictionArguments, arguments: RunArguments, **options) -> None:
+    """Classify texts by a classifier that is there."""
+    pipe = pipeline("docsplit-knn", model=classifier, device=arguments.device)
+    if pipe.datastore is None:
+        raise ValueError(
+            f"{classifier} holds no classifier with its examples, and nothing is trained without --dataset_name: give "
+            "labelled examples by --dataset_name, or a finished classifier by --model_name_or_path."
+        )
+    options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
+    try:
+        outcome = classify_file(pipe, texts, prediction.predict_top_k, prediction.predict_neighbors, **options)
+    except KeyboardInterrupt as interrupt:
+        go_on = f"--model_name_or_path {classifier}, without --dataset_name and --task_name, goes on from there."
+        raise KeyboardInterrupt(f"Stopped. The answers so far are kept: the same command with {go_on}") from interrupt
+    resumed = f" ({outcome.resumed:,} of them before it was interrupted)" if outcome.resumed else ""
+    without_text = f" {outcome.without_text:,} have no text, and no label." if outcome.without_text else ""
+    print(f"{outcome.rows:,} texts were classified{resumed}: {texts.target}.{without_text}")
+
+
 def main() -> None:
     parser = HfArgumentParser(
-        (ModelArguments, DataArguments, DatastoreArguments, RunArguments), description=__doc__.split("\n")[0]
+        (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, RunArguments),
+        description=__doc__.split("\n")[0],
     )
-    model_arguments, data, datastore, arguments = parse_arguments(parser)
+    model_arguments, data, datastore, prediction, arguments = parse_arguments(parser)
+    if model_arguments.model_name_or_path is None:
+        parser.set_defaults(learning_rate=1e-3)  # a small encoder learns next to nothing by the paper's 2e-5
+        model_arguments, data, datastore, prediction, arguments = parser.parse_args_into_dataclasses()
+    if prediction.predict:
+        source, target = Path(prediction.predict), Path(prediction.predict_output)
+        texts = Texts(source, target, data.text_column, data.text_pair_column, data.csv_separator, data.encoding)
+        look_through(texts, arguments.overwrite_output_dir)  # what is wrong with them shows before the training
+        if not (data.dataset_name or data.task_name):
+            show_log(arguments.process_index)
+            classifier = model_arguments.model_name_or_path or arguments.output_dir
+            if arguments.process_index == 0:
+                predict(classifier, texts, prediction, arguments, max_length=model_arguments.max_length)
+            return
     resume = start_run(arguments, arguments.overwrite_output_dir, model_arguments.model_name_or_path)
 
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
@@ -115,10 +160,16 @@ def main() -> None:
     trainer.save_model()  # with --push_to_hub to the Hub too
     if trainer.is_world_process_zero():
         Path(arguments.output_dir, "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
+        calibration = trainer.classifier.config.knn_calibration
+        print(f"Calibrated on {calibration['source']} ({calibration['examples']:,}).")
         for name, values in metrics.items():
             print(describe_parts(values, name, len(splits[name])))
+        if list(metrics) == ["validation"]:
+            print("It was calibrated on these examples, which flatters. To report on others: --test_size.")
         print(f'The classifier is in {arguments.output_dir}. pipeline("docsplit-knn", model="{arguments.output_dir}")')
     end_run(trainer)
+    if prediction.predict and arguments.process_index == 0:
+        predict(arguments.output_dir, texts, prediction, arguments)
 
 
 if __name__ == "__main__":

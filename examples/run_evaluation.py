@@ -19,6 +19,7 @@ The same command again computes nothing that is in results.json: a run that was 
 
 import logging
 import sys
+import time
 from pathlib import Path
 
 from evaluation_arguments import EvaluationArguments
@@ -32,9 +33,15 @@ from docsplit_hf.experiments.results import ResultStore
 from docsplit_hf.experiments.runner import run_protocols, short_names
 from docsplit_hf.experiments.settings import EvaluationSettings
 from docsplit_hf.experiments.summary import summarize_records
-from docsplit_hf.experiments.systems import load_system
+from docsplit_hf.experiments.systems import WORD_COUNTS, load_system
 from docsplit_hf.experiments.tasks import load_evaluation_task
 from docsplit_hf.training.command_line import parse_arguments, run_script
+
+WHY_WORD_COUNTS_WIN = (
+    "Where word counts win: they read documents whole, of which encoders read {max_length} tokens; and with all "
+    "examples to learn from, many classes are known by words of their own, as a package is by its names. Encoders can "
+    "know words that are not in the examples, which counts where those are few: compare few_shot and curve."
+)
 
 
 def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
@@ -42,7 +49,8 @@ def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
     tasks = []
     for name in arguments.tasks:
         limits = settings.max_train_examples, settings.max_test_examples
-        task = load_evaluation_task(name, arguments.folder_of(name), *limits, seed=settings.seed)
+        columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
+        task = load_evaluation_task(name, arguments.folder_of(name), *limits, seed=settings.seed, **columns)
         if task.name in (other.name for other in tasks):
             raise ValueError(f"Two tasks are called {task.name!r}: rename a file, since the tables go by the name.")
         tasks.append(task)
@@ -73,7 +81,7 @@ def main() -> None:
     run = describe_run(sys.argv)
     store = ResultStore(folder, run)
     tasks, systems = load_tasks(arguments, settings), load_systems(arguments, settings)
-    before = len(store.records)
+    before, start = len(store.records), time.monotonic()
     records, left_out = run_protocols(systems, tasks, arguments.protocol, settings, store)
     if not records:
         raise ValueError("Nothing was measured: " + " ".join(left_out))
@@ -82,7 +90,14 @@ def main() -> None:
     (folder / "results.md").write_text(report, encoding="utf-8")
     new = len(store.records) - before
     print(f"\n{main_table(records, settings)}\n")
-    print(f"{len(records):,} records, {new:,} of them measured now. Tables and figures: {folder / 'results.md'}")
+    word_counts = [system for system in systems.values() if type(system) in WORD_COUNTS.values()]
+    if 0 < len(word_counts) < len(systems) and "full" in arguments.protocol:
+        print(f"{WHY_WORD_COUNTS_WIN.format(max_length=settings.max_length)}\n")
+    seconds = round(time.monotonic() - start)
+    took = f"in {seconds // 60} min {seconds % 60} s"
+    for line in left_out:
+        print(f"Left out: {line}")
+    print(f"{len(records):,} records, {new:,} of them measured now {took}. Tables and figures: {folder / 'results.md'}")
     print(f"Every number, with its seed and settings: {store.path}")
 
 

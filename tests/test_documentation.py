@@ -1,18 +1,50 @@
-"""What the documentation shows, run as it stands."""
+"""What the documentation shows, run as it stands; or where that takes long or a network, parsed and compiled."""
 
+import ast
+import importlib
 import json
 import math
-import re
 from pathlib import Path
 
 import pytest
 import torch
 
-DOCS = Path(__file__).parents[1] / "docs"
+from .commands import ROOT, blocks_in, commands_in, parse
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "examples/run_" in page.read_text()], ids=lambda p: p.name)
+def test_every_command_of_an_example_script_parses(page, monkeypatch):
+    commands = [command for command in commands_in(page.read_text()) if "examples/run_" in " ".join(command)]
+    for command in commands:
+        parse(command, monkeypatch)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_can_be_pasted(page):
+    for command in commands_in(page.read_text()):
+        assert not command[0].startswith("-"), f"{command} is a part of a command"
+        for word in command[1:]:
+            if word.endswith((".py", ".yaml")) and "/" in word:
+                assert (ROOT / word).exists(), word
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_python_block_compiles_and_imports_what_there_is(page):
+    for block in blocks_in(page.read_text(), "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    importlib.import_module(alias.name)
+            elif isinstance(node, ast.ImportFrom) and node.module != "sentence_transformers":  # not among the extras
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
 
 
 def test_the_example_of_one_more_baseline(tiny_checkpoint, texts, tmp_path, monkeypatch):
-    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "baselines.md").read_text(), flags=re.DOTALL)
+    (example,) = blocks_in((DOCS / "baselines.md").read_text(), "python")
     assert len(example.splitlines()) < 60
     monkeypatch.chdir(tmp_path)
     Path("documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))

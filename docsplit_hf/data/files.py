@@ -70,7 +70,7 @@ def load_file(
     # DataFilesList: a string would be taken for a pattern, and another file might match it.
     data_files = {"train": DataFilesList([str(path.absolute())], [tuple(map(str, _state(path)))])}
     with naming(path):
-        options = _reader_options(path, kind, csv_separator, encoding)
+        options = reader_options(path, kind, csv_separator, encoding)
         _refuse_no_bytes(path)
         rows = datasets.load_dataset(kind, data_files=data_files, split="train", streaming=True, **options)
         first = next(iter(rows), None)
@@ -289,7 +289,14 @@ def _refuse_no_bytes(path: Path) -> None:
             raise ValueError("it holds no rows")
 
 
-def _reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
+def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
+    """What the reader of ``datasets`` or, for ``.csv`` files, of pandas is to be told.
+
+    Args: those of ``load_file``, and the format as ``file_format`` tells it.
+
+    Raises:
+        ValueError: If an option does not fit the file.
+    """
     if csv_separator is not None and kind != "csv":
         raise ValueError(f"it is no .csv file, and csv_separator={csv_separator!r} is for those")
     if kind == "parquet":

@@ -39,6 +39,7 @@ def load_labelled_examples(
     validation_split: str | None = None,
     test_split: str | None = None,
     validation_size: float = 0.1,
+    test_size: float = 0,
     seed: int = 0,
     label_separator: str | None = None,
     csv_separator: str | None = None,
@@ -71,6 +72,7 @@ def load_labelled_examples(
             or a number of examples from 1. Stratified by label; of several labels, by the rarest. Examples with the
             same texts are held out together or not at all, and no class loses its last example, so fewer may be held
             out. 0 holds none out. The test set is never used for it.
+        test_size: The same for where there is no split to test on. It is held out first.
         seed: Decides which examples are held out.
         label_separator: What separates the labels of a text where they stand in one string, such as ``";"`` in
             ``"a;b"``. Strings that are lists in JSON or Python, such as ``"['a', 'b']"``, are read as lists then.
@@ -101,10 +103,9 @@ def load_labelled_examples(
     """
     import datasets
 
-    if not (0 <= validation_size < 1 or (validation_size >= 1 and float(validation_size).is_integer())):
-        raise ValueError(
-            f"validation_size must be a fraction below 1 or a whole number of examples, got {validation_size}."
-        )
+    for name, size in (("validation_size", validation_size), ("test_size", test_size)):
+        if not (0 <= size < 1 or (size >= 1 and float(size).is_integer())):
+            raise ValueError(f"{name} must be a fraction below 1 or a whole number of examples, got {size}.")
     if label_separator == "":
         raise ValueError("label_separator must not be empty: leave it out if every text has one label.")
     columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
@@ -125,8 +126,9 @@ def load_labelled_examples(
         logger.warning(f"Of column {label_column!r} {remark}")
     splits = _number_labels(splits, class_names["train"], label_column)
     _check_classes(splits, label_column)
-    if "validation" not in splits and validation_size > 0:
-        splits |= _hold_out(splits["train"], validation_size, seed)
+    for name, size in (("test", test_size), ("validation", validation_size)):
+        if name not in splits and size > 0:
+            splits |= _hold_out(splits["train"], name, size, seed)
     return datasets.DatasetDict({name: splits[name] for name in ("train", "validation", "test") if name in splits})
 
 
@@ -297,12 +299,12 @@ def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[
     return {"label": [label if is_list else label[0] for label, is_list in zip(labels, batch[_IS_LIST], strict=True)]}
 
 
-def _hold_out(train: Dataset, validation_size: float, seed: int) -> dict[str, Dataset]:
-    count = int(validation_size) if validation_size >= 1 else max(1, round(validation_size * len(train)))
+def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Dataset]:
+    count = int(size) if size >= 1 else max(1, round(size * len(train)))
     if count >= len(train):
         raise ValueError(
-            f"Holding {count} of {len(train)} training examples out for validation leaves none to train on: give more, "
-            "lower validation_size, or choose a validation_split."
+            f"Holding {count} of {len(train)} training examples out for {name} leaves none to train on: give more, "
+            f"lower {name}_size, or choose a {name}_split."
         )
     fingerprints = fingerprints_of(train, [name for name in train.column_names if name.startswith("text")])
     labels = [label if isinstance(label, list) else [label] for label in train["label"][:]]
@@ -310,7 +312,7 @@ def _hold_out(train: Dataset, validation_size: float, seed: int) -> dict[str, Da
     repeated = len(train) - len(set(fingerprints.tolist()))
     only_once = sorted(label for label, times in Counter(chain.from_iterable(labels)).items() if times == 1)
     names = getattr(train.features["label"], "feature", train.features["label"]).names
-    message = f"Held {len(held_out)} of {len(train)} training examples out for validation, stratified by label."
+    message = f"Held {len(held_out)} of {len(train)} training examples out for {name}, stratified by label."
     if repeated:
         message += f" {repeated} repeat the text of another one; the same text is never on both sides."
     if only_once:
@@ -319,9 +321,9 @@ def _hold_out(train: Dataset, validation_size: float, seed: int) -> dict[str, Da
     if len(held_out) < count:
         message += f" They were to be {count}: others repeat too often, or are the last of their class."
     if len(held_out) == 0:
-        raise ValueError(f"{message} Give more examples, change validation_size, or choose a validation_split.")
+        raise ValueError(f"{message} Give more examples, change {name}_size, or choose a {name}_split.")
     logger.log(logging.WARNING if repeated or only_once or len(held_out) < count else logging.INFO, message)
-    return {"train": train.select(kept), "validation": train.select(held_out)}
+    return {"train": train.select(kept), name: train.select(held_out)}
 
 
 def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:

@@ -6,12 +6,11 @@ import hashlib
 import logging
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..models.batching import check_texts
 from ..models.cut_texts import cut_texts_summed_up
@@ -25,7 +24,10 @@ CHUNK = 256  # texts in a file: what a killed run loses at most
 
 
 def cached_embeddings(
-    encoder: TextEncoder, texts: Sequence[str], folder: str | Path | None, show_progress: bool = True
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    folder: str | Path | None,
+    on_done: Callable[[int], Any] = lambda number: None,
 ) -> np.ndarray:
     """Embed texts, or read the embeddings where they are known already.
 
@@ -39,7 +41,7 @@ def cached_embeddings(
         encoder: The encoder.
         texts: N texts.
         folder: Where the embeddings are kept; made if it is not there. None: nowhere.
-        show_progress: Whether to show a progress bar.
+        on_done: Called with the number of texts whenever some are there, to move a progress bar.
 
     Returns:
         float32 of shape ``(N, D)``.
@@ -58,19 +60,16 @@ def cached_embeddings(
         ...         print("embedding", len(texts))
         ...         return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
         >>> folder = tempfile.mkdtemp()
-        >>> cached_embeddings(LengthEncoder(), ["a text", "another"], folder, show_progress=False).shape
+        >>> cached_embeddings(LengthEncoder(), ["a text", "another"], folder).shape
         embedding 2
         (2, 2)
-        >>> cached_embeddings(LengthEncoder(), ["a text", "another"], folder, show_progress=False).shape
+        >>> cached_embeddings(LengthEncoder(), ["a text", "another"], folder).shape
         (2, 2)
     """
     check_texts(texts)
     fingerprint = encoder.fingerprint
     chunks, known = [], 0
-    with (
-        cut_texts_summed_up(),  # closed last, so that the line does not break the progress bar
-        tqdm(total=len(texts), desc="Embedding", unit="text", disable=not show_progress) as progress,
-    ):
+    with cut_texts_summed_up():
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
             path = None if folder is None else Path(folder, f"{_key(fingerprint, part)}.safetensors")
@@ -88,7 +87,7 @@ def cached_embeddings(
                     f"is the same, but it has changed. Delete the kept embeddings in {folder}."
                 )
             chunks.append(embeddings)
-            progress.update(len(part))
+            on_done(len(part))
     if folder is not None and texts:
         logger.info("%d of %d embeddings of %r come from %s.", known, len(texts), encoder, folder)
     return np.concatenate(chunks) if chunks else encoder.encode([], show_progress=False)

@@ -52,8 +52,7 @@ def run_protocols(
         out, which are logged too.
 
     Raises:
-        ValueError: If a protocol is unknown, a class has fewer examples than the shots, or a measurement fails; the
-            message says of what system and task.
+        ValueError: If a protocol is unknown, or a measurement fails; the message says of what system and task.
 
     Example:
 
@@ -85,7 +84,9 @@ def run_protocols(
     for line in left_out:
         logger.warning(line)
     records = []
-    with tqdm(total=sum(len(measurements) for _, measurements in planned), desc="Measuring", unit="record") as progress:
+    total = sum(len(measurements) for _, measurements in planned)
+    # No estimate: the first measurement of an encoder embeds, which takes the time and has a bar of its own.
+    with tqdm(total=total, desc="Measuring", bar_format="{desc}: {n}/{total} after {elapsed}{postfix}") as progress:
         while planned:
             subject, measurements = planned.pop(0)  # its features are freed when the next one comes
             progress.set_postfix_str(f"{subject.system.name} on {subject.task.name}")

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 from scipy import sparse
+from tqdm.auto import tqdm
 
 from .embedding_cache import cached_embeddings
 from .encoders import TextEncoder, load_encoder, split_name
@@ -77,9 +78,10 @@ class EncoderSystem:
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
         """The embeddings of the training texts and of each other list of texts: float32 ``(N, D)``, of norm 1."""
-        return [
-            cached_embeddings(self.encoder, texts, self.cache_folder, self.show_progress) for texts in (train, *others)
-        ]
+        lists, shown = (train, *others), self.show_progress
+        total = sum(len(texts) for texts in lists)
+        with tqdm(total=total, desc=f"Embedding by {self.name}", unit="text", disable=not shown) as progress:
+            return [cached_embeddings(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
 
 
 class TfidfSystem:

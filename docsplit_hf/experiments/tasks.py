@@ -159,6 +159,8 @@ def load_evaluation_task(
     max_train_examples: int | None = None,
     max_test_examples: int | None = None,
     seed: int = 0,
+    text_column: str = "text",
+    label_column: str = "label",
 ) -> EvaluationTask:
     """Load a task of the papers by its name, or one of your own from a file or a folder.
 
@@ -184,6 +186,8 @@ def load_evaluation_task(
             examples, if it has them, so that a few of each can still be drawn; the others are drawn from all alike.
         max_test_examples: The same for the test set, and for texts alone.
         seed: Decides what is held out and what is drawn.
+        text_column: In files of your own: the column with the texts. Tasks with a name know theirs.
+        label_column: The same of the labels.
 
     Returns:
         The task.
@@ -213,9 +217,13 @@ def load_evaluation_task(
         if known and folder is None:
             raise ValueError(f"AAN is not on the Hub: give its folder. {LONG_DOCUMENT_TASKS['AAN'].note}")
         return _pair_task(known or Path(name).name, Path(folder or name), limits, seed)
-    if known is None and not _has_labels(Path(name)):
-        return _corpus_task(Path(name), max_test_examples, seed)
-    splits = load_task(folder or name, seed, validation_size=0) if folder or not known else _from_hub(known, seed)
+    if known is None and label_column == "label" and not _has_labels(Path(name)):
+        return _corpus_task(Path(name), text_column, max_test_examples, seed)
+    if known is None and (text_column, label_column) != ("text", "label"):
+        columns = {"text_column": text_column, "label_column": label_column}
+        splits = load_labelled_examples(name, **columns, validation_size=0, seed=seed)
+    else:
+        splits = load_task(folder or name, seed, validation_size=0) if folder or not known else _from_hub(known, seed)
     title = known or Path(Path(name).name.removesuffix(".gz")).stem
     return _classification_task(title, _train_and_test(splits, title, seed), limits, seed)
 
@@ -311,12 +319,12 @@ def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int
     return PairTask(name, {key: text for key, text in pairs.documents.items() if key in used}, **splits)
 
 
-def _corpus_task(path: Path, most: int | None, seed: int) -> CorpusTask:
+def _corpus_task(path: Path, text_column: str, most: int | None, seed: int) -> CorpusTask:
     rows = load_documents(str(path), test_size=0)["train"]
-    if "text" not in rows.column_names:
-        raise ValueError(f"{path} has the columns {rows.column_names}, but no text: rename one.")
+    if text_column not in rows.column_names:
+        raise ValueError(f"{path} has the columns {rows.column_names}, but no {text_column!r}: choose text_column.")
     rows = rows.select(_draw(len(rows), most, seed))
-    texts = [text for text in rows["text"] if isinstance(text, str) and text.strip()]
+    texts = [text for text in rows[text_column] if isinstance(text, str) and text.strip()]
     dropped = f" Dropped: {len(rows) - len(texts)} empty." if len(texts) < len(rows) else ""
     logger.log(
         logging.WARNING if dropped else logging.INFO,

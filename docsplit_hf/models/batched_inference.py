@@ -12,6 +12,7 @@ import numpy as np
 from ..data.documents import replace_lone_surrogates
 from ..data.text_windows import CHARACTERS_PER_TOKEN, WINDOW, beginning, certain_cuts, count_tokens
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
+from .cut_texts import warn_of_cut_number
 from .packing import is_packed
 from .positions import check_max_length, max_positions
 from .unfamiliar_texts import warn_of_unfamiliar_texts
@@ -111,9 +112,8 @@ def predict(
     rows, texts_cut = _tokenize(tokenizer, texts, text_pairs, max_length)
     if empty := sum(not text.strip() for text in texts):
         logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, len(texts))
-    if texts_cut and log_cut:
-        logger.warning("%d of %d texts are longer than %d tokens and were cut.", texts_cut, len(texts), max_length)
     if log_cut:
+        warn_of_cut_number(texts_cut, len(texts), max_length)
         warn_of_unfamiliar_texts(texts, tokenizer)
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)

@@ -40,6 +40,22 @@ def warn_of_cut_texts(
     log_at_end(_log, (limit, unit, advice), counts)
 
 
+def warn_of_cut_number(cut: int, texts: int, limit: int) -> None:
+    """The same where it is not known how much is cut off.
+
+    Args:
+        cut: How many texts are too long.
+        texts: How many texts there are.
+        limit: The limit in tokens.
+
+    Example:
+
+        >>> with cut_texts_summed_up():
+        ...     warn_of_cut_number(0, 3, limit=512)
+    """
+    log_at_end(_log_number, (limit,), np.array([cut, texts]))
+
+
 @contextmanager
 def cut_texts_summed_up() -> Iterator[None]:
     """Put together what is said of texts meanwhile, and log it at the end, whatever ends it.
@@ -84,3 +100,9 @@ def _log(limit: int, unit: str, advice: str, counts: np.ndarray, _: str) -> None
             *(long, texts, limit, unit, "about " if estimated else "", 100 * cut / total, unit),
             f" {advice}" if advice else "",
         )
+
+
+def _log_number(limit: int, counts: np.ndarray, _: str) -> None:
+    cut, texts = counts.tolist()
+    if cut:
+        logger.warning("%d of %d texts are longer than %d tokens and were cut.", cut, texts, limit)

@@ -35,10 +35,27 @@ def start_run(
         ...     start_run(ShareableTrainingArguments("no such folder", use_cpu=True)) is None
         True
     """
-    logger = logging.getLogger("docsplit_hf")
-    logger.addHandler(logging.StreamHandler())
-    logger.setLevel(logging.INFO if args.process_index == 0 else logging.WARNING)
+    show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
     check_output_dir(args.output_dir, resume, overwrite_output_dir, model)
     set_seed(args.seed)
     return resume
+
+
+def show_log(process_index: int = 0) -> None:
+    """Show what docsplit_hf logs: of the first process also what is no warning.
+
+    Args:
+        process_index: The number of the process.
+
+    Example:
+
+        >>> import logging
+        >>> from unittest import mock
+        >>> logger = logging.getLogger("docsplit_hf")
+        >>> with mock.patch.multiple(logger, addHandler=mock.DEFAULT, setLevel=mock.DEFAULT):  # in earnest: without it
+        ...     show_log()
+    """
+    logger = logging.getLogger("docsplit_hf")
+    logger.addHandler(logging.StreamHandler())
+    logger.setLevel(logging.INFO if process_index == 0 else logging.WARNING)

@@ -303,6 +303,15 @@ def test_splits_are_joined_with_plus():
     assert examples["test"]["text"][:] == TEXTS[20:]
 
 
+def test_examples_to_test_on_are_held_out_first_unless_there_are_some(tmp_path):
+    examples = load_labelled_examples(write(tmp_path / "a.jsonl", ROWS), test_size=0.2, validation_size=3)
+    assert {name: len(split) for name, split in examples.items()} == {"train": 21, "validation": 3, "test": 6}
+    assert sorted(text for split in examples.values() for text in split["text"]) == sorted(TEXTS)
+    assert len(set(examples["test"]["label"][:])) == 3  # stratified
+    there = load_labelled_examples(in_memory(train=ROWS[:20], test=ROWS[20:]), test_size=0.5)
+    assert there["test"]["text"][:] == TEXTS[20:]
+
+
 def test_the_hub_is_asked_for_what_is_not_here(monkeypatch):
     calls = []
     monkeypatch.setattr("datasets.load_dataset", lambda *args: calls.append(args) or in_memory(train=ROWS, test=ROWS))
@@ -390,6 +399,7 @@ ERRORS = {
     "a negative size": (ROWS, {"validation_size": -1}, "got -1"),
     "a size that is no number": (ROWS, {"validation_size": float("nan")}, "got nan"),
     "too many to hold out": (ROWS, {"validation_size": 30}, "Holding 30 of 30 .* lower validation_size"),
+    "too many to test on": (ROWS, {"test_size": 30}, "Holding 30 of 30 .* for test .* lower test_size"),
     "one example": (ROWS[:1], {}, "Each of the 1 training examples"),
     "a class an example": (ROWS[:3], {}, "Held 0 of 3 .* last of their class. Give more"),
     "no column of texts": (

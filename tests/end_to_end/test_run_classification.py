@@ -1,3 +1,4 @@
+import csv
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 from docsplit_hf import KNNClassifier, KNNDatastore
 
 from .conftest import ROOT
+from .forked import finish_script, kill_script, start_script
 
 SCRIPT = ROOT / "examples" / "run_classification.py"
 TWO_PROCESSES = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
@@ -40,8 +42,9 @@ def classify(workshop, labelled, run_python):
 
 
 @pytest.fixture(scope="session")
-def classified(classify):
-    return classify("classified", "--per_device_train_batch_size=8", "--report_to=tensorboard")
+def classified(classify, workshop, labelled):
+    options = (f"--predict={labelled / 'test.jsonl'}", f"--predict_output={workshop / 'answers.csv'}")
+    return classify("classified", "--per_device_train_batch_size=8", "--report_to=tensorboard", *options)
 
 
 def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
@@ -50,6 +53,7 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
         assert part in printed.split("On 8 test examples:")[1]
     metrics = json.loads((folder / "metrics.json").read_text())
     assert set(metrics) == {"validation", "test"} and 0 <= metrics["test"]["test_mixture_accuracy"] <= 1
+    assert "Calibrated on held-out examples (8)." in printed and "flatters" not in printed
     assert len(KNNDatastore.from_pretrained(folder)) == 32  # 8 of the 40 were held out
     assert KNNClassifier.from_pretrained(folder).config.knn_calibration["examples"] == 8
     assert list(folder.rglob("events.out.tfevents*")) and not list(folder.rglob("*.bin"))
@@ -89,3 +93,77 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
 def test_a_mistyped_task_is_named_before_anything_is_loaded(run_script):
     options = ["--model_name_or_path=./missing", "--task_name=MRPK", "--output_dir=unused", "--use_cpu"]
     assert "Did you mean 'MRPC'" in run_script(SCRIPT, *options, code=2)
+
+
+def test_after_training_the_texts_of_a_file_are_classified(classified, labelled, workshop):
+    folder, printed = classified
+    assert f"8 texts were classified: {workshop / 'answers.csv'}." in printed
+    rows = [json.loads(line) for line in (labelled / "test.jsonl").open()]
+    answers = list(csv.DictReader((workshop / "answers.csv").open(newline="")))
+    assert [{name: row[name] for name in ("body", "topic")} for row in answers] == rows
+    accuracy = json.loads((folder / "metrics.json").read_text())["test"]["test_mixture_accuracy"]
+    assert np.mean([row["label"] == row["topic"] for row in answers]) == pytest.approx(accuracy)
+
+
+def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill(
+    classified, server, texts, tmp_path, run_script
+):
+    folder, _ = classified
+    bodies = [f"{texts[number % 48]} This is {number}." if number % 100 else " " for number in range(2_100)]
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("nr", "body"), *((f"{number:04}", body) for number, body in enumerate(bodies))])
+
+    def command(name):
+        options = ["--text_column=body", "--predict_neighbors=2", "--use_cpu", f"--predict_output={tmp_path / name}"]
+        return [SCRIPT, f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
+
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
+    assert "2,100 texts were classified" in run_script(*command("whole.jsonl"))
+    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == before
+
+    partial, log = tmp_path / "killed.jsonl.partial", tmp_path / "log"
+    process = start_script(*command("killed.jsonl"), log=log)
+    kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
+    assert not (tmp_path / "killed.jsonl").exists()
+    printed = finish_script(start_script(*command("killed.jsonl"), log=log), log)
+    assert "of them before it was interrupted): " in printed and "21 have no text, and no label." in printed
+    assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert not partial.exists()
+
+    answers = [json.loads(line) for line in (tmp_path / "killed.jsonl").open()]
+    assert [(row["nr"], row["body"]) for row in answers] == [(f"{i:04}", body) for i, body in enumerate(bodies)]
+    for row in answers:
+        is_text = bool(row["body"].strip())
+        assert (row["label"] in ("river", "other"), len(row["neighbors"] or [])) == (is_text, 2 * is_text)
+
+    assert "killed.jsonl is there already" in run_script(*command("killed.jsonl"), code=2)
+    encoder = [f"--model_name_or_path={folder.parent / 'tiny'}", *command("other.csv")[2:]]
+    assert "nothing is trained without --dataset_name" in run_script(SCRIPT, *encoder, code=2)
+
+
+@pytest.mark.parametrize("options, sets", [
+    (["--test_size=0.2"], {"validation": 4, "test": 8}),
+    ([], {"validation": 4}),
+    (["--validation_size=0"], {}),
+])  # fmt: skip
+def test_examples_to_report_on_are_held_out_or_it_says_that_it_flatters(
+    labelled, workshop, run_script, tmp_path, options, sets
+):
+    arguments = [f"--dataset_name={labelled / 'train.jsonl'}", "--text_column=body", "--label_column=topic"]
+    arguments += [f"--model_name_or_path={workshop / 'tiny'}"] if sets else []
+    arguments += [f"--output_dir={tmp_path}", "--use_cpu", "--validation_size=4", "--num_train_epochs=1"]
+    printed = run_script(SCRIPT, *arguments, *options)
+    for name, number in sets.items():
+        assert f"On {number} {name} examples:" in printed
+    assert ("It was calibrated on these examples, which flatters" in printed) == (list(sets) == ["validation"])
+    assert ("each left out in turn (40)" in printed) == (not sets)
+    assert set(json.loads((tmp_path / "metrics.json").read_text())) == set(sets)
+    rate = json.loads((tmp_path / "training_args.json").read_text())["learning_rate"]
+    assert rate == (2e-5 if sets else 1e-3)  # of the checkpoint that ships, which is small
+
+
+def test_what_cannot_be_classified_is_found_before_the_training(labelled, workshop, run_script):
+    options = [f"--dataset_name={labelled}", "--text_column=body", "--label_column=topic", "--use_cpu"]
+    options += [f"--output_dir={workshop / 'unused'}", f"--predict={workshop / 'documents.jsonl'}"]
+    assert "There is no column 'body' in" in run_script(SCRIPT, *options, code=2)
+    assert not (workshop / "unused").exists()

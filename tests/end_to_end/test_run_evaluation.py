@@ -136,7 +136,8 @@ def _only_fixed_texts(real):
         (["--tasks", "./missing.csv"], FileNotFoundError, "missing.csv"),
         (["--models", "./missing"], OSError, "no file or folder './missing'"),
         (["--models", "tf-idf"], ValueError, "Did you mean 'tfidf'"),
-        (["--shots=40"], ValueError, "lower the number of shots"),
+        (["--protocol", "few_shot", "--shots=40"], ValueError, "Nothing was measured: .*lower the number of shots"),
+        (["--label_column=kind"], ValueError, "no column 'kind'"),
         (["--task_folders", "NYT=/data"], ValueError, "--task_folders has .*nyt.*, which --tasks has not"),
         (["--task_folders", "NYT"], ValueError, "--task_folders takes TASK=FOLDER, got 'NYT'"),
     ],
@@ -161,6 +162,18 @@ def test_labels_that_are_missing_or_all_the_same_are_named(evaluate, texts, tmp_
     (tmp_path / "none.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in texts))
     with pytest.raises(ValueError, match="Nothing was measured: full does not run on none: it takes texts with labels"):
         evaluate(tmp_path / "out", "--tasks", str(tmp_path / "none.csv"), "--protocol", "full")
+
+
+def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate, texts, tmp_path):
+    kinds = ["rare"] * 2 + ["yes", "no"] * 23
+    lines = [f'"{text}",{kind}\n' for text, kind in zip(texts, kinds, strict=True)]
+    (tmp_path / "contracts.csv").write_text("body,kind\n" + "".join(lines))
+    options = ["--tasks", str(tmp_path / "contracts.csv"), "--text_column=body", "--label_column=kind"]
+    printed = evaluate(tmp_path / "out", *options, "--protocol", "full", "few_shot", "--no_figures")
+    reason = "does not run on contracts: 3 examples of each class"
+    assert f"Left out: few_shot {reason}" in printed and reason in (tmp_path / "out" / "results.md").read_text()
+    assert "4 records, 4 of them measured now in 0 min" in printed
+    assert "| tfidf |" in printed and "Where word counts win: they read documents whole" in printed
 
 
 def test_a_model_that_gives_nan_is_named(evaluate, workshop, tmp_path):

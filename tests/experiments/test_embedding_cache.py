@@ -33,45 +33,42 @@ def small_chunks(monkeypatch, caplog):
 
 def test_the_second_run_embeds_nothing(tmp_path, caplog):
     encoder = CountingEncoder()
-    first = cached_embeddings(encoder, TEXTS, tmp_path / "new" / "folder", show_progress=False)
+    first = cached_embeddings(encoder, TEXTS, tmp_path / "new" / "folder")
     assert first == pytest.approx(encoder.encode(TEXTS)) and first.dtype == np.float32
     again = CountingEncoder()
-    assert (
-        cached_embeddings(again, TEXTS, tmp_path / "new" / "folder", show_progress=False).tobytes() == first.tobytes()
-    )
+    assert cached_embeddings(again, TEXTS, tmp_path / "new" / "folder").tobytes() == first.tobytes()
     assert again.embedded == 0
     assert "25 of 25 embeddings of" in caplog.text
     assert len(list((tmp_path / "new" / "folder").iterdir())) == 3
-    assert cached_embeddings(encoder, [], tmp_path, show_progress=False).size == 0
+    assert cached_embeddings(encoder, [], tmp_path).size == 0
 
 
-def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog, capsys):
+def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog):
     encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=32)
     encoder.encode(texts, show_progress=False)
     [expected] = [record.message for record in caplog.records if "longer than 32 tokens" in record.message]
     caplog.clear()
     cached_embeddings(encoder, texts, None)
     assert [record.message for record in caplog.records if "longer than" in record.message] == [expected]
-    assert capsys.readouterr().err.count("\n") == 1  # of the progress bar
 
 
 def test_without_a_folder_nothing_is_kept():
     encoder = CountingEncoder()
-    cached_embeddings(encoder, TEXTS, None, show_progress=False)
-    cached_embeddings(encoder, TEXTS, None, show_progress=False)
+    cached_embeddings(encoder, TEXTS, None)
+    cached_embeddings(encoder, TEXTS, None)
     assert encoder.embedded == 50
 
 
 def test_nothing_is_served_for_another_encoder_or_text(tmp_path):
-    cached_embeddings(CountingEncoder(), TEXTS, tmp_path, show_progress=False)
+    cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
     changed_texts = [*TEXTS[:3], "another", *TEXTS[4:]]
     for fingerprint, texts, embedded in (("two", TEXTS, 25), ("one", changed_texts, 10), ("one", TEXTS[1:], 24)):
         encoder = CountingEncoder(fingerprint)
-        cached_embeddings(encoder, texts, tmp_path, show_progress=False)
+        cached_embeddings(encoder, texts, tmp_path)
         assert encoder.embedded == embedded
     for texts in (["ab", "c"], ["a", "bc"]):  # what differs only in where one text ends
         encoder = CountingEncoder()
-        cached_embeddings(encoder, texts, tmp_path, show_progress=False)
+        cached_embeddings(encoder, texts, tmp_path)
         assert encoder.embedded == 2
 
 
@@ -81,9 +78,7 @@ def test_a_changed_model_tokenizer_or_length_is_not_served(tiny_config, tokenize
 
     def embeddings(**settings):
         files = set(tmp_path.iterdir())
-        found = cached_embeddings(
-            DocumentEncoder(model, tokenizer, **settings), texts[:5], tmp_path, show_progress=False
-        )
+        found = cached_embeddings(DocumentEncoder(model, tokenizer, **settings), texts[:5], tmp_path)
         return found, bool(set(tmp_path.iterdir()) - files)
 
     first, is_new = embeddings()
@@ -101,7 +96,7 @@ def test_a_changed_model_tokenizer_or_length_is_not_served(tiny_config, tokenize
 def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
     from safetensors.numpy import save_file
 
-    first = cached_embeddings(CountingEncoder(), TEXTS, tmp_path, show_progress=False)
+    first = cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
     path = sorted(tmp_path.iterdir())[0]
     data = bytearray(path.read_bytes())
     if damage == "flipped":
@@ -113,10 +108,10 @@ def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
     else:
         path.write_bytes({"cut": data[: len(data) // 2], "flipped": data, "empty": b""}[damage])
     encoder = CountingEncoder()
-    assert cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False).tobytes() == first.tobytes()
+    assert cached_embeddings(encoder, TEXTS, tmp_path).tobytes() == first.tobytes()
     assert encoder.embedded in (5, 10) and "is damaged" in caplog.text
     encoder = CountingEncoder()
-    cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+    cached_embeddings(encoder, TEXTS, tmp_path)
     assert encoder.embedded == 0
 
 
@@ -131,23 +126,23 @@ def test_nan_names_the_model_and_the_text(tiny_config, tokenizer, tmp_path):
             return embeddings
 
     with pytest.raises(ValueError, match=r"SometimesNaN\(\) gives NaN .* 1 of 10 texts.* text 13: 'text number xxx"):
-        cached_embeddings(SometimesNaN(), TEXTS, tmp_path, show_progress=False)
+        cached_embeddings(SometimesNaN(), TEXTS, tmp_path)
     assert len(list(tmp_path.iterdir())) == 1  # the chunk before is kept, the broken one is not
     model = BertModel(tiny_config)
     torch.nn.init.constant_(model.embeddings.LayerNorm.weight, float("inf"))
     with pytest.raises(ValueError, match="DocumentEncoder.*gives NaN or infinity for text 0 of 2"):
-        cached_embeddings(DocumentEncoder(model, tokenizer), ["a river", "b"], None, show_progress=False)
+        cached_embeddings(DocumentEncoder(model, tokenizer), ["a river", "b"], None)
 
 
 def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):
     encoder = CountingEncoder()
-    cached_embeddings(encoder, TEXTS[:10], tmp_path, show_progress=False)
+    cached_embeddings(encoder, TEXTS[:10], tmp_path)
     encoder.dimension = 4
     with pytest.raises(ValueError, match="gives 4 dimensions after 3"):
-        cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+        cached_embeddings(encoder, TEXTS, tmp_path)
     encoder.encode = lambda texts, show_progress: np.zeros((1, 3), np.float32)
     with pytest.raises(ValueError, match="gives 1 embeddings for 10 texts"):
-        cached_embeddings(encoder, TEXTS, None, show_progress=False)
+        cached_embeddings(encoder, TEXTS, None)
 
 
 @pytest.mark.parametrize("place", ["embedding", "writing"])
@@ -163,10 +158,10 @@ def test_a_run_that_is_broken_off_goes_on_where_it_was(tmp_path, monkeypatch, pl
         where, what = (encoder, "encode") if place == "embedding" else (os, "replace")
         patched.setattr(where, what, broken_off(getattr(where, what), after=2), raising=False)
         with pytest.raises(StopIteration):
-            cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+            cached_embeddings(encoder, TEXTS, tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     (tmp_path / "of-a-killed-process.tmp").write_bytes(b"half of a file")
     encoder = CountingEncoder()
-    embeddings = cached_embeddings(encoder, TEXTS, tmp_path, show_progress=False)
+    embeddings = cached_embeddings(encoder, TEXTS, tmp_path)
     assert encoder.embedded == 5
     assert embeddings == pytest.approx(encoder.encode(TEXTS))

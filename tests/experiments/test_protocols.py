@@ -84,9 +84,11 @@ def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_a_task(tasks, pipeline_
     assert measure(Subject(pipeline, tasks["corpus"]), planned[0])["all"] > 1
 
 
-def test_a_class_with_fewer_examples_than_the_shots_is_named_when_planning(tasks):
-    with pytest.raises(ValueError, match="'yes' has"):
-        plan(["few_shot"], TfidfSystem(), tasks["classification"], EvaluationSettings(shots=20))
+def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_only(tasks):
+    settings = EvaluationSettings(shots=20, seeds=1)
+    planned, [line] = plan(["few_shot", "full"], TfidfSystem(), tasks["classification"], settings)
+    assert [one.protocol for one in planned] == ["full"]
+    assert line.startswith("few_shot does not run on rivers: 20 examples of each class") and "'yes' has" in line
 
 
 def test_an_unknown_protocol_is_answered_with_the_known_ones():

@@ -76,10 +76,10 @@ def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_
     assert len(ResultStore(tmp_path).records) == 2
 
 
-def test_everything_is_planned_before_anything_is_measured(tmp_path, task):
-    settings = EvaluationSettings(shots=20)
-    with pytest.raises(ValueError, match="lower the number of shots"):
-        run_protocols({"tfidf": TfidfSystem()}, [task], ["full", "few_shot"], settings, ResultStore(tmp_path))
+def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):
+    monkeypatch.setattr(runner, "measure", lambda *_: 1 / 0)
+    with pytest.raises(ValueError, match="no protocol 'few-shot'"):
+        run_protocols({"tfidf": TfidfSystem()}, [task], ["full", "few-shot"], SETTINGS, ResultStore(tmp_path))
     assert not (tmp_path / "results.json").exists()
 
 

@@ -104,7 +104,7 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text("A document.\nOf two lines.")
     assert load_evaluation_task(tmp_path / "folder").texts == ["A document.\nOf two lines."]
-    with pytest.raises(ValueError, match=r"has the columns \['body'\], but no text"):
+    with pytest.raises(ValueError, match=r"has the columns \['body'\], but no 'text': choose text_column"):
         load_evaluation_task(write_rows(tmp_path / "body.jsonl", [{"body": "One."}]))
 
 

@@ -1,0 +1,58 @@
+"""The commands in Markdown, parsed as the scripts parse them; nothing runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks_in(markdown, language):
+    """The code of all blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", markdown, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands_in(markdown):
+    """The commands of the bash blocks as lists of words: continued lines joined, a function ``run`` put in."""
+    commands = []
+    for block in blocks_in(markdown, "bash"):
+        text = block.replace("\\\n", " ")
+        function = re.search(r'^run\(\) \{ (.*?) "\$@"; \}$', text, flags=re.MULTILINE)
+        if function:
+            text = text.replace(function[0], "")
+            text = re.sub("^run", lambda _, body=function[1]: body, text, flags=re.MULTILINE)
+        lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+        commands += [shlex.split(line) for line in lines]
+    return commands
+
+
+def parse(command, monkeypatch):
+    """Have the arguments of an example script parsed and checked; gives what the script would get, as dataclasses."""
+    from transformers import HfArgumentParser
+
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import classification_arguments as classification
+    import evaluation_arguments as evaluation
+    import pretrain_arguments as pretrain
+
+    from docsplit_hf.experiments.protocols import check_protocols
+    from docsplit_hf.experiments.settings import EvaluationSettings
+
+    [place] = [place for place, word in enumerate(command) if word.startswith("examples/run_")]
+    launcher, arguments = command[:place], command[place + 1 :]
+    if launcher != ["python"]:
+        assert launcher[:3] == ["accelerate", "launch", "--config_file"] and (ROOT / launcher[3]).exists()
+    if command[place] == "examples/run_evaluation.py":
+        parser = HfArgumentParser((evaluation.EvaluationArguments, EvaluationSettings))
+        parsed = parser.parse_args_into_dataclasses(arguments)
+        check_protocols(parsed[0].protocol)
+        return parsed
+    classes = {
+        "examples/run_pretrain.py": (pretrain.ModelArguments, pretrain.DataArguments, pretrain.RunArguments),
+        "examples/run_classification.py": (
+            *(classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments),
+            *(classification.PredictionArguments, classification.RunArguments),
+        ),
+    }
+    parser = HfArgumentParser(classes[command[place]])
+    return parser.parse_args_into_dataclasses([*arguments, *([] if "--use_cpu" in arguments else ["--use_cpu"])])

@@ -1,0 +1,110 @@
+"""classify_file against the pipeline's own answers, interrupted at any byte, and beside what belongs to other runs."""
+
+import csv
+import json
+
+import pytest
+import torch
+from transformers import BertModel, pipeline
+
+from docsplit_hf.knn import predictions
+from docsplit_hf.knn.prediction_files import BLOCK
+from docsplit_hf.knn.predictions import Texts, classify_file
+
+
+@pytest.fixture(scope="module")
+def pipe(make_tiny_config, tokenizer, texts):
+    torch.manual_seed(0)
+    pipe = pipeline("docsplit-knn", model=BertModel(make_tiny_config()), tokenizer=tokenizer, device="cpu")
+    pipe.add_examples(texts[:16], ["odd", "even"] * 8)
+    return pipe
+
+
+@pytest.fixture
+def new(texts, tmp_path):
+    """A file of a block and more, in which every hundredth row has no text."""
+    rows = [{"nr": i, "body": f"{texts[i % 48]} {i}" if i % 100 else None} for i in range(BLOCK + 10)]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "new.jsonl", rows
+
+
+def read(file):
+    return [json.loads(line) for line in file.open(encoding="utf-8")]
+
+
+def test_the_answers_are_those_of_the_pipeline(pipe, new, tmp_path):
+    source, rows = new
+    outcome = classify_file(pipe, Texts(source, tmp_path / "a.jsonl", "body"), return_neighbors=2, show_progress=False)
+    assert outcome == (len(rows), 3, 0)
+    written = read(tmp_path / "a.jsonl")
+    assert [{"nr": row["nr"], "body": row["body"]} for row in written] == rows
+    answers = iter(pipe([row["body"] for row in rows if row["body"]], return_neighbors=2))
+    for row in written:
+        expected = next(answers) if row["body"] else {"label": None, "score": None, "neighbors": None}
+        assert row["label"] == expected["label"] and row["score"] == pytest.approx(expected["score"], abs=1e-4)
+        ids = [[neighbor["id"] for neighbor in answer["neighbors"] or []] for answer in (row, expected)]
+        assert ids[0] == ids[1]
+
+
+def test_several_labels_and_columns_of_the_same_name(pipe, tmp_path, texts, caplog):
+    (tmp_path / "new.csv").write_text(f"text,label,input_label,score\n{texts[0]},gold,x,y\n")
+    classify_file(pipe, Texts(tmp_path / "new.csv", tmp_path / "a.csv"), top_k=2, return_neighbors=1)
+    ((row),) = csv.DictReader((tmp_path / "a.csv").open(newline=""))
+    assert list(row) == ["text", "input_input_label", "input_label", "input_score", "label", "score", "top_k"]
+    assert (row["input_input_label"], row["input_label"], row["input_score"]) == ("gold", "x", "y")
+    best, second = json.loads(row["top_k"])
+    assert (best["label"], str(best["score"])) == (row["label"], row["score"])
+    assert best["score"] + second["score"] == pytest.approx(1)
+    assert len(best["neighbors"]) + len(second["neighbors"]) == 1
+    assert "'label' is 'input_input_label'" in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_interrupted_anywhere_it_gives_the_same_file(pipe, new, tmp_path, ending, monkeypatch):
+    whole, target = tmp_path / f"whole.{ending}", tmp_path / f"a.{ending}"
+    classify_file(pipe, Texts(new[0], whole, "body"), show_progress=False)
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, Texts(new[0], target, "body"), show_progress=False)
+    partial = tmp_path / f"a.{ending}.partial"
+    kept = partial.read_bytes()
+    behind_block = len(b"".join(kept.splitlines(keepends=True)[: BLOCK + 1]))
+    for end in (0, 5, kept.index(b"\n"), behind_block - 1, behind_block, behind_block + 30, len(kept)):
+        partial.write_bytes(kept[:end])
+        outcome = classify_file(pipe, Texts(new[0], target, "body"), show_progress=False, overwrite=True)
+        assert outcome.resumed == (BLOCK if end >= behind_block else 0)
+        assert target.read_bytes() == whole.read_bytes()
+        assert not partial.exists() and not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("change", ["input", "examples", "options", "columns"])
+def test_what_belongs_to_another_run_is_not_used(pipe, new, tmp_path, change, monkeypatch, caplog, texts):
+    source, _ = new
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, Texts(source, tmp_path / "a.csv", "body"), show_progress=False)
+    options, column, added = {}, "body", []
+    if change == "input":
+        source.write_text(source.read_text() + '{"body": "One more."}')
+    elif change == "examples":
+        added = pipe.add_examples([texts[20]], ["odd"])
+    elif change == "options":
+        options = {"max_length": 16}
+    else:
+        source.write_text(source.read_text().replace('"body"', '"essay"'))
+        column = "essay"
+    outcome = classify_file(pipe, Texts(source, tmp_path / "a.csv", column), show_progress=False, **options)
+    assert outcome.resumed == 0
+    assert "of another input, classifier or other options: starting anew" in caplog.text
+    pipe.remove_examples(added)
+
+
+def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(pipe, new, tmp_path):
+    (tmp_path / "a.csv").write_text("mine")
+    with pytest.raises(ValueError, match="a.csv is there already"):
+        classify_file(pipe, Texts(new[0], tmp_path / "a.csv", "body"))
+    with pytest.raises(ValueError, match="new.jsonl is there already"):
+        classify_file(pipe, Texts(new[0], new[0], "body"), overwrite=True)
+    with pytest.raises(ValueError, match="no column 'text' in .*only .'nr', 'body'"):
+        classify_file(pipe, Texts(new[0], tmp_path / "b.csv"))
+    assert (tmp_path / "a.csv").read_text() == "mine"

@@ -2,11 +2,13 @@
 
     python benchmarks/robustness.py --kills 100 --flips 300
     python benchmarks/robustness.py --kills 0 --flips 0 --full_disk /mnt/small --fills 100
+    python benchmarks/robustness.py --kills 0 --flips 0 --runs 100
 
 Kills: a process that saves a classifier over another one is killed at a random moment. What is loaded then must be one
 of the two, whole, and nothing else may lie in the folder. Full disk: a limit on the size of a file, or a small file
-system that is filled, stops the saving. Flips: one bit of one file is flipped. Loading must fail, or all answers be the
-same.
+system that is filled, stops the saving. Runs: examples/run_classification.py, which writes over a classifier, is killed
+at any moment, and just after its calibration. Flips: one bit of one file is flipped. Loading must fail, or all answers
+be the same.
 
 The model is a BERT of 30,000 random weights: what is tried is how files are written and read, not what is in them.
 """
@@ -18,6 +20,7 @@ import multiprocessing
 import os
 import random
 import resource
+import runpy
 import shutil
 import signal
 import sys
@@ -60,8 +63,9 @@ def answers(folder: Path) -> str:
 
 
 def files(folder: Path) -> list[str]:
-    """The files in a folder; those of a datastore by what they are, not by their checksum."""
-    return sorted(str(path.relative_to(folder)).split("-")[0] for path in folder.rglob("*") if path.is_file())
+    """The files of a classifier's folder without checkpoints; those of a datastore without their checksum."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted({str(path).split("-")[0] for path in found if not path.parts[0].startswith(("checkpoint-", "_over"))})
 
 
 def judge(folder: Path, states: dict[str, str], expected_files: list[str]) -> str:
@@ -137,6 +141,64 @@ def filled_disk(place: Path, fills: int, rng: random.Random) -> None:
     report("stopped by a full disk", outcomes)
 
 
+def killed_runs(runs: int, rng: random.Random) -> None:
+    """Kill run_classification.py while it writes over an older classifier: anywhere, and once it has calibrated."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        pipe = make_pipeline(0)
+        pipe.model.encoder.save_pretrained(place / "encoder")
+        pipe.tokenizer.save_pretrained(place / "encoder")
+        rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
+        (place / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        states, folder = {}, place / "classifier"
+        for seed, state in enumerate(("old", "new")):
+            begin = time.monotonic()
+            process, log = start_run(place, seed)
+            while "Calibrated on" not in log.read_text() and process.is_alive():
+                time.sleep(0.001)
+            calibrated = time.monotonic() - begin
+            process.join()
+            seconds = time.monotonic() - begin
+            states[answers(folder)] = state
+            shutil.copytree(folder, place / state)
+        for title, marker in (("killed runs", ""), ("runs killed just after the calibration", "Calibrated on")):
+            outcomes: Counter[str] = Counter()
+            for _ in range(runs):
+                shutil.rmtree(folder)
+                shutil.copytree(place / "old", folder)
+                process, log = start_run(place, 1)
+                while marker not in log.read_text() and process.is_alive():
+                    time.sleep(0.001)
+                time.sleep(rng.uniform(0, 1.2 * (seconds - calibrated) if marker else seconds))
+                process.kill()
+                process.join()
+                outcomes[judge(folder, states, files(place / "new"))] += 1
+            report(title, outcomes)
+
+
+def start_run(place: Path, seed: int) -> tuple[multiprocessing.Process, Path]:
+    """Start the script in a process that has imported what it needs; and the file of its log."""
+    log = place / "log"
+    log.write_text("")
+    arguments = ["--model_name_or_path", place / "encoder", "--dataset_name", place / "labelled.jsonl", "--seed", seed,
+                 "--output_dir", place / "classifier", "--overwrite_output_dir", "--use_cpu", "--num_train_epochs", 1,
+                 "--validation_size", 10, "--learning_rate", 1e-2, "--report_to", "none"]  # fmt: skip
+    command = [str(Path(__file__).parents[1] / "examples" / "run_classification.py"), *map(str, arguments)]
+    process = multiprocessing.get_context("fork").Process(target=run_script, args=(command, log))
+    process.start()
+    return process, log
+
+
+def run_script(command: list[str], log: Path) -> None:
+    """Run a script as ``python script ...`` would."""
+    with open(log, "a") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    sys.argv = command
+    sys.path.insert(0, os.path.dirname(command[0]))
+    runpy.run_path(command[0], run_name="__main__")
+
+
 def flipped_bits(flips: int, rng: random.Random) -> None:
     """Flip one bit of one file, each file in turn."""
     outcomes: Counter[str] = Counter()
@@ -173,6 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="Processes to kill. Default: %(default)s.")
     parser.add_argument("--limits", type=int, help="Saves under a limit on the size of files. Default: as --kills.")
+    parser.add_argument("--runs", type=int, default=0, help="Runs of the script to kill. Default: %(default)s.")
     parser.add_argument("--flips", type=int, default=60, help="Bits to flip. Default: %(default)s.")
     parser.add_argument("--full_disk", type=Path, help="A folder on a small file system of its own, to be filled.")
     parser.add_argument("--fills", type=int, default=20, help="How often to fill it. Default: %(default)s.")
@@ -185,6 +248,8 @@ def main() -> None:
     rng = random.Random(options.seed)
     disturbed_saves(options.kills, options.kills if options.limits is None else options.limits, rng)
     flipped_bits(options.flips, rng)
+    if options.runs:
+        killed_runs(options.runs, rng)
     if options.full_disk is not None:
         filled_disk(options.full_disk, options.fills, rng)
 

@@ -393,7 +393,7 @@ def test_texts_that_are_there_many_times_are_saved_and_read_all_the_same(tmp_pat
     assert read_datastore(tmp_path)[0].rows.equals(rows)
 
 
-@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"compression": "gzip"}])
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}])
 def test_rows_that_unpack_to_much_more_than_their_file_are_refused_before_they_are_read(options, tmp_path):
     rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)
     write_datastore(tmp_path, make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64)))

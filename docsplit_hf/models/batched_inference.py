@@ -100,8 +100,8 @@ def predict(
 
     Raises:
         TypeError: If a text is not a string.
-        ValueError: If there are not as many pairs as texts, the encoder has fewer positions than ``max_length``, or the
-            model gives NaN or infinity.
+        ValueError: If there are not as many pairs as texts, the encoder has fewer positions than ``max_length`` or
+            this leaves no room for text, or the model gives NaN or infinity.
     """
     check_texts(texts)
     text_pairs = [None] * len(texts) if text_pairs is None else text_pairs
@@ -109,6 +109,9 @@ def predict(
     if len(text_pairs) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text pairs: give one pair for each text.")
     max_length = check_max_length(max_length or input_length(model, tokenizer), model.encoder)
+    special = tokenizer.num_special_tokens_to_add(pair=any(pair is not None for pair in text_pairs))
+    if max_length <= special:
+        raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
     rows, texts_cut = _tokenize(tokenizer, texts, text_pairs, max_length)
     if empty := sum(not text.strip() for text in texts):
         logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, len(texts))

@@ -71,6 +71,13 @@ def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, e
         predict(classifier, tokenizer, given_texts, pairs)
 
 
+@pytest.mark.parametrize("pairs, length", [(None, 2), (["b"], 3)])
+def test_a_length_without_room_for_text_is_refused(classifier, tokenizer, pairs, length):
+    predict(classifier, tokenizer, ["a"], pairs, max_length=length + 1)
+    with pytest.raises(ValueError, match=f"max_length={length} leaves no room for text beside the {length} special"):
+        predict(classifier, tokenizer, ["a"], pairs, max_length=length)
+
+
 def test_broken_weights_are_refused(make_tiny_config, tokenizer):
     broken = KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3, pooling="mean"))
     broken.encoder.embeddings.word_embeddings.weight.data.fill_(torch.nan)

@@ -16,6 +16,7 @@ The model is a BERT of 30,000 random weights: what is tried is how files are wri
 import argparse
 import contextlib
 import json
+import logging
 import multiprocessing
 import os
 import random
@@ -97,7 +98,9 @@ def disturbed_saves(kills: int, limits: int, rng: random.Random) -> None:
         states = {}
         for pipe, state in zip(pipes[::-1], ("new", "old"), strict=True):
             begin = time.monotonic()
-            pipe.save_pretrained(folder)
+            process = fork.Process(target=pipe.save_pretrained, args=(folder,))
+            process.start()
+            process.join()
             seconds = time.monotonic() - begin
             states[answers(folder)] = state
         expected, largest = files(folder), max(path.stat().st_size for path in folder.rglob("*"))
@@ -111,7 +114,7 @@ def disturbed_saves(kills: int, limits: int, rng: random.Random) -> None:
                     time.sleep(rng.uniform(0, 1.2 * seconds))
                     process.kill()
                 else:
-                    limit = rng.randrange(largest + 1)
+                    limit = rng.randrange(int(1.2 * largest))
                     process = fork.Process(target=save_limited, args=(pipes[1], folder, limit))
                     process.start()
                 process.join()
@@ -243,6 +246,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)  # forked processes have no other threads
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     rng = random.Random(options.seed)

@@ -137,7 +137,7 @@ def filled_disk(place: Path, fills: int, rng: random.Random) -> None:
         pipes[0].save_pretrained(folder)
         with open(filler, "wb") as file:
             file.write(bytes(max(0, shutil.disk_usage(place).free - rng.randrange(int(1.2 * needed)))))
-        with contextlib.suppress(OSError, SafetensorError):
+        with contextlib.suppress(Exception):  # which is what tokenizers raises
             pipes[1].save_pretrained(folder)
         outcomes[judge(folder, states, expected)] += 1
     filler.unlink(missing_ok=True)

@@ -78,7 +78,8 @@ def replaced_at_once(
 def finish_replacement(folder: str | Path) -> bool:
     """Finish what a killed process has begun to replace, or delete what it had not finished writing.
 
-    To be called before a folder is read. It waits for a process that saves there right now.
+    To be called before a folder is read. It waits for a process that saves there right now, where the system has locks;
+    where it has none, what was not finished writing is left to the next save.
 
     Args:
         folder: The folder. Nothing happens if nothing was begun there, or if it cannot be written to.
@@ -101,7 +102,7 @@ def finish_replacement(folder: str | Path) -> bool:
         logger.warning("A save to %s was interrupted, and nobody may write there: what is read may be older.", folder)
         return False
     with _one_writer(folder) as is_alone:
-        if is_alone:
+        if is_alone or (folder / STAGING / JOURNAL).is_file():  # to be moved twice does no harm
             _finish(folder)
     return True
 
@@ -130,17 +131,19 @@ def _finish(folder: Path) -> None:
     if (staging / JOURNAL).is_file():
         journal = _read_journal(folder)
         for name in journal["move"]:
-            if (staging / name).is_file():  # the others were moved before the process died
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # what was moved before the process died
                 os.replace(staging / name, folder / name)
         for place in {(folder / name).parent for name in journal["move"]}:
             _flush(place)
         for name in journal["delete"]:
             (folder / name).unlink(missing_ok=True)
-        (staging / JOURNAL).unlink()
+        for path in [path for path in staging.iterdir() if path.name != JOURNAL]:
+            shutil.rmtree(path, ignore_errors=True)  # folders that are empty now
+        (staging / JOURNAL).unlink(missing_ok=True)  # last: without it, the rest would look like a save that began
     else:
         logger.warning("A save to %s was interrupted before it was complete: what was there before is kept.", folder)
-    shutil.rmtree(staging)
+    shutil.rmtree(staging, ignore_errors=True)
 
 
 def _write_journal(staging: Path, journal: dict[str, list[str]]) -> None:

@@ -91,9 +91,9 @@ class KeepsExamples:
         rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
         if len(rows) < len(texts):
             logger.warning(
-                "%d of %d examples are there already with the same label, and are not added again: "
+                "%d of %d examples are there already with the same label, and are not added again%s: "
                 "allow_duplicates=True adds them.",
-                *(len(texts) - len(rows), len(texts)),
+                *(len(texts) - len(rows), len(texts), "" if ids is None else ", nor are their ids"),
             )
         if rows:
             new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))

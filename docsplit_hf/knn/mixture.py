@@ -106,6 +106,10 @@ class TooFewExamplesError(ValueError):
     """There are no two different examples to calibrate on."""
 
 
+class KnownExamplesError(ValueError):
+    """All held-out examples are in the datastore."""
+
+
 def calibrate_on_held_out(
     predictions: Predictions,
     labels: np.ndarray,
@@ -128,15 +132,18 @@ def calibrate_on_held_out(
         The calibration.
 
     Raises:
-        ValueError: If all held-out texts are in the datastore.
+        KnownExamplesError: If all held-out texts are in the datastore; it is a ``ValueError``.
     """
-    embeddings = predictions.retrieval_embeddings
+    # As they would be kept, so that an example is as near to itself as can be.
+    embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
     neighbors = datastore.search(embeddings, MOST_NEIGHBORS)
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():
         found = f"{known.sum()} of {len(known)} held-out texts are among the examples"
         if known.all():
-            raise ValueError(f"All {found.split(' of ')[1]}: calibrate on others, or on none (each is left out then).")
+            raise KnownExamplesError(
+                f"All {found.split(' of ')[1]}: calibrate on others, or on none (each is left out then)."
+            )
         logger.warning("%s of the datastore: they are left out of the calibration.", found)
     classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
     return calibrate(

@@ -63,7 +63,7 @@ class SetOldCheckpointsAside(TrainerCallback):
         with args.main_process_first(local=args.save_on_each_node, desc="setting old checkpoints aside"):
             aside = set_checkpoints_aside(args.output_dir, self.after) if args.should_save else None
         if aside is not None:
-            logger.warning("Checkpoints of another run are in %s now; the next such run deletes them.", aside)
+            logger.warning("Older checkpoints are in %s now; the next run that finds some deletes them.", aside)
 
 
 class StopOnInterrupt(TrainerCallback):

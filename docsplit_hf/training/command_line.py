@@ -47,6 +47,9 @@ def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None
     ours = {name for kind in parser.dataclass_types for name in _names(kind)} | COMMON
     hidden = [action for action in parser._actions if action.dest in theirs - ours]
     parser.usage = "%(prog)s [options]"
+    for action in parser._actions:
+        if isinstance(action, argparse._StoreFalseAction):  # HfArgumentParser says of it what holds of its opposite
+            action.help = f"the opposite of --{action.dest}"
     if hidden:
         parser.add_argument(
             "--help_all", action="help", default=argparse.SUPPRESS, help="show the options of transformers' Trainer too"

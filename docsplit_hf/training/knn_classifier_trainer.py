@@ -18,6 +18,7 @@ from ..knn.calibration import Calibration
 from ..knn.datastore import KNNDatastore
 from ..knn.mixture import (
     HELD_OUT,
+    KnownExamplesError,
     calibrate_leaving_one_out,
     calibrate_on_held_out,
     classifier_probabilities,
@@ -198,8 +199,9 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
-            dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, the
-                examples of the datastore, each left out in turn, which makes a trained classifier look too good.
+            dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, or all
+                are trained on, the examples of the datastore, each left out in turn, which makes a trained classifier
+                look too good.
 
         Returns:
             The calibration.
@@ -209,12 +211,16 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         """
         datastore, classifier = self._datastore(), self.classifier
         dataset = self.eval_dataset if dataset is None else dataset
+        calibration = None
         if dataset is not None:
             texts, pairs = texts_of(dataset)
             predictions = predict(classifier, self.processing_class, texts, pairs)
             labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-            calibration, source = calibrate_on_held_out(predictions, labels, datastore, texts, pairs), HELD_OUT
-        else:
+            try:
+                calibration, source = calibrate_on_held_out(predictions, labels, datastore, texts, pairs), HELD_OUT
+            except KnownExamplesError as error:  # after hours of training, a weaker calibration is better than none
+                logger.warning("%s Taking none.", error)
+        if calibration is None:
             rows = leave_one_out_rows(len(datastore))
             predictions = predict(classifier, self.processing_class, *texts_of(self._datastore_examples.select(rows)))
             calibration = calibrate_leaving_one_out(datastore, rows, predictions)

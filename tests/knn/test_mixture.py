@@ -5,6 +5,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.knn.mixture import (
+    KnownExamplesError,
     TooFewExamplesError,
     calibrate_leaving_one_out,
     calibrate_on_held_out,
@@ -80,6 +81,9 @@ def test_held_out_texts_that_are_among_the_examples_do_not_count(caplog):
     assert mixed == clean and "10 of 30 held-out texts" in caplog.text
     with pytest.raises(ValueError, match="All 60 held-out texts"):
         calibrate_on_held_out(of(keys), np.array(labels), datastore, texts[:1] * 60)
+    half = make_datastore(keys, labels, dtype="float16")  # without texts, the embeddings tell, and these are rounded
+    with pytest.raises(KnownExamplesError):
+        calibrate_on_held_out(of(keys), np.array(labels), half, texts[:1] * 60)
 
 
 def test_three_examples_give_no_certainty_and_the_weight_is_that_of_their_number():

@@ -178,6 +178,13 @@ def test_calibrating_without_held_out_examples_leaves_one_out_and_warns(make_tra
     assert "likely too small" in caplog.text
 
 
+def test_held_out_examples_that_are_trained_on_do_not_cost_the_run(make_trainer, caplog):
+    trainer = make_trainer(max_steps=1)
+    trainer.build_datastore(show_progress=False)
+    assert trainer.calibrate(trainer.train_dataset).examples == len(trainer.train_dataset)
+    assert "held-out texts are among the examples" in caplog.text and "likely too small" in caplog.text
+
+
 def test_what_evaluation_measures_is_kept_apart(make_trainer):
     values = []
     for logging_steps in (1, 100):

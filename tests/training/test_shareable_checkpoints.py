@@ -40,7 +40,7 @@ def test_a_run_that_starts_anew_never_resumes_an_older_one(make_baseline, loss_o
     begun.add_callback(BeforeTheFirstStep())
     begun.add_callback(stop_after(2))
     begun.train()
-    assert seen[0] == [] and "Checkpoints of another run are in" in caplog.text
+    assert seen[0] == [] and "Older checkpoints are in" in caplog.text
     resumed = make_baseline("info_nce", max_steps=4, seed=9, **SAVING)
     found = loss_of_steps(resumed, "last")
     assert resumed._initial_global_step == 2

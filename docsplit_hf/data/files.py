@@ -28,6 +28,7 @@ FILE_FORMATS = {
     ".txt": "text",
 }
 SEPARATORS = (",", ";", "\t", "|")
+MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
 UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)  # what is wrong with the bytes
 
 
@@ -77,7 +78,7 @@ def load_file(
         if first is None:
             raise ValueError("it holds no rows")
         if "__index_level_0__" in first:  # pandas takes the first field for the row's name
-            raise ValueError("its rows have more fields than its header: quote texts that hold the separator")
+            raise ValueError(MORE_FIELDS)
         if not streaming:
             rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
     return rows

@@ -9,10 +9,10 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..data.documents import replace_lone_surrogates
-from ..data.files import file_format, find_text_files, naming, read_json_rows, reader_options
+from ..data.files import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
 from ..data.loading import refuse_missing_file
 
 Row = dict[str, Any]
@@ -59,7 +59,18 @@ def read_rows(
         refuse_missing_file(str(source))
         raise FileNotFoundError(f"There is no file or folder '{source}'.")
     for row in rows:
-        yield {name: replace_lone_surrogates(value) if isinstance(value, str) else value for name, value in row.items()}
+        yield _writable(row)
+
+
+def _writable(value: Any) -> Any:
+    """The same without lone surrogates, however deep."""
+    if isinstance(value, str):
+        return replace_lone_surrogates(value)
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    if isinstance(value, dict):
+        return {_writable(name): _writable(item) for name, item in value.items()}
+    return value
 
 
 def _folder_rows(folder: Path, text_column: str, encoding: str | None) -> Iterator[Row]:
@@ -82,9 +93,11 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
             import pandas as pd
 
             # Not the csv module, which refuses long fields.
-            options |= {"dtype": str, "na_values": [], "index_col": False, "chunksize": BLOCK}
+            options |= {"dtype": str, "na_values": [], "chunksize": BLOCK}
             with pd.read_csv(source, **options) as frames:
                 for frame in frames:
+                    if not isinstance(frame.index, pd.RangeIndex):  # the first field taken for the row's name
+                        raise ValueError(MORE_FIELDS)
                     yield from frame.astype(object).where(frame.notna(), "").to_dict("records")
         elif kind == "parquet":
             import pyarrow.parquet as pq
@@ -117,7 +130,7 @@ def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def check_output(target: Path) -> None:
-    """Refuse an ending that cannot be written.
+    """Refuse an ending that cannot be written, in any case.
 
     Args:
         target: The file with the answers.
@@ -131,8 +144,28 @@ def check_output(target: Path) -> None:
         Traceback (most recent call last):
         ValueError: answers.xls: answers are written to .csv, .jsonl or .parquet.
     """
-    if target.suffix not in _WRITERS:
+    if target.suffix.lower() not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
+
+
+def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+    """Refuse rows that cannot be written, without writing them.
+
+    Args:
+        target: As for ``write_rows``.
+        rows: As for ``write_rows``.
+        columns: As for ``write_rows``.
+
+    Raises:
+        ValueError: If a column has values of several types, which Parquet cannot hold.
+
+    Example:
+
+        >>> check_rows(Path("answers.csv"), lambda: [{"id": 1}, {"id": "two"}], ["id"])
+    """
+    if target.suffix.lower() == ".parquet":  # the other formats hold all values
+        with open(os.devnull, "wb") as nowhere:
+            _write_parquet(nowhere, rows, columns)
 
 
 def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
@@ -155,7 +188,7 @@ def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
         'id,label\\n1,a\\n2,\\n'
     """
     temporary = target.with_name(f"{target.name}.tmp")
-    _WRITERS[target.suffix](temporary, rows, columns)
+    _WRITERS[target.suffix.lower()](temporary, rows, columns)
     os.replace(temporary, target)
 
 
@@ -173,7 +206,7 @@ def _write_jsonl(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
         file.writelines(f"{to_json({name: row.get(name) for name in columns})}\n" for row in rows())
 
 
-def _write_parquet(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+def _write_parquet(path: Path | IO[bytes], rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

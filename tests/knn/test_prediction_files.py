@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.knn.prediction_files import BLOCK, read_rows, write_rows
+from docsplit_hf.data.files import load_file
+from docsplit_hf.knn.prediction_files import BLOCK, check_output, read_rows, write_rows
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"))
 
@@ -98,3 +99,21 @@ def test_a_column_of_several_types_does_not_fit_into_parquet(tmp_path):
     with pytest.raises(ValueError, match="do not fit into Parquet .*: choose .jsonl or .csv"):
         write_rows(tmp_path / "rows.parquet", lambda: [{"n": 1}, {"n": "one"}], ["n"])
     assert not (tmp_path / "rows.parquet").exists()
+
+
+@pytest.mark.parametrize("rows, said", [
+    (["Hello, world,1", "Bye,2"], "its rows have more fields than its header: quote texts that hold the separator"),
+    (["Bye,2"] * BLOCK + ["Hello, world,1"], "Expected 2 fields in line 258, saw 3"),
+])  # fmt: skip
+def test_fields_beyond_the_header_are_refused_as_load_file_does(tmp_path, rows, said):
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(["text,id", *rows]))
+    for read in (load_file, lambda path: list(read_rows(path))):
+        with pytest.raises(ValueError, match=f"rows.csv cannot be used: .*{said}"):
+            read(file)
+
+
+def test_endings_of_answers_in_any_case(tmp_path):
+    check_output(tmp_path / "answers.CSV")
+    write_rows(tmp_path / "answers.CSV", lambda: [{"n": 1}], ["n"])
+    assert (tmp_path / "answers.CSV").read_text() == "n\n1\n"

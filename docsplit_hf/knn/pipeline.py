@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..models.batched_inference import Predictions, predict
+from ..models.cut_texts import cut_texts_summed_up
 from ..models.modeling_knn_classifier import KNNClassifier
 from ..models.packing import use_packing
 from ..models.settings import checkpoint_settings
@@ -90,6 +91,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         if self.datastore is not None:
             self._recalibrate_if_grown()
 
+    @cut_texts_summed_up()  # what is said of a generator, which is read later, is logged as it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify.
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..data.documents import replace_lone_surrogates
 from ..data.text_windows import CHARACTERS_PER_TOKEN, WINDOW, beginning, certain_cuts, count_tokens
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
-from .cut_texts import warn_of_cut_number
+from .cut_texts import log_at_end, warn_of_cut_number
 from .packing import is_packed
 from .positions import check_max_length, max_positions
 from .unfamiliar_texts import warn_of_unfamiliar_texts
@@ -113,8 +113,7 @@ def predict(
     if max_length <= special:
         raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
     rows, texts_cut = _tokenize(tokenizer, texts, text_pairs, max_length)
-    if empty := sum(not text.strip() for text in texts):
-        logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, len(texts))
+    log_at_end(_log_empty, (), np.array([sum(not text.strip() for text in texts), len(texts)]))
     if log_cut:
         warn_of_cut_number(texts_cut, len(texts), max_length)
         warn_of_unfamiliar_texts(texts, tokenizer)
@@ -131,6 +130,12 @@ def predict(
             logits[numbers] = output.logits.float().cpu().numpy()
             embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
     return Predictions(logits, embeddings, texts_cut)
+
+
+def _log_empty(counts: np.ndarray, _: str) -> None:
+    empty, texts = counts.tolist()
+    if empty:
+        logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, texts)
 
 
 def _tokenize(

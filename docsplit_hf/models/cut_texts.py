@@ -60,11 +60,16 @@ def warn_of_cut_number(cut: int, texts: int, limit: int) -> None:
 def cut_texts_summed_up() -> Iterator[None]:
     """Put together what is said of texts meanwhile, and log it at the end, whatever ends it.
 
+    Inside of another one, that one logs it.
+
     Example:
 
         >>> with cut_texts_summed_up():
         ...     warn_of_cut_texts([100], read=510, limit=512)
     """
+    if _sums.get() is not None:
+        yield
+        return
     sums: dict[tuple, tuple[np.ndarray, str]] = {}
     token = _sums.set(sums)
     try:

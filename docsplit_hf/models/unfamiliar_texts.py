@@ -26,12 +26,14 @@ _HAN = re.compile("[㐀-鿿]")
 # Tokens a letter. English has 0.2. One Chinese character is one token in tokenizers made for it, and two or three bytes
 # in others.
 _SPELLED, _SPELLED_HAN = 0.8, 1.3
+_ENGLISH = ["water", "people", "because", "children", "different"]
 
 
 def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
     """Log if much of some texts is unknown to the tokenizer, or spelled letter by letter.
 
-    It looks at the words of a sample. Nothing is logged of texts without words, such as numbers.
+    It looks at the words of a sample. Nothing is logged of texts without words, such as numbers, and for tokenizers of
+    bytes or characters, which spell all languages.
 
     Args:
         texts: N texts.
@@ -50,8 +52,15 @@ def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenize
         return
     rows = tokenizer(words, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
     unfamiliar = [_unfamiliar_letters(word, ids, tokenizer) for word, ids in zip(words, rows, strict=True)]
+    if any(unfamiliar) and _spells(tokenizer):
+        return
     counts = np.array([sum(unfamiliar), sum(map(len, words))])
     log_at_end(_log, (), counts, words[int(np.argmax(unfamiliar))] if any(unfamiliar) else "")
+
+
+def _spells(tokenizer: PreTrainedTokenizerBase) -> bool:
+    rows = tokenizer(_ENGLISH, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
+    return all(len(ids) >= _SPELLED * len(word) for word, ids in zip(_ENGLISH, rows, strict=True))
 
 
 def _unfamiliar_letters(word: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> float:

@@ -141,6 +141,17 @@ def test_a_window_boundary_changes_nothing(pipe, texts, monkeypatch):
         assert parts["label"] == expected["label"] and parts["score"] == pytest.approx(expected["score"], abs=1e-6)
 
 
+def test_what_is_said_of_a_list_is_said_once(pipe, texts, monkeypatch, caplog):
+    monkeypatch.setattr("docsplit_hf.knn.pipeline.WINDOW", 10)
+    given = ["", "river " * 600, texts[0], texts[1]] * 10
+    pipe(given, max_length=64)
+    said = sorted(record.message for record in caplog.records)
+    assert len(said) == 2 and "10 of 40 texts are empty" in said[0] and "10 of 40 texts are longer" in said[1]
+    caplog.clear()
+    list(pipe((text for text in given), max_length=64))
+    assert sum("are empty" in record.message for record in caplog.records) > 1  # as they come: there may be no end
+
+
 def test_a_generator_is_read_as_answers_are_asked_for(pipe, texts, monkeypatch):
     monkeypatch.setattr("docsplit_hf.knn.pipeline.WINDOW", 2)
     read = []

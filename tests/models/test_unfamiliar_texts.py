@@ -1,6 +1,6 @@
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 import docsplit_hf
 from docsplit_hf import load_package_documentation
@@ -87,3 +87,9 @@ def test_it_is_said_once_with_an_example(english, caplog):
             warn_of_unfamiliar_texts([CHINESE, "rain"], english["shipped"])
     (record,) = caplog.records
     assert any(repr(part[:40]) in record.message for part in CHINESE[:-1].split("，"))
+
+
+@pytest.mark.parametrize("text", ["The heavy rain flooded many streets of the city.", CHINESE])
+def test_a_tokenizer_of_bytes_spells_all_languages(text, caplog):
+    warn_of_unfamiliar_texts([text], ByT5Tokenizer())
+    assert not caplog.text

@@ -101,8 +101,9 @@ class PredictionArguments:
     )
     predict_output: str = HfArg(
         default="answers.csv",
-        help="The file for the answers, .csv, .jsonl or .parquet: the columns of --predict, label and score. The same "
-        "command again goes on where it was killed. --overwrite_output_dir replaces it.",
+        help="The file for the answers, .csv, .jsonl or .parquet: the columns of --predict, label and score. Where "
+        "it was killed, the same command goes on; after training, without --dataset_name and --task_name, and with the "
+        "classifier as --model_name_or_path. --overwrite_output_dir replaces it.",
     )
     predict_top_k: int | None = HfArg(default=None, help="Also give so many labels of each text, with their scores.")
     predict_neighbors: int = HfArg(default=0, help="Also give so many of the nearest examples of each text.")

@@ -96,6 +96,12 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
     return (lora_around(model, arguments.lora_r) if use_peft else model), tokenizer
 
 
+def go_on_answering(classifier: str) -> str:
+    """How to go on with answers that were interrupted."""
+    options = f"--model_name_or_path {classifier}, without --dataset_name and --task_name"
+    return f"the same command with {options}, goes on from there."
+
+
 def predict(classifier: str, texts: Texts, prediction: PredictionArguments, arguments: RunArguments, **options) -> None:
     """Classify texts by a classifier that is there."""
     pipe = pipeline("docsplit-knn", model=classifier, device=arguments.device)
@@ -108,8 +114,7 @@ def predict(classifier: str, texts: Texts, prediction: PredictionArguments, argu
     try:
         outcome = classify_file(pipe, texts, prediction.predict_top_k, prediction.predict_neighbors, **options)
     except KeyboardInterrupt as interrupt:
-        go_on = f"--model_name_or_path {classifier}, without --dataset_name and --task_name, goes on from there."
-        raise KeyboardInterrupt(f"Stopped. The answers so far are kept: the same command with {go_on}") from interrupt
+        raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {go_on_answering(classifier)}") from interrupt
     resumed = f" ({outcome.resumed:,} of them before it was interrupted)" if outcome.resumed else ""
     without_text = f" {outcome.without_text:,} have no text, and no label." if outcome.without_text else ""
     print(f"{outcome.rows:,} texts were classified{resumed}: {texts.target}.{without_text}")
@@ -134,6 +139,10 @@ def main() -> None:
             if arguments.process_index == 0:
                 predict(classifier, texts, prediction, arguments, max_length=model_arguments.max_length)
             return
+        is_new = not arguments.overwrite_output_dir and not arguments.resume_from_checkpoint
+        if is_new and texts.partial.exists() and Path(arguments.output_dir, "metrics.json").exists():
+            go_on = go_on_answering(arguments.output_dir)
+            raise ValueError(f"{arguments.output_dir} is trained, and {texts.partial} holds answers: {go_on}")
     resume = start_run(arguments, arguments.overwrite_output_dir, model_arguments.model_name_or_path)
 
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,10 +16,11 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..data.files import find_text_files
+from ..models.batched_inference import input_length
 from ..models.cut_texts import cut_texts_summed_up
 from ..models.fingerprint import encoder_fingerprint
 from .checksum import sha256_of
-from .prediction_files import BLOCK, Row, blocks_of, check_output, read_rows, to_json, write_rows
+from .prediction_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 
 if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline
@@ -52,6 +55,11 @@ class Texts(NamedTuple):
     def rows(self) -> Iterator[Row]:
         """The rows of the file."""
         return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
+
+    @property
+    def partial(self) -> Path:
+        """The file for the answers so far."""
+        return self.target.with_name(f"{self.target.name}.partial")
 
 
 class Content(NamedTuple):
@@ -104,6 +112,7 @@ def look_through(texts: Texts, overwrite: bool = False) -> Content:
         if column not in columns:
             found = f"only {list(columns)}" if rows else "and no row"
             raise ValueError(f"There is no column {column!r} in {source}, {found}: choose text_column.")
+    check_rows(target, texts.rows, list(columns))
     return Content(list(columns), rows)
 
 
@@ -130,8 +139,8 @@ def classify_file(
     Args:
         pipe: The classifier.
         texts: What to classify.
-        top_k: How many labels to give for each text. None: the best alone.
-        return_neighbors: How many of the nearest examples to give for each text.
+        top_k: How many labels to give for each text. None: the pipeline's default, or the best alone.
+        return_neighbors: How many of the nearest examples to give for each text. 0: the pipeline's default, or none.
         show_progress: Whether to show a progress bar.
         overwrite: Whether the file for the answers may be there.
         **options: Further arguments of a call of the pipeline, such as ``bf16`` and ``max_length``.
@@ -141,31 +150,48 @@ def classify_file(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read, is empty or lacks a column, or the answers cannot be written.
+        ValueError: If it cannot be read, is empty or lacks a column, or the answers cannot be written, or another run
+            is writing them.
     """
     content = look_through(texts, overwrite)
     options |= ({"top_k": top_k} if top_k else {}) | (
         {"return_neighbors": return_neighbors} if return_neighbors else {}
     )
-    texts.target.parent.mkdir(parents=True, exist_ok=True)
-    partial = texts.target.with_name(f"{texts.target.name}.partial")
-    done = _start(partial, to_json([_fingerprint(pipe), _checksum(texts.source), *texts[2:], options]))
-    with (
-        open(partial, "a", encoding="utf-8") as file,
-        cut_texts_summed_up(),  # closed last, so that the line does not break the progress bar
-        tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as progress,
-    ):
-        rest = itertools.islice(texts.rows(), done, None)
-        for block in blocks_of(rest):
-            file.writelines(f"{to_json(answer)}\n" for answer in _answers(pipe, block, texts.columns, options))
-            file.flush()
-            progress.update(len(block))
-    added = ["label", "score"] + (["top_k"] if top_k else ["neighbors"] if return_neighbors else [])
-    renamed = _renamed(content.columns, added)
-    write_rows(texts.target, lambda: _merged(texts, partial, renamed), [*renamed.values(), *added])
-    without_text = sum(answer["label"] is None for answer in _kept_answers(partial))
-    partial.unlink()
+    parameters = _parameters(pipe, options)
+    added = ["label", "score"]
+    added += ["top_k"] if "top_k" in parameters else ["neighbors"] if parameters.get("return_neighbors") else []
+    partial = texts.partial
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    with _only_run(partial):
+        made_with = [_fingerprint(pipe), _checksum(texts.source), *texts[2:], parameters]
+        done = _start(partial, to_json(made_with), content.rows)
+        with (
+            open(partial, "a", encoding="utf-8") as file,
+            cut_texts_summed_up(),  # closed last, so that the line does not break the progress bar
+            tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
+        ):
+            rest = itertools.islice(texts.rows(), done, None)
+            for block in blocks_of(rest):
+                file.writelines(f"{to_json(answer)}\n" for answer in _answers(pipe, block, texts.columns, options))
+                file.flush()
+                bar.update(len(block))
+        renamed = _renamed(content.columns, added)
+        write_rows(texts.target, lambda: _merged(texts, partial, renamed), [*renamed.values(), *added])
+        without_text = sum(answer["label"] is None for answer in _kept_answers(partial))
+        partial.unlink()
     return Outcome(content.rows, without_text, done)
+
+
+def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[str, Any]:
+    """What a call with these options does: they, and the defaults that the pipeline was made with."""
+    given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
+    parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
+    parameters |= pipe._preprocess_params | pipe._forward_params | pipe._postprocess_params
+    for part in pipe._sanitize_parameters(**given):
+        parameters |= part
+    parameters["max_length"] = parameters.get("max_length") or input_length(pipe.model, pipe.tokenizer)
+    parameters.pop("show_progress", None)
+    return dict(sorted(parameters.items()))  # in whatever order they were given
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
@@ -186,22 +212,48 @@ def _checksum(source: Path) -> str:
     return hashlib.sha256(to_json(names).encode()).hexdigest()
 
 
-def _start(partial: Path, made_with: str) -> int:
+@contextlib.contextmanager
+def _only_run(partial: Path) -> Iterator[None]:
+    """Keep other runs off the file of answers; a killed one is out."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: let only one run write to a file at a time
+        yield
+        return
+    with open(partial, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_free = os.fstat(file.fileno()).st_nlink > 0  # else a run has ended since it was opened
+        except BlockingIOError:
+            is_free = False
+        except OSError as error:
+            is_free = True
+            logger.warning("%s cannot be locked (%s): let only one run write there at a time.", partial, error)
+        if not is_free:
+            raise ValueError(f"{partial} is in use by another run: wait for it, or name another file for the answers.")
+        yield
+
+
+def _start(partial: Path, made_with: str, rows: int) -> int:
     """Begin the file of answers, or cut one that is there behind its last whole block; gives how many it holds."""
     header = f"{made_with}\n".encode()
-    if partial.exists():
-        with open(partial, "r+b") as file:
-            if file.readline() == header:
-                ends, position = [len(header)], len(header)
-                for number, line in enumerate(file, start=1):
-                    position += len(line)
-                    if number % BLOCK == 0 and line.endswith(b"\n"):
-                        ends.append(position)
+    partial.touch()
+    with open(partial, "r+b") as file:
+        before = file.readline()
+        if before == header:
+            ends, position = [len(header)], len(header)
+            for number, line in enumerate(file, start=1):
+                position += len(line)
+                if number % BLOCK == 0 and line.endswith(b"\n"):
+                    ends.append(position)
+            done = BLOCK * (len(ends) - 1)
+            if done <= rows:
                 file.truncate(ends[-1])
-                done = BLOCK * (len(ends) - 1)
                 logger.info("%s holds %d answers: going on behind them.", partial, done)
                 return done
-        logger.warning("%s is of another input, classifier or other options: starting anew.", partial)
+            logger.warning("%s holds %d answers, and there are %d rows: starting anew.", partial, done, rows)
+        elif before:
+            logger.warning("%s is of another input, classifier or other options: starting anew.", partial)
     partial.write_bytes(header)
     return 0
 

@@ -141,6 +141,25 @@ def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill
     assert "nothing is trained without --dataset_name" in run_script(SCRIPT, *encoder, code=2)
 
 
+def test_killed_in_the_answers_after_training_the_second_command_goes_on(
+    labelled, workshop, server, texts, tmp_path, run_script
+):
+    bodies = [{"body": f"{texts[number % 48]} This is {number}."} for number in range(2_100)]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bodies))
+    predict = [f"--predict={tmp_path / 'new.jsonl'}", f"--predict_output={tmp_path / 'a.jsonl'}"]
+    options = [*predict, f"--output_dir={tmp_path / 'out'}", "--text_column=body", "--max_length=48", "--use_cpu"]
+    train = [f"--model_name_or_path={workshop / 'tiny'}", f"--dataset_name={labelled}", "--label_column=topic"]
+    partial, log = tmp_path / "a.jsonl.partial", tmp_path / "log"
+    process = start_script(SCRIPT, *train, *options, "--num_train_epochs=1", log=log)
+    kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
+
+    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name and --task_name, goes on from there"
+    assert advice in run_script(SCRIPT, *train, *options, code=2)
+    printed = run_script(SCRIPT, f"--model_name_or_path={tmp_path / 'out'}", *options)
+    assert "of them before it was interrupted): " in printed
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == len(bodies)
+
+
 @pytest.mark.parametrize("options, sets", [
     (["--test_size=0.2"], {"validation": 4, "test": 8}),
     ([], {"validation": 4}),

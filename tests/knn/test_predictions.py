@@ -1,5 +1,6 @@
 """classify_file against the pipeline's own answers, interrupted at any byte, and beside what belongs to other runs."""
 
+import contextlib
 import csv
 import json
 
@@ -8,8 +9,8 @@ import torch
 from transformers import BertModel, pipeline
 
 from docsplit_hf.knn import predictions
-from docsplit_hf.knn.prediction_files import BLOCK
-from docsplit_hf.knn.predictions import Texts, classify_file
+from docsplit_hf.knn.prediction_files import BLOCK, read_rows
+from docsplit_hf.knn.predictions import Texts, classify_file, look_through
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +109,74 @@ def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(pipe, new
     with pytest.raises(ValueError, match="no column 'text' in .*only .'nr', 'body'"):
         classify_file(pipe, Texts(new[0], tmp_path / "b.csv"))
     assert (tmp_path / "a.csv").read_text() == "mine"
+
+
+def test_defaults_of_the_pipeline_count_as_options(pipe, new, tmp_path, monkeypatch):
+    """They are part of what a run goes on from, and what they ask for is written."""
+
+    def classify(name, *, interrupted=False, overwrite=False, **options):
+        with monkeypatch.context() as patched, contextlib.ExitStack() as stack:
+            if interrupted:
+                patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+                stack.enter_context(pytest.raises(ZeroDivisionError))
+            texts = Texts(new[0], tmp_path / name, "body")
+            return classify_file(pipe, texts, show_progress=False, overwrite=overwrite, **options).resumed
+
+    classify("option.csv", return_neighbors=2, k=1)
+    classify("plain.jsonl", interrupted=True)
+    assert classify("plain.jsonl", max_length=None) == BLOCK
+    classify("plain.jsonl", interrupted=True, overwrite=True)
+    with monkeypatch.context() as defaults:
+        defaults.setattr(pipe, "_forward_params", {"k": 1})
+        defaults.setattr(pipe, "_postprocess_params", {"return_neighbors": 2})
+        assert classify("plain.jsonl", overwrite=True) == 0
+        classify("default.csv")
+        defaults.setattr(pipe, "_postprocess_params", {"top_k": 2, "_legacy": False})
+        classify("top.jsonl")
+    assert (tmp_path / "default.csv").read_bytes() == (tmp_path / "option.csv").read_bytes()
+    assert all("neighbors" in row for row in read(tmp_path / "plain.jsonl"))
+    assert [len(row["top_k"] or []) for row in read(tmp_path / "top.jsonl")[:3]] == [0, 2, 2]
+
+
+def test_a_second_run_on_the_same_answers_is_refused(pipe, new, tmp_path, monkeypatch):
+    texts, first = Texts(new[0], tmp_path / "a.jsonl", "body"), predictions._answers
+
+    def second(*arguments):
+        with pytest.raises(ValueError, match="a.jsonl.partial is in use by another run"):
+            classify_file(pipe, texts, show_progress=False)
+        return first(*arguments)
+
+    monkeypatch.setattr(predictions, "_answers", second)
+    classify_file(pipe, texts, show_progress=False)
+    assert len(read(texts.target)) == len(new[1]) and not list(tmp_path.glob("*.partial"))
+
+
+def test_more_answers_than_rows_are_of_no_use(pipe, new, tmp_path, monkeypatch, caplog):
+    texts = Texts(new[0], tmp_path / "a.jsonl", "body")
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, texts, show_progress=False)
+    partial = tmp_path / "a.jsonl.partial"
+    header, *answers = partial.read_bytes().splitlines(keepends=True)
+    partial.write_bytes(header + b"".join(answers * 2))
+    assert classify_file(pipe, texts, show_progress=False).resumed == 0
+    assert "holds 512 answers, and there are 266 rows: starting anew" in caplog.text
+    assert len(read(texts.target)) == len(new[1])
+
+
+def test_what_parquet_cannot_hold_is_found_before_anything_is_classified(tmp_path):
+    rows = [{"text": "One.", "n": 1}, *[{"text": "Two."}] * BLOCK, {"text": "Three.", "n": "three"}]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match="do not fit into Parquet"):
+        look_through(Texts(tmp_path / "new.jsonl", tmp_path / "a.parquet"))
+    assert look_through(Texts(tmp_path / "new.jsonl", tmp_path / "a.csv")).rows == len(rows)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_lone_surrogates_deep_in_a_row_do_not_stop_the_writing(pipe, tmp_path, ending):
+    (tmp_path / "new.jsonl").write_text(json.dumps({"text": "One.", "meta": {"\ud800": ["\udfff"]}}) + "\n")
+    texts = Texts(tmp_path / "new.jsonl", tmp_path / f"a.{ending}")
+    assert classify_file(pipe, texts, show_progress=False).rows == 1
+    (row,) = read_rows(texts.target)
+    meta = json.loads(row["meta"]) if ending == "csv" else row["meta"]
+    assert meta == {"\ufffd": ["\ufffd"]}

@@ -313,16 +313,14 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         postprocess_params: dict[str, Any],
     ) -> Iterator[Any]:
         self._datastore()
-        shown = postprocess_params.get("return_neighbors", 0)
+        done, shown = 0, postprocess_params.get("return_neighbors", 0)
         options = dict(preprocess_params)
         show_progress = options.pop("show_progress", False)
         most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
         with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
-            done = 0
             while window := list(itertools.islice(stream, min(size, most))):
-                texts, pairs = self.preprocess(window, done)
                 with self.device_placement():
-                    predictions = predict(self.model, self.tokenizer, texts, pairs, **options)
+                    predictions = predict(self.model, self.tokenizer, *self.preprocess(window, done), **options)
                 yield from self.postprocess(self._forward(predictions, shown, **forward_params), **postprocess_params)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)

@@ -42,6 +42,7 @@ from docsplit_hf.evaluation.classification import describe_parts
 from docsplit_hf.knn.building import has_several_labels, label_names_of
 from docsplit_hf.knn.predictions import Texts, classify_file, look_through
 from docsplit_hf.markdown import public_name
+from docsplit_hf.models.configuration import load_config
 from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
 from docsplit_hf.training.ending import end_run
 from docsplit_hf.training.lora import lora_around
@@ -104,6 +105,7 @@ def go_on_answering(classifier: str) -> str:
 
 def predict(classifier: str, texts: Texts, prediction: PredictionArguments, arguments: RunArguments, **options) -> None:
     """Classify texts by a classifier that is there."""
+    load_config(classifier)  # whose error says what is wrong with a mistyped name
     pipe = pipeline("docsplit-knn", model=classifier, device=arguments.device)
     if pipe.datastore is None:
         raise ValueError(
@@ -175,7 +177,8 @@ def main() -> None:
             print(describe_parts(values, name, len(splits[name])))
         if list(metrics) == ["validation"]:
             print("It was calibrated on these examples, which flatters. To report on others: --test_size.")
-        print(f'The classifier is in {arguments.output_dir}. pipeline("docsplit-knn", model="{arguments.output_dir}")')
+        print(f"The classifier is in {arguments.output_dir}. In Python:")
+        print(f'  import docsplit_hf; pipe = transformers.pipeline("docsplit-knn", model="{arguments.output_dir}")')
     end_run(trainer)
     if prediction.predict and arguments.process_index == 0:
         predict(arguments.output_dir, texts, prediction, arguments)

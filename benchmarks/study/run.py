@@ -43,7 +43,7 @@ from runs import (
 )
 
 from docsplit_hf.data.tasks import load_task
-from docsplit_hf.experiments.held_out import hold_out
+from docsplit_hf.experiments.held_out import hold_out_of_each_class
 from docsplit_hf.experiments.results import ResultStore
 from docsplit_hf.experiments.tasks import load_evaluation_task
 
@@ -208,7 +208,7 @@ class Study:
                 continue
             train = load_task(self.data / folder, validation_size=0)["train"]
             labels = np.array(train["label"])
-            kept, held_out = hold_out(labels, min(VALIDATION_TEST / len(labels), 0.3))
+            kept, held_out = hold_out_of_each_class(train["text"], labels, min(VALIDATION_TEST / len(labels), 0.3))
             order = np.random.default_rng(0).permutation(kept)
             rows = np.concatenate([order[labels[order] == label][:VALIDATION_PER_CLASS] for label in set(labels)])
             target.mkdir(parents=True, exist_ok=True)

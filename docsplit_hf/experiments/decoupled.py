@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .held_out import hold_out
+from .held_out import hold_out_of_each_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,9 +55,9 @@ def decoupled_score(
     from ..training.knn_classifier_arguments import KNNClassifierTrainingArguments
     from ..training.knn_classifier_trainer import KNNClassifierTrainer
 
-    kept, held_out = hold_out(task.train_labels, VALIDATION_SHARE, seed)
+    kept, held_out = hold_out_of_each_class(task.train_inputs, task.train_labels, VALIDATION_SHARE, seed)
     if len(held_out) == 0:
-        raise ValueError(f"{task.name}: each class has one example, so none can be held out: give more.")
+        raise ValueError(f"{task.name}: each class has one text, so none can be held out: give more.")
     train = _examples(task, task.train_texts, task.train_labels, task.train_pairs)
     test = _examples(task, task.test_texts, task.test_labels, task.test_pairs)
     set_seed(seed)

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 
-def hold_out(labels: np.ndarray, share: float = 0.1, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Split rows at random, the same share of every class.
+def hold_out_of_each_class(
+    texts: Sequence[Hashable], labels: np.ndarray, share: float = 0.1, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Split rows at random, the same share of the different texts of every class. Equal texts stay together.
 
-    Of a class with at least 2 rows at least one is held out and one kept; a class with one row keeps it. So, unlike
-    with ``train_test_split(stratify=...)``, there is no training set that cannot be split, and no class that would not
-    be trained on.
+    Of a class with at least 2 different texts at least one is held out and one kept; a class with one text keeps it.
+    (Fewer are held out where a text is in several classes.) So, unlike with ``train_test_split(stratify=...)``, there is
+    no training set that cannot be split, and no class that would not be trained on.
 
     Args:
+        texts: ``(N,)``, or whatever is equal for equal rows.
         labels: ``(N,)``.
         share: What to hold out of each class, above 0 and below 1.
         seed: Decides which rows.
 
     Returns:
-        The rows to keep and the rows held out, ascending. None are held out if all classes have one row.
+        The rows to keep and the rows held out, ascending. None are held out if all classes have one text.
 
     Example:
 
-        >>> kept, held_out = hold_out(np.array([0, 0, 0, 0, 1, 1, 2]), share=0.25)
-        >>> np.bincount(np.array([0, 0, 0, 0, 1, 1, 2])[held_out])
-        array([1, 1])
+        >>> kept, held_out = hold_out_of_each_class("aabbcd", np.array([0, 0, 0, 0, 1, 1]), share=0.5)
+        >>> len(held_out), set("aabbcd"[row] for row in kept) & set("aabbcd"[row] for row in held_out)
+        (3, set())
     """
     labels = np.asarray(labels)
     order = np.random.default_rng(seed).permutation(len(labels))
-    held_out: list[int] = []
-    for label in np.unique(labels):
-        rows = order[labels[order] == label]
-        if len(rows) > 1:
-            held_out.extend(rows[: min(max(round(share * len(rows)), 1), len(rows) - 1)])
-    is_held_out = np.zeros(len(labels), dtype=bool)
-    is_held_out[held_out] = True
+    labels_of: dict[Hashable, set[int]] = {}
+    for text, label in zip(texts, labels.tolist(), strict=True):
+        labels_of.setdefault(text, set()).add(label)
+    in_class = Counter(label for several in labels_of.values() for label in several)
+    left = {label: min(max(round(share * count), 1), count - 1) for label, count in in_class.items()}
+    chosen = set()
+    for row in order:
+        text = texts[row]
+        if text not in chosen and all(left[label] for label in labels_of[text]):
+            chosen.add(text)
+            for label in labels_of[text]:
+                left[label] -= 1
+    is_held_out = np.fromiter((text in chosen for text in texts), dtype=bool, count=len(labels))
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 

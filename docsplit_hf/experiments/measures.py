@@ -24,19 +24,22 @@ Settings = Mapping[str, Any]
 def _full(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:
     train, test = subject.classification_features
     task = subject.task
-    return fit_and_score(settings["probe"], train, task.train_labels, test, task.test_labels, seed)
+    return fit_and_score(settings["probe"], train, task.train_labels, test, task.test_labels, seed, task.train_inputs)
 
 
 def _few_shot(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:
     train, test = subject.classification_features
     task = subject.task
     rows = sample_per_class(task.train_labels, settings["shots"], seed, task.label_names)
-    return fit_and_score(settings["probe"], train[rows], task.train_labels[rows], test, task.test_labels, seed)
+    inputs = [task.train_inputs[row] for row in rows]
+    examples = train[rows], task.train_labels[rows], test, task.test_labels
+    return fit_and_score(settings["probe"], *examples, seed, inputs)
 
 
 def _knn(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:
     train, test = subject.classification_features
-    return knn_score(train, subject.task.train_labels, test, subject.task.test_labels, seed)
+    task = subject.task
+    return knn_score(train, task.train_labels, test, task.test_labels, seed, task.train_inputs)
 
 
 def _decoupled(subject: Subject, settings: Settings, seed: int) -> dict[str, float]:

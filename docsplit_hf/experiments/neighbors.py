@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..knn.calibration import calibrate
 from ..knn.index import exact_search
 from ..knn.interpolation import knn_probabilities
 from .features import check_features, is_sparse, normalize_rows
-from .held_out import hold_out
+from .held_out import hold_out_of_each_class
 
 if TYPE_CHECKING:
     from .systems import Features
@@ -24,7 +25,12 @@ HELD_OUT_SHARE = 0.2
 
 
 def knn_score(
-    train: Features, train_labels: np.ndarray, test: Features, test_labels: np.ndarray, seed: int
+    train: Features,
+    train_labels: np.ndarray,
+    test: Features,
+    test_labels: np.ndarray,
+    seed: int,
+    train_texts: Sequence[Hashable] | None = None,
 ) -> dict[str, float]:
     """Classify by the nearest training examples (Liang et al. 2023, equation 2), in the space of cosine similarity.
 
@@ -38,6 +44,7 @@ def knn_score(
         test: Features of the test texts, ``(M, D)``.
         test_labels: int64 ``(M,)``, from 0.
         seed: Decides which training examples k and temperature are chosen on.
+        train_texts: What the features are of, ``(N,)``: equal ones are held out together. None: no two are equal.
 
     Returns:
         ``accuracy`` and ``macro_f1``.
@@ -54,16 +61,19 @@ def knn_score(
     train = normalize_rows(check_features(train, "the training features", train_labels))
     test = normalize_rows(check_features(test, "the test features", test_labels))
     num_labels = int(max(np.max(train_labels), np.max(test_labels))) + 1
-    k, temperature = _choose(train, np.asarray(train_labels), num_labels, seed)
+    texts = range(len(train_labels)) if train_texts is None else train_texts
+    k, temperature = _choose(train, np.asarray(train_labels), texts, num_labels, seed)
     distances, rows = _search(test, train, k)
     probabilities = knn_probabilities(distances, np.asarray(train_labels)[rows], num_labels, temperature)
     return prediction_metrics(probabilities.argmax(1), test_labels)
 
 
-def _choose(train: Features, labels: np.ndarray, num_labels: int, seed: int) -> tuple[int, float]:
-    kept, held_out = hold_out(labels, HELD_OUT_SHARE, seed)
+def _choose(
+    train: Features, labels: np.ndarray, texts: Sequence[Hashable], num_labels: int, seed: int
+) -> tuple[int, float]:
+    kept, held_out = hold_out_of_each_class(texts, labels, HELD_OUT_SHARE, seed)
     if len(held_out) == 0:
-        logger.info("Each class has one training example: the nearest neighbor alone decides.")
+        logger.info("Each class has one training text: the nearest neighbor alone decides.")
         return 1, 1.0
     distances, rows = _search(train[held_out], train[kept], min(MOST_NEIGHBORS, len(kept)))
     chosen = calibrate(distances, labels[kept][rows], labels[held_out], num_labels=num_labels)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..evaluation.classification import prediction_metrics
 from .features import check_features, is_sparse
-from .held_out import hold_out
+from .held_out import hold_out_of_each_class
 from .mlp import fit_mlp
 
 if TYPE_CHECKING:
@@ -26,7 +27,13 @@ STRENGTHS = {"dense": (1.0, 10.0, 100.0), "sparse": (0.1, 1.0, 10.0)}  # the mid
 
 
 def fit_and_score(
-    kind: str, train: Features, train_labels: np.ndarray, test: Features, test_labels: np.ndarray, seed: int
+    kind: str,
+    train: Features,
+    train_labels: np.ndarray,
+    test: Features,
+    test_labels: np.ndarray,
+    seed: int,
+    train_texts: Sequence[Hashable] | None = None,
 ) -> dict[str, float]:
     """Train a classifier on the features of the training texts, and measure it on those of the test texts.
 
@@ -50,6 +57,7 @@ def fit_and_score(
         test: Features of the test texts, ``(M, D)``.
         test_labels: int64 ``(M,)``.
         seed: Decides what is held out, the first weights, and the order of the examples.
+        train_texts: What the features are of, ``(N,)``: equal ones are held out together. None: no two are equal.
 
     Returns:
         ``accuracy`` and ``macro_f1`` on the test set, fractions from 0 to 1.
@@ -76,7 +84,8 @@ def fit_and_score(
         )
     kept, held_out = np.arange(len(train_labels)), np.arange(0)
     if len(train_labels) >= FEWEST_TO_HOLD_OUT:
-        kept, held_out = hold_out(train_labels, HELD_OUT_SHARE, seed)
+        texts = range(len(train_labels)) if train_texts is None else train_texts
+        kept, held_out = hold_out_of_each_class(texts, train_labels, HELD_OUT_SHARE, seed)
     if kind == "mlp" and not is_sparse(train):
         examples = (train[kept], train_labels[kept], train[held_out], train_labels[held_out])
         return prediction_metrics(fit_mlp(*examples, (HIDDEN_WIDTH,), BATCH_SIZE, seed)(test), test_labels)

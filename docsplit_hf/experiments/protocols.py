@@ -12,6 +12,7 @@ import numpy as np
 from .few_shot import sample_per_class
 from .measures import MEASURES
 from .parts_of_speech import load_spacy
+from .probe import FEWEST_TO_HOLD_OUT
 from .settings import EvaluationSettings
 from .subject import SpacyPipeline, Subject, document_encoder, encoding_options, language_of
 from .tasks import ClassificationTask, CorpusTask, EvaluationTask, PairTask
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ANY_TASK = (ClassificationTask, PairTask, CorpusTask)
 NO_SEED = 0  # of what has nothing random in it, so that another --seed does not measure it again
 SPLIT_INTO_SENTENCES = ("half_documents", "redundancy")
+HOLDING_OUT = ("full", "knn", "decoupled")
 KINDS = {ClassificationTask: "texts with labels", PairTask: "pairs of documents", CorpusTask: "texts alone"}
 
 
@@ -184,6 +186,8 @@ def _over_seeds(protocol: str, *fields: str) -> Callable[[EvaluationTask, Evalua
             protocol in SPLIT_INTO_SENTENCES and language_of(task) != "en"
         ):  # the same texts may be a task of no language
             chosen["language"] = language_of(task)
+        if protocol in HOLDING_OUT:
+            chosen |= _how_equal_texts_are_held_out(task)
         return [Measurement(protocol, chosen, seed) for seed in settings.seeds_of(settings.seeds)], []
 
     return measurements
@@ -195,7 +199,7 @@ def _few_shot(task: ClassificationTask, settings: EvaluationSettings) -> Planned
         sample_per_class(task.train_labels, shots, settings.seed, task.label_names)
     except ValueError as error:  # of one rare class; the other protocols take it
         return [], [f"few_shot does not run on {task.name}: {error}"]
-    return _at_shots(shots, settings), []
+    return _at_shots(shots, task, settings), []
 
 
 def _curve(task: ClassificationTask, settings: EvaluationSettings) -> Planned:
@@ -203,13 +207,20 @@ def _curve(task: ClassificationTask, settings: EvaluationSettings) -> Planned:
     possible = [shots for shots in settings.curve_shots if shots <= smallest]
     beyond = [str(shots) for shots in settings.curve_shots if shots > smallest]
     line = f"curve leaves {', '.join(beyond)} examples per class out on {task.name}: its smallest class has {smallest}."
-    measurements = [one for shots in possible for one in _at_shots(shots, settings)]
+    measurements = [one for shots in possible for one in _at_shots(shots, task, settings)]
     return measurements, [line] if beyond else []
 
 
-def _at_shots(shots: int, settings: EvaluationSettings) -> list[Measurement]:
+def _at_shots(shots: int, task: ClassificationTask, settings: EvaluationSettings) -> list[Measurement]:
     chosen = {"shots": shots, "probe": settings.few_shot_probe, "max_length": settings.max_length}
+    if shots * len(np.unique(task.train_labels)) >= FEWEST_TO_HOLD_OUT:
+        chosen |= _how_equal_texts_are_held_out(task)
     return [Measurement("few_shot", chosen, seed) for seed in settings.seeds_of(settings.repeats)]
+
+
+def _how_equal_texts_are_held_out(task: ClassificationTask) -> dict[str, str]:
+    """Nothing where no text is repeated: records from before equal texts were held out together are still right."""
+    return {"equal_texts": "together"} if len(set(task.train_inputs)) < len(task.train_inputs) else {}
 
 
 def _attention(task: EvaluationTask, settings: EvaluationSettings) -> Planned:

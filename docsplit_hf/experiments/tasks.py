@@ -20,7 +20,7 @@ from ..data.loading import find_splits, load_documents, refuse_missing_file
 from ..data.package_documentation import load_package_documentation
 from ..data.tasks import TASKS, load_task
 from .citation_pairs import Pair, has_citation_pairs, read_citation_pairs
-from .held_out import hold_out
+from .held_out import hold_out_of_each_class
 from .task_sources import LONG_DOCUMENT_TASKS, without_newsgroup_metadata
 
 if TYPE_CHECKING:
@@ -86,6 +86,12 @@ class ClassificationTask:
         """The SHA-256 of the content; the name is no part of it."""
         labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
         return _sha256([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
+
+    @cached_property
+    def train_inputs(self) -> list[str] | list[tuple[str, str]]:
+        """The training texts, or in tasks about pairs the pairs: what is equal is held out together."""
+        pairs = self.train_pairs
+        return self.train_texts if pairs is None else list(zip(self.train_texts, pairs, strict=True))
 
     def corpus(self) -> CorpusTask:
         """The test texts without their labels."""
@@ -166,7 +172,7 @@ def load_evaluation_task(
 
     The official training set is trained on and the official test set is tested on: for GLUE and CLUE, whose test labels
     are hidden, the development set. Where there is no test set it is the validation set, and where there is neither, a
-    fifth of each class is held out by ``seed``. A validation set beside a test set is not used: what needs held-out
+    fifth of the different texts of each class is held out by ``seed``. A validation set beside a test set is not used: what needs held-out
     examples holds its own out of the training set, the same for all. The papers do not say how they split the data sets
     that come without a test set (FakeNews, arXiv, NYT, BBC).
 
@@ -282,9 +288,11 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Data
         if unused:
             logger.info(f"{name}: the {unused} examples for validation are not used.")
         return {"train": train, "test": splits["test"] if "test" in splits else splits["validation"]}
-    kept, held_out = hold_out(np.array(train["label"][:]), TEST_SHARE, seed)
+    columns = [train[column][:] for column in train.column_names if column.startswith("text")]
+    inputs = list(zip(*columns, strict=True))
+    kept, held_out = hold_out_of_each_class(inputs, np.array(train["label"][:]), TEST_SHARE, seed)
     if len(held_out) == 0:
-        raise ValueError(f"{name}: {len(train)} examples with a class each leave none to test on: give more.")
+        raise ValueError(f"{name}: {len(train)} examples with one text in each class leave none to test on: give more.")
     logger.info(f"{name}: there is no test set. {len(held_out)} of {len(train)} examples are held out for it.")
     return {"train": train.select(kept), "test": train.select(held_out)}
 

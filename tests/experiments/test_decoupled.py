@@ -28,5 +28,5 @@ def test_classifier_neighbors_and_mixture_are_measured_and_the_seed_decides(tiny
 def test_a_task_without_an_example_to_hold_out_is_refused(tmp_path):
     labels = np.array([0, 1])
     task = ClassificationTask("two", ["a", "b"], labels, ["c", "d"], labels, ["x", "y"])
-    with pytest.raises(ValueError, match="two: each class has one example"):
+    with pytest.raises(ValueError, match="two: each class has one text"):
         decoupled_score("nowhere", task, tmp_path)

@@ -62,6 +62,15 @@ def test_a_fifth_of_each_class_of_a_file_is_held_out_by_the_seed(tmp_path):
     assert not set(tasks[0].train_texts) & set(tasks[0].test_texts)
 
 
+def test_no_text_is_both_trained_and_tested_on(tmp_path):
+    task = load_evaluation_task(write_rows(tmp_path / "twice.jsonl", 2 * reviews(200)))
+    assert len(task.test_texts) == 80
+    assert not set(task.train_texts) & set(task.test_texts)
+    pairs = [{"text_a": f"One {i % 9}.", "text_b": f"Two {i % 4}.", "label": i % 2} for i in range(144)]
+    task = load_evaluation_task(write_rows(tmp_path / "pairs.jsonl", pairs))
+    assert task.test_pairs and not set(task.train_inputs) & set(zip(task.test_texts, task.test_pairs, strict=True))
+
+
 def test_pairs_of_texts_keep_their_second_texts(tmp_path):
     rows = [{"text_a": f"One {i}.", "text_b": f"Two {i}.", "label": i % 2} for i in range(20)]
     task = load_evaluation_task(write_rows(tmp_path / "pairs.jsonl", rows))
@@ -173,7 +182,9 @@ def test_tasks_on_the_hub_have_their_columns(monkeypatch, name):
     row = HUB_ROWS[name]
     label = {"FakeNews": "type", "arXiv": "categories"}.get(name, "label_text")
     other = ["hep-ph"] if name == "arXiv" else "other"
-    rows = Dataset.from_list([row | {label: other} if i % 2 else row for i in range(40)])
+    text = {"FakeNews": "content", "arXiv": "abstract"}.get(name, "text")
+    rows = [row | {text: f"{row[text]} {i}", label: other if i % 2 else row[label]} for i in range(40)]
+    rows = Dataset.from_list(rows)
 
     def load(dataset):
         assert dataset == LONG_DOCUMENT_TASKS[name].dataset
@@ -184,7 +195,7 @@ def test_tasks_on_the_hub_have_their_columns(monkeypatch, name):
     assert len(task.test_texts) == (8 if name in ("FakeNews", "arXiv") else 40)
     expected = {"FakeNews": ["other", "satire"], "arXiv": ["hep-ph", "math"], "20News": ["other", "sci.med"]}
     assert task.label_names == expected.get(name, ["other", "sport"])
-    assert task.train_texts[0] == {"arXiv": "A title\nAn abstract."}.get(name, row.get("content", row.get("text")))
+    assert task.train_texts[0].startswith({"arXiv": "A title\nAn abstract."}.get(name, row[text]))
 
 
 def test_tasks_of_glue_are_tested_on_the_official_development_set(monkeypatch):
@@ -245,7 +256,7 @@ def test_tasks_that_cannot_be_evaluated_are_refused(tmp_path):
     with pytest.raises(ValueError, match="Nothing is left: train: kept 0 of 9 examples. Dropped: 9 without a label"):
         load_evaluation_task(missing)
     each = write_rows(tmp_path / "each.jsonl", [{"text": f"T {i}.", "label": i} for i in range(9)])
-    with pytest.raises(ValueError, match="9 examples with a class each leave none to test on"):
+    with pytest.raises(ValueError, match="9 examples with one text in each class leave none to test on"):
         load_evaluation_task(each)
     (tmp_path / "folder").mkdir()
     write_rows(tmp_path / "folder" / "train.jsonl", [{"text": "T.", "topic": "x"}])

@@ -28,6 +28,8 @@ class EvaluationArguments:
     )
     text_column: str = HfArg(default="text", help="In files of your own: the column with the texts.")
     label_column: str = HfArg(default="label", help="In files of your own: the column with the labels.")
+    csv_separator: str | None = HfArg(default=None, help="What separates the columns of .csv files, if no comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     task_folders: list[str] = HfArg(
         default_factory=list, help="Where named tasks are on this machine: NYT=/data/nyt 20News=/data/20news."
     )

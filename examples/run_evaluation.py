@@ -49,8 +49,16 @@ def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
     tasks = []
     for name in arguments.tasks:
         limits = settings.max_train_examples, settings.max_test_examples
-        columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
-        task = load_evaluation_task(name, arguments.folder_of(name), *limits, seed=settings.seed, **columns)
+        task = load_evaluation_task(
+            name,
+            arguments.folder_of(name),
+            *limits,
+            seed=settings.seed,
+            text_column=arguments.text_column,
+            label_column=arguments.label_column,
+            csv_separator=arguments.csv_separator,
+            encoding=arguments.encoding,
+        )
         if task.name in (other.name for other in tasks):
             raise ValueError(f"Two tasks are called {task.name!r}: rename a file, since the tables go by the name.")
         tasks.append(task)

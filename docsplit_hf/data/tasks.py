@@ -145,7 +145,13 @@ TASKS = {
 }
 
 
-def load_task(name_or_folder: str | Path, seed: int = 0, validation_size: float = 0.1) -> DatasetDict:
+def load_task(
+    name_or_folder: str | Path,
+    seed: int = 0,
+    validation_size: float = 0.1,
+    csv_separator: str | None = None,
+    encoding: str | None = None,
+) -> DatasetDict:
     """Load a data set of the paper, or a folder laid out alike.
 
     A deviation from the paper: it chose k, T and lambda on the development sets that it reports, as the labels of the
@@ -159,6 +165,8 @@ def load_task(name_or_folder: str | Path, seed: int = 0, validation_size: float 
             classes, as ``load_labelled_examples`` reads them; or one such file, which is the training set.
         seed: Decides which training examples are held out for validation.
         validation_size: The fraction of them that is held out, or their number.
+        csv_separator: Of files, as in ``load_labelled_examples``.
+        encoding: The same.
 
     Returns:
         ``train``, ``validation`` and ``test``, as ``load_labelled_examples`` gives them.
@@ -177,19 +185,20 @@ def load_task(name_or_folder: str | Path, seed: int = 0, validation_size: float 
         ['text', 'text_pair', 'label']
     """
     by_name = {name.lower(): task for name, task in TASKS.items()}
+    options = {"csv_separator": csv_separator, "encoding": encoding}
     if str(name_or_folder).lower() in by_name:
-        return _load_from_hub(by_name[str(name_or_folder).lower()], seed, validation_size)
+        return _load_from_hub(by_name[str(name_or_folder).lower()], seed, validation_size, options)
     if not Path(name_or_folder).exists():
         refuse_mistyped_path(str(name_or_folder))
         near = {name.lower(): name for name in TASKS}
         near = [near[name] for name in difflib.get_close_matches(str(name_or_folder).lower(), near, n=1)]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"There is no task {str(name_or_folder)!r}.{hint} Give a folder, or one of {sorted(TASKS)}.")
-    text_columns = _find_text_columns(Path(name_or_folder))
-    return load_labelled_examples(name_or_folder, **text_columns, validation_size=validation_size, seed=seed)
+    columns = _find_text_columns(Path(name_or_folder), options)
+    return load_labelled_examples(name_or_folder, **columns, **options, validation_size=validation_size, seed=seed)
 
 
-def _load_from_hub(task: Task, seed: int, validation_size: float) -> DatasetDict:
+def _load_from_hub(task: Task, seed: int, validation_size: float, options: dict[str, str | None]) -> DatasetDict:
     import datasets
 
     loaded = datasets.load_dataset(task.dataset, task.config_name)
@@ -206,14 +215,15 @@ def _load_from_hub(task: Task, seed: int, validation_size: float) -> DatasetDict
         test_split=task.test_split,
         validation_size=validation_size,
         seed=seed,
+        **options,
     )
 
 
-def _find_text_columns(source: Path) -> dict[str, str]:
+def _find_text_columns(source: Path, options: dict[str, str | None]) -> dict[str, str]:
     file = find_splits(source).get("train")
     if file is None:
         raise ValueError(f"The folder {source} has no training set: name a file train.jsonl.")
-    columns = find_columns(file)
+    columns = find_columns(file, **options)
     for names in TEXT_COLUMNS:
         if set(names) <= set(columns):
             return dict(zip(("text_column", "text_pair_column"), names, strict=False))

@@ -14,8 +14,8 @@ def hold_out_of_each_class(
     """Split rows at random, the same share of the different texts of every class. Equal texts stay together.
 
     Of a class with at least 2 different texts at least one is held out and one kept; a class with one text keeps it.
-    (Fewer are held out where a text is in several classes.) So, unlike with ``train_test_split(stratify=...)``, there is
-    no training set that cannot be split, and no class that would not be trained on.
+    (Fewer are held out where a text is in several classes.) So, unlike with ``train_test_split(stratify=...)``, there
+    is no training set that cannot be split, and no class that would not be trained on.
 
     Args:
         texts: ``(N,)``, or whatever is equal for equal rows.

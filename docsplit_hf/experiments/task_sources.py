@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..data.tasks import TASKS
+
 logger = logging.getLogger(__name__)
 
+DOCUMENTATION = "documentation"
 HEADER_SHARE = 0.9  # of the posts; in the release it is all of them
 
 
@@ -145,3 +149,49 @@ LONG_DOCUMENT_TASKS = {
 }
 """The papers' data sets of long documents. What is on the Hub could not be tried where this was written, without a
 network: their columns are as their cards say."""
+
+
+def known_name(name: str) -> str | None:
+    """The task that a name means, however it is written.
+
+    Args:
+        name: Any string.
+
+    Returns:
+        The name as in the tables, or None if there is no such task.
+
+    Example:
+
+        >>> known_name("bbc-news"), known_name("./bbc")
+        ('BBCNews', None)
+    """
+    return None if "/" in name or "\\" in name else _known_names().get(_key(name))
+
+
+def unknown_task(name: str) -> str:
+    """What to say of a name that means no task.
+
+    Args:
+        name: The name.
+
+    Returns:
+        One or two sentences, with the nearest name and all that are known.
+
+    Example:
+
+        >>> unknown_task("20nwes")[:50]
+        "There is no task '20nwes'. Did you mean '20News'? "
+    """
+    known = _known_names()
+    near = difflib.get_close_matches(_key(name), known, n=1)
+    hint = f" Did you mean {known[near[0]]!r}?" if near else ""
+    return f"There is no task {name!r}.{hint} Known tasks: {', '.join(dict.fromkeys(known.values()))}."
+
+
+def _key(name: str) -> str:
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+def _known_names() -> dict[str, str]:
+    names = {alias: name for name, source in LONG_DOCUMENT_TASKS.items() for alias in (name, *source.aliases)}
+    return {_key(alias): name for alias, name in (names | {name: name for name in (*TASKS, DOCUMENTATION)}).items()}

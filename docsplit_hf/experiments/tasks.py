@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import logging
@@ -14,21 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.files import find_columns
+from ..data.files import find_columns, find_text_files
 from ..data.labelled_examples import load_labelled_examples
 from ..data.loading import find_splits, load_documents, refuse_missing_file
 from ..data.package_documentation import load_package_documentation
 from ..data.tasks import TASKS, load_task
 from .citation_pairs import Pair, has_citation_pairs, read_citation_pairs
 from .held_out import hold_out_of_each_class
-from .task_sources import LONG_DOCUMENT_TASKS, without_newsgroup_metadata
+from .task_sources import DOCUMENTATION, LONG_DOCUMENT_TASKS, known_name, unknown_task, without_newsgroup_metadata
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
 logger = logging.getLogger(__name__)
 
-DOCUMENTATION = "documentation"
 TEST_SHARE = 0.2
 KEPT_OF_EACH_CLASS = 20  # of a sample of the training set
 
@@ -167,14 +165,16 @@ def load_evaluation_task(
     seed: int = 0,
     text_column: str = "text",
     label_column: str = "label",
+    csv_separator: str | None = None,
+    encoding: str | None = None,
 ) -> EvaluationTask:
     """Load a task of the papers by its name, or one of your own from a file or a folder.
 
     The official training set is trained on and the official test set is tested on: for GLUE and CLUE, whose test labels
     are hidden, the development set. Where there is no test set it is the validation set, and where there is neither, a
-    fifth of the different texts of each class is held out by ``seed``. A validation set beside a test set is not used: what needs held-out
-    examples holds its own out of the training set, the same for all. The papers do not say how they split the data sets
-    that come without a test set (FakeNews, arXiv, NYT, BBC).
+    fifth of the different texts of each class is held out by ``seed``. A validation set beside a test set is not used:
+    what needs held-out examples holds its own out of the training set, the same for all. The papers do not say how they
+    split the data sets that come without a test set (FakeNews, arXiv, NYT, BBC).
 
     Texts of ``20News`` are without headers, signatures and quotations, from a path of that name too: see
     ``without_newsgroup_metadata``. Empty texts, and those without a label, are dropped and counted in the log.
@@ -185,8 +185,9 @@ def load_evaluation_task(
             no network). Case, hyphens and blanks do not matter. Or a path: a file (``.jsonl``, ``.json``, ``.csv``,
             ``.tsv``, ``.parquet``, also with ``.gz``) or a folder with ``train`` and maybe ``test`` in such files, with
             the columns ``text`` (or ``text_a`` and ``text_b``) and ``label``, or as folders with a folder of ``.txt``
-            files for each class; a folder with pairs of documents, as ``read_citation_pairs`` reads it; or, without a
-            column ``label``, or in other ``.txt`` files, texts alone.
+            files for each class; a folder with two such folders of classes or more; a folder with pairs of documents,
+            as ``read_citation_pairs`` reads it; or, without a column ``label``, or in other ``.txt`` files, texts
+            alone.
         folder: Where the files of a task with a name are, laid out as above. None: it is loaded from the Hub.
         max_train_examples: At most so many training examples (or pairs), drawn by ``seed``. Each class keeps 20 of its
             examples, if it has them, so that a few of each can still be drawn; the others are drawn from all alike.
@@ -194,6 +195,8 @@ def load_evaluation_task(
         seed: Decides what is held out and what is drawn.
         text_column: In files of your own: the column with the texts. Tasks with a name know theirs.
         label_column: The same of the labels.
+        csv_separator: What separates the columns of ``.csv`` files. None: a comma, in ``.tsv`` a tab.
+        encoding: Of files. None: UTF-8, or UTF-16 where a file begins with its byte order mark.
 
     Returns:
         The task.
@@ -212,53 +215,41 @@ def load_evaluation_task(
         >>> task.name, len(task.train_texts), len(task.test_texts), task.label_names
         ('reviews', 16, 4, ['bad', 'good'])
     """
-    known = _known_name(str(name))
+    known = known_name(str(name))
     if known is None and folder is not None:
-        raise ValueError(f"{_unknown(str(name))} A folder of your own is a task itself: give it instead of a name.")
+        raise ValueError(f"{unknown_task(str(name))} A folder of your own is a task itself: give it instead of a name.")
     if known is None and not Path(name).exists():
         refuse_missing_file(str(name))
-        raise ValueError(f"{_unknown(str(name))} Or give a file or a folder.")
+        raise ValueError(f"{unknown_task(str(name))} Or give a file or a folder.")
     limits = {"train": max_train_examples, "test": max_test_examples}
     if known == "AAN" or (known is None and Path(name).is_dir() and has_citation_pairs(Path(name))):
         if known and folder is None:
             raise ValueError(f"AAN is not on the Hub: give its folder. {LONG_DOCUMENT_TASKS['AAN'].note}")
         return _pair_task(known or Path(name).name, Path(folder or name), limits, seed)
-    if known is None and label_column == "label" and not _has_labels(Path(name)):
-        return _corpus_task(Path(name), text_column, max_test_examples, seed)
+    options = {"csv_separator": csv_separator, "encoding": encoding}
+    if known is None and label_column == "label" and not _has_labels(Path(name), options):
+        return _corpus_task(Path(name), text_column, max_test_examples, seed, options)
     if known is None and (text_column, label_column) != ("text", "label"):
         columns = {"text_column": text_column, "label_column": label_column}
-        splits = load_labelled_examples(name, **columns, validation_size=0, seed=seed)
+        splits = load_labelled_examples(name, **columns, **options, validation_size=0, seed=seed)
+    elif folder or not known:
+        splits = load_task(folder or name, seed, validation_size=0, **options)
     else:
-        splits = load_task(folder or name, seed, validation_size=0) if folder or not known else _from_hub(known, seed)
+        splits = _from_hub(known, seed)
     title = known or Path(Path(name).name.removesuffix(".gz")).stem
     return _classification_task(title, _train_and_test(splits, title, seed), limits, seed)
 
 
-def _key(name: str) -> str:
-    return "".join(character for character in name.casefold() if character.isalnum())
-
-
-def _known_names() -> dict[str, str]:
-    names = {alias: name for name, source in LONG_DOCUMENT_TASKS.items() for alias in (name, *source.aliases)}
-    return {_key(alias): name for alias, name in (names | {name: name for name in (*TASKS, DOCUMENTATION)}).items()}
-
-
-def _known_name(name: str) -> str | None:
-    return None if "/" in name or "\\" in name else _known_names().get(_key(name))
-
-
-def _unknown(name: str) -> str:
-    known = _known_names()
-    near = difflib.get_close_matches(_key(name), known, n=1)
-    hint = f" Did you mean {known[near[0]]!r}?" if near else ""
-    return f"There is no task {name!r}.{hint} Known tasks: {', '.join(dict.fromkeys(known.values()))}."
-
-
-def _has_labels(path: Path) -> bool:
+def _has_labels(path: Path, options: dict[str, str | None]) -> bool:
     file = find_splits(path).get("train")
-    if file is None or (file.is_dir() and file == path):  # a folder of .txt files is texts alone, also in its folders
+    if file is None or file != path or not path.is_dir():
+        return file is not None and "label" in find_columns(file, **options)
+    classes = sorted({file.relative_to(path).parts[0] for file in find_text_files(path) if file.parent != path})
+    if len(classes) < 2:
         return False
-    return "label" in find_columns(file)
+    shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
+    logger.info(f"{path} is read as texts with labels, which are its {len(classes)} folders: {shown}.")
+    return True
 
 
 def _from_hub(name: str, seed: int) -> DatasetDict:
@@ -305,7 +296,7 @@ def _classification_task(
         of_class = np.array(rows["label"][:]) if split == "train" else None
         rows = rows.select(_draw(len(rows), limits[split], seed, of_class))
         texts, labels = list(rows["text"]), np.array(rows["label"][:], dtype=np.int64)
-        if _known_name(name) == "20News":
+        if known_name(name) == "20News":
             texts = without_newsgroup_metadata(texts)
         kept = [row for row, text in enumerate(texts) if text.strip()]
         if len(kept) < len(texts):
@@ -327,8 +318,10 @@ def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int
     return PairTask(name, {key: text for key, text in pairs.documents.items() if key in used}, **splits)
 
 
-def _corpus_task(path: Path, text_column: str, most: int | None, seed: int) -> CorpusTask:
-    rows = load_documents(str(path), test_size=0)["train"]
+def _corpus_task(
+    path: Path, text_column: str, most: int | None, seed: int, options: dict[str, str | None]
+) -> CorpusTask:
+    rows = load_documents(str(path), test_size=0, **options)["train"]
     if text_column not in rows.column_names:
         raise ValueError(f"{path} has the columns {rows.column_names}, but no {text_column!r}: choose text_column.")
     rows = rows.select(_draw(len(rows), most, seed))
@@ -336,7 +329,7 @@ def _corpus_task(path: Path, text_column: str, most: int | None, seed: int) -> C
     dropped = f" Dropped: {len(rows) - len(texts)} empty." if len(texts) < len(rows) else ""
     logger.log(
         logging.WARNING if dropped else logging.INFO,
-        f"{path} has no labels (no column label): {len(texts)} texts alone.{dropped}",
+        f"{path} has no labels (no column label, nor two folders of classes): {len(texts)} texts alone.{dropped}",
     )
     if not texts:
         raise ValueError(f"{path} holds no text.")

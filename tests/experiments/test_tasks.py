@@ -108,7 +108,9 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
         task = load_evaluation_task(file)
     assert isinstance(task, CorpusTask)
     assert (task.name, task.texts) == ("corpus", ["One.", "Two.", "Three."])
-    assert "has no labels (no column label): 3 texts alone. Dropped: 1 empty." in caplog.text
+    assert (
+        "has no labels (no column label, nor two folders of classes): 3 texts alone. Dropped: 1 empty." in caplog.text
+    )
     assert task.corpus() is task
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text("A document.\nOf two lines.")
@@ -117,14 +119,37 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
         load_evaluation_task(write_rows(tmp_path / "body.jsonl", [{"body": "One."}]))
 
 
-def test_folders_of_classes_are_labels_where_there_are_splits_and_texts_alone_otherwise(tmp_path):
+@pytest.mark.parametrize("columns", [{}, {"text_column": "body", "label_column": "topic"}])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_separators_and_encodings_are_those_given(tmp_path, columns, labelled):
+    names = columns.get("text_column", "text"), columns.get("label_column", "label") if labelled else "x"
+    lines = [";".join(names), *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
+    (tmp_path / "own.csv").write_text("\n".join(lines), encoding="cp1252")
+    options = {"csv_separator": ";", "encoding": "cp1252"}
+    with pytest.raises(ValueError, match="csv_separator=';'|encoding='cp1252'"):
+        load_evaluation_task(tmp_path / "own.csv")
+    if not labelled:
+        columns = {name: column for name, column in columns.items() if name == "text_column"}
+    task = load_evaluation_task(tmp_path / "own.csv", **columns, **options)
+    assert "Größe 3, süß." in task.corpus().texts + getattr(task, "train_texts", [])
+    if labelled and not columns:
+        shutil.copy(tmp_path / "own.csv", tmp_path / "train.csv")
+        assert load_evaluation_task("bbc", tmp_path, **options).label_names == ["ja", "nö"]
+
+
+def test_two_folders_of_classes_are_labels_and_one_is_texts_alone(tmp_path, caplog):
     for split in ("train", "test"):
         for i in range(6):
             (tmp_path / split / f"class {i % 2}").mkdir(parents=True, exist_ok=True)
             (tmp_path / split / f"class {i % 2}" / f"{i}.txt").write_text(f"Text {i} to {split}.")
     task = load_evaluation_task(tmp_path)
     assert (task.label_names, len(task.train_texts), len(task.test_texts)) == (["class 0", "class 1"], 6, 6)
-    assert len(load_evaluation_task(tmp_path / "train").texts) == 6
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        task = load_evaluation_task(tmp_path / "train")
+    assert (task.label_names, len(task.train_texts), len(task.test_texts)) == (["class 0", "class 1"], 4, 2)
+    assert "train is read as texts with labels, which are its 2 folders: class 0, class 1." in caplog.text
+    shutil.rmtree(tmp_path / "train" / "class 1")
+    assert len(load_evaluation_task(tmp_path / "train").texts) == 3
 
 
 def test_documents_with_pairs_are_a_pair_task(tmp_path):

@@ -69,7 +69,7 @@ def load_file(
     kind = file_format(path)
     _refuse_other_hops(path)
     # DataFilesList: a string would be taken for a pattern, and another file might match it.
-    data_files = {"train": DataFilesList([str(path.absolute())], [tuple(map(str, _state(path)))])}
+    data_files = {"train": DataFilesList([str(path.absolute())], [tuple(map(str, file_state(path)))])}
     with naming(path):
         options = reader_options(path, kind, csv_separator, encoding)
         _refuse_no_bytes(path)
@@ -178,7 +178,7 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
     """
     number = 0
     encoding = encoding or _detect_encoding(path)
-    with _open_text(path, encoding, newline="\n") as file:
+    with _open(path, "rt", encoding=encoding, newline="\n") as file:
         lines = (line for line in file if line.strip())
         try:
             first = next(lines, "")
@@ -249,17 +249,17 @@ def _is_compressed(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def _open_text(path: Path, encoding: str, newline: str | None = None) -> IO[str]:
-    return (gzip.open if _is_compressed(path) else open)(path, "rt", encoding=encoding, newline=newline)
+def _open(path: Path, mode: str, **options: str | None) -> IO:
+    return (gzip.open if _is_compressed(path) else open)(path, mode, **options)
 
 
 def _detect_encoding(path: Path) -> str:
     """UTF-16 where a file begins with its byte order mark, otherwise UTF-8, whose mark is left out."""
-    with (gzip.open if _is_compressed(path) else open)(path, "rb") as file:
+    with _open(path, "rb") as file:
         return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 
-def _state(path: Path) -> tuple[int, int]:
+def file_state(path: Path) -> tuple[int, int]:
     """What changes when a file does, so that a cache does not return an older one."""
     return path.stat().st_mtime_ns, path.stat().st_size
 
@@ -280,7 +280,7 @@ def _refuse_other_hops(path: Path) -> None:
 
 
 def _refuse_no_bytes(path: Path) -> None:
-    with (gzip.open if _is_compressed(path) else open)(path, "rb") as file:
+    with _open(path, "rb") as file:
         if not file.read(1):
             raise ValueError("it is empty")
     if file_format(path) == "parquet":
@@ -323,7 +323,7 @@ def _separator(path: Path, given: str | None, encoding: str) -> str:
             raise ValueError(f"csv_separator must be one character, got {given!r}")
         return given
     usual = "\t" if without_gz(path).suffix.lower() == ".tsv" else ","
-    with _open_text(path, encoding) as file:
+    with _open(path, "rt", encoding=encoding) as file:
         header = file.readline(CHARACTERS_TO_LOOK_AT)
     columns = next(csv.reader([header], delimiter=usual), [])
     others = [separator for separator in SEPARATORS if separator in header]
@@ -341,8 +341,8 @@ def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset
     paths = sorted(find_text_files(folder))
     if not paths:
         raise FileNotFoundError(f"The folder {folder} holds no .txt file. Give a file, or a data set on the Hub.")
-    labels = [path.relative_to(folder).parts[:-1] for path in paths]
-    files = [(str(path), label[0] if label else None, _state(path)) for path, label in zip(paths, labels, strict=True)]
+    labels = [next(iter(path.relative_to(folder).parts[:-1]), None) for path in paths]
+    files = [(str(path), label, file_state(path)) for path, label in zip(paths, labels, strict=True)]
     features = datasets.Features(text=datasets.Value("string"), label=datasets.Value("string"))
     arguments = {"features": features, "gen_kwargs": {"files": files, "encoding": encoding}}
     with naming(folder):
@@ -351,6 +351,6 @@ def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset
 
 def _read_texts(files: list[tuple], encoding: str | None) -> Iterator[dict[str, str | None]]:
     for path, label, _ in files:
-        with naming(Path(path)), _open_text(Path(path), encoding or _detect_encoding(Path(path))) as file:
+        with naming(Path(path)), _open(Path(path), "rt", encoding=encoding or _detect_encoding(Path(path))) as file:
             text = file.read()
         yield {"text": text, "label": label}

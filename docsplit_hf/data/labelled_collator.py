@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .documents import replace_lone_surrogates
+from .text_windows import input_beginnings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -46,13 +47,15 @@ class DataCollatorForLabelledExamples:
             ``input_ids`` and ``attention_mask`` of shape ``(B, L)``, padded on the right, ``token_type_ids`` where the
             tokenizer has them, and ``labels``: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1.
         """
-        texts = [replace_lone_surrogates(example["text"]) for example in examples]
-        pairs = None
-        if "text_pair" in examples[0]:
-            pairs = [replace_lone_surrogates(example["text_pair"]) for example in examples]
+        in_pairs = "text_pair" in examples[0]
+        inputs = (
+            (replace_lone_surrogates(row["text"]), replace_lone_surrogates(row["text_pair"]) if in_pairs else None)
+            for row in examples
+        )
+        texts, pairs = zip(*input_beginnings(inputs, self.max_length, self.tokenizer), strict=True)
         batch = self.tokenizer(
-            texts,
-            pairs,
+            list(texts),
+            list(pairs) if in_pairs else None,
             truncation=True,
             max_length=self.max_length,
             padding=True,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .documents import replace_lone_surrogates
-from .files import file_format, load_file, naming, read_json_rows
+from .files import file_format, file_state, load_file, naming, read_json_rows
 from .holding_out import fingerprints_of, hold_out
 from .label_names import label_name, number_or_name, separate_labels, suspect_several
 from .loading import SPLIT_NAMES, find_splits
@@ -87,6 +87,7 @@ def load_labelled_examples(
 
     Raises:
         FileNotFoundError: If the source looks like a path and there is nothing there.
+        TypeError: If the source is a stream, or none of the above.
         ValueError: If a file cannot be read or is empty, a split or a column does not exist, a label is no class, an id
             is missing or repeated, nothing usable is left, there are too few examples to hold any out, or all training
             examples have the same label.
@@ -169,9 +170,13 @@ def _read(
         with naming(split):
             if options["csv_separator"] is not None:
                 raise ValueError(f"it is no .csv file, and csv_separator={options['csv_separator']!r} is for those")
-            state = (split.stat().st_mtime_ns, split.stat().st_size)  # so that the cache does not return an older one
-            arguments = {"path": split.absolute(), "encoding": options["encoding"], "making": making, "state": state}
+            arguments = {"path": split.absolute(), "encoding": options["encoding"], "making": making}
+            arguments["state"] = file_state(split)
             return datasets.Dataset.from_generator(_read_json_examples, features, gen_kwargs=arguments), []
+    if isinstance(split, datasets.IterableDataset):
+        raise TypeError(
+            f"The split {split_name!r} is a stream, and is read whole: give Dataset.from_list(list(stream))."
+        )
     rows = load_file(split, **options) if isinstance(split, Path) else split.with_format(None)
     if len(rows) == 0:
         raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,6 +149,50 @@ def beginning(
         if found > tokens:
             break
     return text[:end]
+
+
+def input_beginnings(
+    inputs: Iterable[tuple[str, str | None]], max_length: int, tokenizer: PreTrainedTokenizerBase
+) -> Iterator[tuple[str, str | None]]:
+    """As much of texts, and of pairs of texts, as decides what is left of them when they are cut.
+
+    Tokenizers tokenize all of a text before they cut it. Of a long pair they even keep each part of the one with each
+    part of the other.
+
+    Args:
+        inputs: Each a text and None, or a pair of texts; without lone surrogates.
+        max_length: The longest input in tokens, special tokens included.
+        tokenizer: The tokenizer, which is to cut them to that length, the longer one of a pair first.
+
+    Yields:
+        Their beginnings, of which the tokenizer makes the same tokens. Short texts are whole, as are all texts where
+        the tokenizer cuts on the left, or has no place where texts may be cut.
+
+    Example:
+
+        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
+        >>> [(text, pair)] = input_beginnings([("a small text", "a small text " * 1000)], 64, tokenizer)
+        >>> len(text), len(pair)
+        (12, 514)
+    """
+    longest = min(2 * CHARACTERS_PER_TOKEN * max_length, WINDOW)  # of a pair
+    find_cuts = cache(lambda: certain_cuts(tokenizer))
+    for text, pair in inputs:
+        both = [text] if pair is None else [text, pair]
+        is_long = [len(one) > (WINDOW if pair is None else longest) for one in both]
+        if not any(is_long) or tokenizer.truncation_side != "right":
+            yield text, pair
+        elif pair is None:
+            yield beginning(text, max_length, tokenizer, find_cuts()), None
+        else:
+            # The one with more tokens is cut first, and of two the second: so it has to stay that one.
+            tokens = [count_tokens(one, tokenizer, find_cuts()) for one in both] if all(is_long) else is_long
+            short, long = (1, 0) if tokens[0] > tokens[1] else (0, 1)
+            both[short] = beginning(both[short], max_length, tokenizer, find_cuts(), longest)
+            more = max(max_length, count_tokens(both[short], tokenizer, None))
+            both[long] = beginning(both[long], more, tokenizer, find_cuts(), longest)
+            yield both[0], both[1]
 
 
 def _is_certain(cut: _Cut, tokenizer: PreTrainedTokenizerBase, added: list[AddedToken]) -> bool:

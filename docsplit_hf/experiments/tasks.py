@@ -329,7 +329,7 @@ def _corpus_task(
     dropped = f" Dropped: {len(rows) - len(texts)} empty." if len(texts) < len(rows) else ""
     logger.log(
         logging.WARNING if dropped else logging.INFO,
-        f"{path} has no labels (no column label, nor two folders of classes): {len(texts)} texts alone.{dropped}",
+        f"{path} has no labels (no column label, no folders of classes): {len(texts)} texts alone.{dropped}",
     )
     if not texts:
         raise ValueError(f"{path} holds no text.")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..data.documents import replace_lone_surrogates
-from ..data.text_windows import CHARACTERS_PER_TOKEN, WINDOW, beginning, certain_cuts, count_tokens
+from ..data.text_windows import input_beginnings
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
 from .cut_texts import log_at_end, warn_of_cut_number
 from .packing import is_packed
@@ -104,15 +103,17 @@ def predict(
             this leaves no room for text, or the model gives NaN or infinity.
     """
     check_texts(texts)
-    text_pairs = [None] * len(texts) if text_pairs is None else text_pairs
+    text_pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
     check_texts([pair for pair in text_pairs if pair is not None], "Text pair")
     if len(text_pairs) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text pairs: give one pair for each text.")
+    texts = list(texts)  # a Series is read by its index
     max_length = check_max_length(max_length or input_length(model, tokenizer), model.encoder)
     special = tokenizer.num_special_tokens_to_add(pair=any(pair is not None for pair in text_pairs))
     if max_length <= special:
         raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
-    rows, texts_cut = _tokenize(tokenizer, texts, text_pairs, max_length)
+    valid = [[text and replace_lone_surrogates(text) for text in given] for given in (texts, text_pairs)]
+    rows, texts_cut = _tokenize(tokenizer, *valid, max_length)
     log_at_end(_log_empty, (), np.array([sum(not text.strip() for text in texts), len(texts)]))
     if log_cut:
         warn_of_cut_number(texts_cut, len(texts), max_length)
@@ -143,13 +144,11 @@ def _tokenize(
 ) -> tuple[list[dict[str, np.ndarray]], int]:
     """For each text what the model reads of it, and how many texts were cut."""
     rows, cut = [{}] * len(texts), 0
-    given = [*texts, *(pair for pair in text_pairs if pair is not None)]
-    is_long = any(len(text) > _longest(max_length) for text in given)
-    cuts = certain_cuts(tokenizer) if is_long else None
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
     paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
     for chosen in (alone, paired):
-        inputs = (_Input(i, *_read(texts[i], text_pairs[i], max_length, tokenizer, cuts)) for i in chosen)
+        beginnings = input_beginnings(((texts[i], text_pairs[i]) for i in chosen), max_length, tokenizer)
+        inputs = (_Input(i, *read) for i, read in zip(chosen, beginnings, strict=True))
         for part in tokenizer_batches(inputs):
             first = [given.text for given in part]
             second = None if chosen is alone else [given.pair for given in part]
@@ -164,28 +163,3 @@ def _tokenize(
             for given, values in zip(part, zip(*(encoding[name] for name in names), strict=True), strict=True):
                 rows[given.number] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
     return rows, cut
-
-
-def _read(
-    text: str, pair: str | None, max_length: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None
-) -> tuple[str, str | None]:
-    """As much of a text, and of its pair, as decides what is left of them."""
-    text = replace_lone_surrogates(text)
-    if pair is None:
-        return beginning(text, max_length, tokenizer, cuts), None
-    both = [text, replace_lone_surrogates(pair)]
-    longest = _longest(max_length)
-    is_long = [len(one) > longest for one in both]
-    if any(is_long):
-        # The one with more tokens is cut first, and of two the second: so it has to stay that one.
-        tokens = [count_tokens(one, tokenizer, cuts) for one in both] if all(is_long) else is_long
-        short, long = (1, 0) if tokens[0] > tokens[1] else (0, 1)
-        both[short] = beginning(both[short], max_length, tokenizer, cuts, longest)
-        more = max(max_length, count_tokens(both[short], tokenizer, None))
-        both[long] = beginning(both[long], more, tokenizer, cuts, longest)
-    return both[0], both[1]
-
-
-def _longest(max_length: int) -> int:
-    """Characters of a text in a pair that is tokenized whole: of long pairs, tokenizers keep each part with each."""
-    return min(2 * CHARACTERS_PER_TOKEN * max_length, WINDOW)

@@ -471,3 +471,9 @@ def test_columns_of_other_types_and_splits_that_are_ambiguous(tmp_path):
     for missing in ("./nowhere", "nowhere.jsonl"):
         with pytest.raises(FileNotFoundError, match="There is no file"):
             load_labelled_examples(missing)
+
+
+def test_a_stream_is_refused():
+    rows = Dataset.from_list([{"text": f"Text {i}.", "label": i % 2} for i in range(20)])
+    with pytest.raises(TypeError, match="'train' is a stream, .* give Dataset.from_list"):
+        load_labelled_examples(rows.to_iterable_dataset())

@@ -166,9 +166,10 @@ def test_labels_that_are_missing_or_all_the_same_are_named(evaluate, texts, tmp_
 
 def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate, texts, tmp_path):
     kinds = ["rare"] * 2 + ["yes", "no"] * 23
-    lines = [f'"{text}",{kind}\n' for text, kind in zip(texts, kinds, strict=True)]
-    (tmp_path / "contracts.csv").write_text("body,kind\n" + "".join(lines))
+    lines = [f'"{text} Größe.";{kind}\n' for text, kind in zip(texts, kinds, strict=True)]
+    (tmp_path / "contracts.csv").write_text("body;kind\n" + "".join(lines), encoding="cp1252")
     options = ["--tasks", str(tmp_path / "contracts.csv"), "--text_column=body", "--label_column=kind"]
+    options += ["--csv_separator=;", "--encoding=cp1252"]
     printed = evaluate(tmp_path / "out", *options, "--protocol", "full", "few_shot", "--no_figures")
     reason = "does not run on contracts: 3 examples of each class"
     assert f"Left out: few_shot {reason}" in printed and reason in (tmp_path / "out" / "results.md").read_text()

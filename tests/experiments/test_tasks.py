@@ -108,9 +108,7 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
         task = load_evaluation_task(file)
     assert isinstance(task, CorpusTask)
     assert (task.name, task.texts) == ("corpus", ["One.", "Two.", "Three."])
-    assert (
-        "has no labels (no column label, nor two folders of classes): 3 texts alone. Dropped: 1 empty." in caplog.text
-    )
+    assert "has no labels (no column label, no folders of classes): 3 texts alone. Dropped: 1 empty." in caplog.text
     assert task.corpus() is task
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text("A document.\nOf two lines.")

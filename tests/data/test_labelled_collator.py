@@ -1,0 +1,52 @@
+import copy
+import time
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf import DataCollatorForLabelledExamples
+
+LONG = "The river feeds the garden, " * 6000  # 168,000 characters
+
+
+def plainly_cut(tokenizer, examples, max_length):
+    columns = [[example[name] for example in examples] for name in ("text", "text_pair") if name in examples[0]]
+    options = {"padding": True, "padding_side": "right", "return_tensors": "pt"}
+    return tokenizer(*columns, truncation=True, max_length=max_length, **options)
+
+
+def assert_as_plainly_cut(tokenizer, examples, max_length):
+    batch = DataCollatorForLabelledExamples(tokenizer, max_length)([{**one, "label": 0} for one in examples])
+    expected = plainly_cut(tokenizer, examples, max_length)
+    for name in ("input_ids", "attention_mask", "token_type_ids"):
+        assert torch.equal(batch[name], expected[name])
+
+
+words = st.lists(st.sampled_from(["the", "river", "feeds", "gardens,", "x" * 30, "市", "\n", "."]), min_size=1)
+lengths = st.integers(1, 3000)
+
+
+@given(words, words, lengths, lengths, st.integers(4, 20))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pairs_are_as_the_tokenizer_cuts_them(tokenizer, first, second, of_first, of_second, max_length):
+    first, second = ((" ".join(some) + " ") * 1000 for some in (first, second))
+    examples = [{"text": first[:of_first], "text_pair": second[:of_second]}, {"text": "a", "text_pair": "b"}]
+    assert_as_plainly_cut(tokenizer, examples, max_length)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_long_texts_are_as_the_tokenizer_cuts_them(tokenizer, side):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.truncation_side = side
+    assert_as_plainly_cut(tokenizer, [{"text": LONG + "end"}, {"text": "a river"}], 64)
+
+
+def test_of_long_texts_no_more_is_tokenized_than_is_read(tokenizer):
+    collator = DataCollatorForLabelledExamples(tokenizer, 512)
+    start = time.perf_counter()
+    for _ in range(5):
+        collator([{"text": 30 * LONG, "label": 0}])
+    collator([{"text": LONG, "text_pair": LONG, "label": 0}])  # the product would be gigabytes
+    assert time.perf_counter() - start < 5

@@ -174,9 +174,7 @@ def _read(
             arguments["state"] = file_state(split)
             return datasets.Dataset.from_generator(_read_json_examples, features, gen_kwargs=arguments), []
     if isinstance(split, datasets.IterableDataset):
-        raise TypeError(
-            f"The split {split_name!r} is a stream, and is read whole: give Dataset.from_list(list(stream))."
-        )
+        raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
     rows = load_file(split, **options) if isinstance(split, Path) else split.with_format(None)
     if len(rows) == 0:
         raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")

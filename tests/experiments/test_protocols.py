@@ -1,11 +1,12 @@
 import dataclasses
+import logging
 
 import numpy as np
 import pytest
 
 from docsplit_hf.experiments.measures import MEASURES
 from docsplit_hf.experiments.parts_of_speech import load_spacy
-from docsplit_hf.experiments.protocols import PROTOCOLS, check_protocols, measure, plan
+from docsplit_hf.experiments.protocols import PROTOCOLS, Measurement, check_protocols, measure, plan
 from docsplit_hf.experiments.settings import EvaluationSettings
 from docsplit_hf.experiments.subject import SpacyPipeline, Subject
 from docsplit_hf.experiments.systems import EncoderSystem, TfidfSystem, load_system
@@ -77,6 +78,17 @@ def test_where_texts_are_repeated_records_from_before_they_were_held_out_togethe
         planned, _ = plan(["full", "knn", "curve", "half_documents"], TfidfSystem(), task, settings)
         new = {(one.protocol, one.settings.get("shots")) for one in planned if "equal_texts" in one.settings}
         assert new == ({("full", None), ("knn", None), ("few_shot", 300)} if copies == 2 else set())
+
+
+def test_neighbors_are_not_chosen_on_copies_of_themselves(caplog):
+    rng = np.random.default_rng(0)
+    texts = 2 * [" ".join(rng.choice(list("abcdefghijklmnop"), 8)).replace(" ", "x ") for _ in range(200)]
+    labels = np.concatenate(2 * [rng.permutation(200) % 2])  # there is nothing to learn but the copies
+    task = ClassificationTask("mine", texts, labels, texts[:9], labels[:9], ["no", "yes"])
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        measure(Subject(TfidfSystem(), task), Measurement("knn", {}, 0))
+    [chosen] = [int(line.split()[0]) for line in caplog.messages if "neighbors at temperature" in line]
+    assert chosen > 5  # of copies the nearest one would do
 
 
 def test_what_does_not_fit_is_left_out_with_a_line(tasks):

@@ -28,7 +28,8 @@ evaluate: .venv/installed ## Then: the papers' experiments on that documentation
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-quality: .venv/installed ## Check style
+quality: .venv/installed ## Check style, and that imports run one way
+	$(BIN)/lint-imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 

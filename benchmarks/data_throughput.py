@@ -29,10 +29,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from docsplit_hf import DataCollatorForDocSplit, load_package_documentation, segment_documents
-from docsplit_hf.data.sentences import get_segmenter
-from docsplit_hf.experiments.provenance import processor
-from docsplit_hf.markdown import table
+from docsplit_hf.experiments.records.provenance import processor
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+from docsplit_hf.text.segmentation.sentences import get_segmenter
+from docsplit_hf.training.markdown import table
 
 SENTENCES, BATCH, MAX_LENGTH = 20, 36, 512
 TARGET = 2_000  # documents a second that the collator is to reach: far above what any encoder reads

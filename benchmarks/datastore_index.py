@@ -31,8 +31,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from docsplit_hf.experiments.provenance import processor
-from docsplit_hf.knn.datastore import KNNDatastore
+from docsplit_hf.experiments.records.provenance import processor
+from docsplit_hf.neighbors.store.datastore import KNNDatastore
 
 K, BATCH = 64, 64
 CENTRES, LATENT_DIMENSION, BLOCK = 2_000, 32, 50_000

@@ -12,7 +12,7 @@ from collections import defaultdict
 import numpy as np
 from transformers import pipeline
 
-from docsplit_hf.data.tasks import load_task
+from docsplit_hf.text.paper_tasks import load_task
 
 
 def main() -> None:

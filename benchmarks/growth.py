@@ -35,7 +35,7 @@ from timed_training import load_segmented, timed_ours
 from transformers import AutoTokenizer, ModernBertConfig, ModernBertModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.markdown import table
+from docsplit_hf.training.markdown import table
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 SMALL = {"hidden_size": 256, "intermediate_size": 384, "num_hidden_layers": 6, "num_attention_heads": 4}

@@ -71,11 +71,11 @@ def sweep(options: argparse.Namespace) -> str:
     from transformers import AutoTokenizer
 
     from docsplit_hf import KNNClassifier, KNNDatastore
-    from docsplit_hf.data.tasks import load_task
-    from docsplit_hf.evaluation.classification import classification_metrics
-    from docsplit_hf.knn.building import label_array, texts_of
-    from docsplit_hf.knn.mixture import mix_with_neighbors
-    from docsplit_hf.models.batched_inference import predict
+    from docsplit_hf.classification.metrics import classification_metrics
+    from docsplit_hf.models.inference.batched_inference import predict
+    from docsplit_hf.neighbors.mixing.mixture import mix_with_neighbors
+    from docsplit_hf.text.labels import label_array, texts_of
+    from docsplit_hf.text.paper_tasks import load_task
 
     figure, axes = plt.subplots(2, len(options.tasks), figsize=(4 * len(options.tasks), 6), squeeze=False)
     for task, (by_k, by_temperature) in zip(options.tasks, axes.T, strict=True):

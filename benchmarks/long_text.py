@@ -25,7 +25,7 @@ from datasets import Dataset
 from side_by_side import ran_on
 
 from docsplit_hf import DocumentEncoder, KNNClassifierPipeline, segment_documents
-from docsplit_hf.markdown import table
+from docsplit_hf.training.markdown import table
 
 MEBIBYTE = 2**20
 

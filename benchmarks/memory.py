@@ -34,7 +34,7 @@ from side_by_side import ran_on
 from timed_training import load_segmented, timed_ours
 from transformers import logging
 
-from docsplit_hf.markdown import table
+from docsplit_hf.training.markdown import table
 
 MEBIBYTE = 2**20
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc")

@@ -14,11 +14,16 @@ from few_examples import draw
 from scipy import stats
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.data.tasks import load_task
-from docsplit_hf.evaluation.classification import classification_metrics
-from docsplit_hf.knn.calibration import calibrate, temperature_grid, without_self
-from docsplit_hf.knn.index import exact_search
-from docsplit_hf.knn.interpolation import add_one_smoothing, effective_neighbors, knn_probabilities, neighbor_weights
+from docsplit_hf.classification.metrics import classification_metrics
+from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid, without_self
+from docsplit_hf.neighbors.mixing.interpolation import (
+    add_one_smoothing,
+    effective_neighbors,
+    knn_probabilities,
+    neighbor_weights,
+)
+from docsplit_hf.neighbors.store.index import exact_search
+from docsplit_hf.text.paper_tasks import load_task
 
 MOST_NEIGHBORS = 128
 PLAIN, SMOOTHED = "equation 2", "one more example of each label"

@@ -23,11 +23,11 @@ import datasets
 import pysbd
 
 from docsplit_hf import load_package_documentation
-from docsplit_hf.data.certain_boundaries import cut_at_certain_boundaries
-from docsplit_hf.data.loading import load_documents
-from docsplit_hf.data.sentences import get_segmenter
-from docsplit_hf.experiments.provenance import processor
-from docsplit_hf.markdown import table
+from docsplit_hf.experiments.records.provenance import processor
+from docsplit_hf.text.loading import load_documents
+from docsplit_hf.text.segmentation.certain_boundaries import cut_at_certain_boundaries
+from docsplit_hf.text.segmentation.sentences import get_segmenter
+from docsplit_hf.training.markdown import table
 
 TARGET_RATIO, TARGET_F1 = 10, 0.995
 GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some lines

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from docsplit_hf.experiments.provenance import processor
-from docsplit_hf.markdown import table
+from docsplit_hf.experiments.records.provenance import processor
+from docsplit_hf.training.markdown import table
 
 PACKAGES = ("torch", "transformers", "sentence-transformers")
 Pair = tuple[str, str]  # a competitor, and the one that it is compared with

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULE_OF_NAME = {
-    "AutoModelForDocSplit": "models.pretraining",
-    "ContrastiveTrainer": "training.contrastive_trainer",
-    "ContrastiveTrainingArguments": "training.contrastive_arguments",
-    "DataCollatorForDocSplit": "data.collator",
-    "DataCollatorForLabelledExamples": "data.labelled_collator",
-    "DocumentEncoder": "models.encoder",
-    "EndpointEncoder": "experiments.endpoint",
-    "KNNClassifier": "models.modeling_knn_classifier",
-    "KNNClassifierConfig": "models.configuration_knn_classifier",
-    "KNNClassifierPipeline": "knn.pipeline",
-    "KNNClassifierTrainer": "training.knn_classifier_trainer",
-    "KNNClassifierTrainingArguments": "training.knn_classifier_arguments",
-    "KNNDatastore": "knn.datastore",
-    "MTEBEncoder": "experiments.mteb_encoder",
-    "default_checkpoint": "checkpoints.default",
-    "load_documents": "data.loading",
-    "load_labelled_examples": "data.labelled_examples",
-    "load_package_documentation": "data.package_documentation",
-    "load_system": "experiments.systems",
-    "segment_documents": "data.documents",
+    "AutoModelForDocSplit": "pretraining.model",
+    "ContrastiveTrainer": "pretraining.contrastive_trainer",
+    "ContrastiveTrainingArguments": "pretraining.arguments",
+    "DataCollatorForDocSplit": "pretraining.collation.collator",
+    "DataCollatorForLabelledExamples": "classification.labelled_collator",
+    "DocumentEncoder": "models.inference.encoder",
+    "EndpointEncoder": "experiments.systems.endpoint",
+    "KNNClassifier": "models.portable.modeling_knn_classifier",
+    "KNNClassifierConfig": "models.portable.configuration_knn_classifier",
+    "KNNClassifierPipeline": "neighbors.pipeline",
+    "KNNClassifierTrainer": "classification.knn_classifier_trainer",
+    "KNNClassifierTrainingArguments": "classification.arguments",
+    "KNNDatastore": "neighbors.store.datastore",
+    "MTEBEncoder": "experiments.systems.mteb_encoder",
+    "default_checkpoint": "models.checkpoints.default",
+    "load_documents": "text.loading",
+    "load_labelled_examples": "text.labelled_examples",
+    "load_package_documentation": "text.package_documentation",
+    "load_system": "experiments.systems.loading",
+    "segment_documents": "text.segmentation.documents",
 }
 
 __all__ = [
@@ -58,26 +58,26 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .checkpoints.default import default_checkpoint
-    from .data.collator import DataCollatorForDocSplit
-    from .data.documents import segment_documents
-    from .data.labelled_collator import DataCollatorForLabelledExamples
-    from .data.labelled_examples import load_labelled_examples
-    from .data.loading import load_documents
-    from .data.package_documentation import load_package_documentation
-    from .experiments.endpoint import EndpointEncoder
-    from .experiments.mteb_encoder import MTEBEncoder
-    from .experiments.systems import load_system
-    from .knn.datastore import KNNDatastore
-    from .knn.pipeline import KNNClassifierPipeline
-    from .models.configuration_knn_classifier import KNNClassifierConfig
-    from .models.encoder import DocumentEncoder
-    from .models.modeling_knn_classifier import KNNClassifier
-    from .models.pretraining import AutoModelForDocSplit
-    from .training.contrastive_arguments import ContrastiveTrainingArguments
-    from .training.contrastive_trainer import ContrastiveTrainer
-    from .training.knn_classifier_arguments import KNNClassifierTrainingArguments
-    from .training.knn_classifier_trainer import KNNClassifierTrainer
+    from .classification.arguments import KNNClassifierTrainingArguments
+    from .classification.knn_classifier_trainer import KNNClassifierTrainer
+    from .classification.labelled_collator import DataCollatorForLabelledExamples
+    from .experiments.systems.endpoint import EndpointEncoder
+    from .experiments.systems.loading import load_system
+    from .experiments.systems.mteb_encoder import MTEBEncoder
+    from .models.checkpoints.default import default_checkpoint
+    from .models.inference.encoder import DocumentEncoder
+    from .models.portable.configuration_knn_classifier import KNNClassifierConfig
+    from .models.portable.modeling_knn_classifier import KNNClassifier
+    from .neighbors.pipeline import KNNClassifierPipeline
+    from .neighbors.store.datastore import KNNDatastore
+    from .pretraining.arguments import ContrastiveTrainingArguments
+    from .pretraining.collation.collator import DataCollatorForDocSplit
+    from .pretraining.contrastive_trainer import ContrastiveTrainer
+    from .pretraining.model import AutoModelForDocSplit
+    from .text.labelled_examples import load_labelled_examples
+    from .text.loading import load_documents
+    from .text.package_documentation import load_package_documentation
+    from .text.segmentation.documents import segment_documents
 
 
 def __getattr__(name: str) -> Any:

@@ -8,11 +8,11 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from . import __version__
-from .checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
-from .knn.pipeline import KNNClassifierPipeline
-from .models.checkpoint_loading import AutoModelWithoutHead
-from .models.configuration_knn_classifier import KNNClassifierConfig
-from .models.modeling_knn_classifier import KNNClassifier
+from .models.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
+from .models.checkpoints.loading import AutoModelWithoutHead
+from .models.portable.configuration_knn_classifier import KNNClassifierConfig
+from .models.portable.modeling_knn_classifier import KNNClassifier
+from .neighbors.pipeline import KNNClassifierPipeline
 
 TASK = "docsplit-knn"
 

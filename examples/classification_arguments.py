@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierTrainingArguments
-from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT
-from docsplit_hf.data.tasks import TASKS
+from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT
+from docsplit_hf.text.paper_tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples")
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT
-from docsplit_hf.experiments.protocols import PROTOCOLS
+from docsplit_hf.experiments.protocols.registry import PROTOCOLS
+from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT
 
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
 

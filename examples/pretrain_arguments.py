@@ -9,9 +9,9 @@ from transformers import BertConfig
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import ContrastiveTrainingArguments
-from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT
-from docsplit_hf.data.views import VIEWS, get_views
-from docsplit_hf.models.configuration import override_config
+from docsplit_hf.models.checkpoints.configuration import override_config
+from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT
+from docsplit_hf.pretraining.collation.views import VIEWS, get_views
 
 SCRATCH_OPTIONS = ("vocab_size", "hidden_size", "num_hidden_layers")
 

@@ -36,17 +36,17 @@ from transformers import AutoTokenizer, HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
-from docsplit_hf.checkpoints.default import resolve_checkpoint
-from docsplit_hf.data.tasks import load_task
-from docsplit_hf.evaluation.classification import describe_parts
-from docsplit_hf.knn.building import has_several_labels, label_names_of
-from docsplit_hf.knn.predictions import Texts, classify_file, look_through
-from docsplit_hf.markdown import public_name
-from docsplit_hf.models.configuration import load_config
+from docsplit_hf.classification.lora import lora_around
+from docsplit_hf.classification.metrics import describe_parts
+from docsplit_hf.models.checkpoints.configuration import load_config
+from docsplit_hf.models.checkpoints.default import resolve_checkpoint
+from docsplit_hf.neighbors.predictions import Texts, classify_file, look_through
+from docsplit_hf.text.labels import has_several_labels, label_names_of
+from docsplit_hf.text.paper_tasks import load_task
 from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
-from docsplit_hf.training.ending import end_run
-from docsplit_hf.training.lora import lora_around
-from docsplit_hf.training.starting import show_log, start_run
+from docsplit_hf.training.end_run import end_run
+from docsplit_hf.training.markdown import public_name
+from docsplit_hf.training.start_run import show_log, start_run
 
 
 def load_splits(data: DataArguments, seed: int):

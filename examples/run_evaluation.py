@@ -25,16 +25,16 @@ from pathlib import Path
 from evaluation_arguments import EvaluationArguments
 from transformers import HfArgumentParser
 
-from docsplit_hf.experiments.figures import DRAWN, check_matplotlib, save_figures
-from docsplit_hf.experiments.protocols import check_protocols
-from docsplit_hf.experiments.provenance import describe_run
-from docsplit_hf.experiments.report import main_table, results_markdown
-from docsplit_hf.experiments.results import ResultStore
-from docsplit_hf.experiments.runner import run_protocols, short_names
-from docsplit_hf.experiments.settings import EvaluationSettings
-from docsplit_hf.experiments.summary import summarize_records
-from docsplit_hf.experiments.systems import WORD_COUNTS, load_system
-from docsplit_hf.experiments.tasks import load_evaluation_task
+from docsplit_hf.experiments.protocols.registry import check_protocols
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.records.provenance import describe_run
+from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.experiments.records.runner import run_protocols, short_names
+from docsplit_hf.experiments.report.figures import DRAWN, check_matplotlib, save_figures
+from docsplit_hf.experiments.report.markdown_report import main_table, results_markdown
+from docsplit_hf.experiments.report.summary import summarize_records
+from docsplit_hf.experiments.systems.loading import WORD_COUNTS, load_system
+from docsplit_hf.experiments.tasks.loading import load_evaluation_task
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 WHY_WORD_COUNTS_WIN = (

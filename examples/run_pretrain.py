@@ -27,17 +27,17 @@ from transformers import AutoTokenizer, HfArgumentParser
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
-from docsplit_hf.checkpoints.default import DEFAULT_RECIPE, resolve_checkpoint
-from docsplit_hf.data.documents import check_text_column
-from docsplit_hf.evaluation.half_retrieval import describe_progress
-from docsplit_hf.markdown import public_name
-from docsplit_hf.models.configuration import override_config
-from docsplit_hf.models.positions import check_max_length, max_positions
+from docsplit_hf.models.checkpoints.configuration import override_config
+from docsplit_hf.models.checkpoints.default import DEFAULT_RECIPE, resolve_checkpoint
+from docsplit_hf.models.portable.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
+from docsplit_hf.pretraining.half_retrieval import describe_progress
+from docsplit_hf.pretraining.trainers import get_trainer_class
+from docsplit_hf.text.segmentation.documents import check_text_column
 from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
-from docsplit_hf.training.ending import end_run
-from docsplit_hf.training.objectives import get_trainer_class
-from docsplit_hf.training.starting import start_run
+from docsplit_hf.training.end_run import end_run
+from docsplit_hf.training.markdown import public_name
+from docsplit_hf.training.start_run import start_run
 
 
 def load_pretrained(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docsplit_hf.experiments.results import format_results
+from docsplit_hf.experiments.records.results import format_results
 
 ROOT = Path(__file__).parents[1]
 WRITTEN_BY = "python model_cards/write_cards.py"

@@ -16,10 +16,10 @@ from checkpoints import Checkpoint, Stage
 from evaluation_index import TASKS, evaluation_results
 from huggingface_hub import ModelCardData
 
-from docsplit_hf.experiments.results import ResultStore
-from docsplit_hf.experiments.summary import Cell, summarize_records
-from docsplit_hf.experiments.tables import escape, table_by_system
-from docsplit_hf.markdown import table
+from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.experiments.report.summary import Cell, summarize_records
+from docsplit_hf.experiments.report.tables import escape, table_by_system
+from docsplit_hf.training.markdown import table
 
 METRICS = {
     "few_shot": ("accuracy", "macro_f1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docsplit_hf.checkpoints.default import DEFAULT_CHECKPOINT as SHIPPED
+from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT as SHIPPED
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Stage:
         command: The command as it was given, for bash.
         hours: How long it took.
         date: The day on which it ended, as 2024-01-31.
-        ran_on: The machine, as ``docsplit_hf.experiments.provenance.describe_run`` says it.
+        ran_on: The machine, as ``docsplit_hf.experiments.records.provenance.describe_run`` says it.
         versions: Of the libraries.
         steps: Optimizer steps, where the command has no --max_steps.
     """
@@ -63,7 +63,7 @@ VERSIONS = {"Python": "3.11.7", "docsplit_hf": "0.1.0", "torch": "2.13.0+cpu", "
 CHECKPOINTS = (
     Checkpoint(
         name=SHIPPED,
-        folder=f"docsplit_hf/checkpoints/{SHIPPED}",
+        folder=f"docsplit_hf/models/checkpoints/{SHIPPED}",
         results="docs/results/study/results.json",
         systems={
             SHIPPED: SHIPPED,

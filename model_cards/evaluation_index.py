@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from huggingface_hub import EvalResult
 
-from docsplit_hf.experiments.summary import Cell
+from docsplit_hf.experiments.report.summary import Cell
 
 TASKS = {
     "20News": "20 Newsgroups",
@@ -38,7 +38,7 @@ def evaluation_results(
 
     Example:
 
-        >>> from docsplit_hf.experiments.summary import summarize
+        >>> from docsplit_hf.experiments.report.summary import summarize
         >>> cell = Cell("A", "20News", "few_shot", {"shots": 5}, {"macro_f1": summarize([0.5, 0.7])}, (0, 1))
         >>> [result] = evaluation_results([cell])
         >>> result.metric_value, result.metric_type, result.metric_name

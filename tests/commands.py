@@ -35,8 +35,8 @@ def parse(command, monkeypatch):
     import evaluation_arguments as evaluation
     import pretrain_arguments as pretrain
 
-    from docsplit_hf.experiments.protocols import check_protocols
-    from docsplit_hf.experiments.settings import EvaluationSettings
+    from docsplit_hf.experiments.protocols.registry import check_protocols
+    from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 
     [place] = [place for place, word in enumerate(command) if word.startswith("examples/run_")]
     launcher, arguments = command[:place], command[place + 1 :]

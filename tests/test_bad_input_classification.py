@@ -16,7 +16,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.knn.building import encoder_probe
+from docsplit_hf.neighbors.store.embedding import encoder_probe
 
 NAMES = ["river", "engine"]
 

@@ -11,7 +11,7 @@ def test_importing_loads_nothing_heavy():
 import sys
 from transformers import Pipeline, PreTrainedModel
 before = set(sys.modules)
-import docsplit_hf, docsplit_hf.data.sentences
+import docsplit_hf, docsplit_hf.text.segmentation.sentences
 print([name for name in {heavy} if name in set(sys.modules) - before])"""
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from losses import read_losses, relative_differences
 from runs import SHIPPED, START, Run, shipped_run, start_run
 
-from docsplit_hf.markdown import table
 from docsplit_hf.training.checkpoints import complete_checkpoints
+from docsplit_hf.training.markdown import table
 
 WRITTEN_DOWN = Path(__file__).parents[2] / "docs" / "results" / "study" / "losses.json"
 

@@ -20,10 +20,10 @@ import numpy as np
 from losses import read_losses
 from runs import ABLATIONS, ADAPTATION_RECIPES, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, START, TASKS
 
-from docsplit_hf.experiments.figures import COLORS, save
-from docsplit_hf.experiments.results import ResultStore
-from docsplit_hf.experiments.summary import summarize
-from docsplit_hf.markdown import table
+from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.experiments.report.figures import COLORS, save
+from docsplit_hf.experiments.report.summary import summarize
+from docsplit_hf.training.markdown import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

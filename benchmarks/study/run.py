@@ -42,10 +42,10 @@ from runs import (
     tuning_runs,
 )
 
-from docsplit_hf.data.tasks import load_task
-from docsplit_hf.experiments.held_out import hold_out_of_each_class
-from docsplit_hf.experiments.results import ResultStore
-from docsplit_hf.experiments.tasks import load_evaluation_task
+from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.experiments.tasks.held_out import hold_out_of_each_class
+from docsplit_hf.experiments.tasks.loading import load_evaluation_task
+from docsplit_hf.text.paper_tasks import load_task
 
 STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped")
 # 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.

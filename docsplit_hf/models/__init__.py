@@ -1,1 +1,1 @@
-"""Everything that has weights."""
+"""Encoders, whoever trains them."""

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
-from ..checkpoints.permissions import open_to_readers
-from .encoder import DocumentEncoder
+from .checkpoints.permissions import open_to_readers
+from .inference.encoder import DocumentEncoder
 
 WEIGHTS = "model.safetensors"
 # Beside weights, configuration and tokenizer: what sentence-transformers reads.
@@ -49,7 +49,7 @@ def save_in_half_precision(
 
     Example:
 
-        >>> from docsplit_hf.checkpoints.default import default_checkpoint
+        >>> from docsplit_hf.models.checkpoints.default import default_checkpoint
         >>> import tempfile
         >>> copy = Path(tempfile.mkdtemp())
         >>> save_in_half_precision(default_checkpoint(), copy, ["A text."]) > 0.9999

@@ -1,1 +1,1 @@
-"""Losses, arguments and trainers."""
+"""What both trainers share."""

@@ -9,7 +9,7 @@ import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import HubStrategy
 
-from ..models.packing import PACKINGS
+from ..models.portable.packing import PACKINGS
 
 
 @dataclass
@@ -19,7 +19,7 @@ class ShareableTrainingArguments(TrainingArguments):
     Args:
         data_description: What the data are, in a few words, for the model card.
         packing: Whether the encoder runs without padding: ``"auto"``, where its results stay the same; ``"on"``, an
-            error where it cannot; ``"off"``. See ``docsplit_hf.models.packing.use_packing``, also on dropout.
+            error where it cannot; ``"off"``. See ``docsplit_hf.models.portable.packing.use_packing``, also on dropout.
 
     > Defaults that differ from ``TrainingArguments``
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import torch
 from transformers import TrainerCallback
@@ -19,36 +18,9 @@ from transformers.trainer_utils import SaveStrategy
 from .checkpoints import set_checkpoints_aside
 from .distributed import process_count, sum_over_processes
 
-if TYPE_CHECKING:
-    from ..data.collator import DataCollatorForDocSplit
-
 logger = logging.getLogger(__name__)
 
 WORTH_SAVING = 60  # seconds of training
-
-
-class CollatorEpoch(TrainerCallback):
-    """Tells the collator the epoch before the data loader's workers start on it.
-
-    Args:
-        collator: The collator of the training documents.
-
-    Example:
-
-        >>> from transformers import TrainerControl, TrainerState, TrainingArguments
-        >>> class Collator:
-        ...     def set_epoch(self, epoch):
-        ...         print("epoch", epoch)
-        >>> callback = CollatorEpoch(Collator())
-        >>> callback.on_epoch_begin(TrainingArguments("output"), TrainerState(epoch=1.5), TrainerControl())
-        epoch 1
-    """
-
-    def __init__(self, collator: DataCollatorForDocSplit) -> None:
-        self.collator = collator
-
-    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
-        self.collator.set_epoch(int(state.epoch or 0))
 
 
 class SetOldCheckpointsAside(TrainerCallback):

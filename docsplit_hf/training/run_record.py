@@ -14,9 +14,9 @@ import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import has_length
 
-from ..markdown import public_name
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
+from .markdown import public_name
 
 logger = logging.getLogger(__name__)
 

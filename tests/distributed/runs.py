@@ -10,9 +10,9 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoTokenizer, TrainerCallback
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.pretraining.trainers import get_trainer_class
 from docsplit_hf.training.distributed import process_count, process_index
-from docsplit_hf.training.ending import end_run
-from docsplit_hf.training.objectives import get_trainer_class
+from docsplit_hf.training.end_run import end_run
 
 WHOLE_BATCH = 8
 STEPS = {

@@ -86,7 +86,7 @@ def test_the_same_command_again_computes_nothing_and_gives_the_same_files(evalua
     assert set(before) == {
         "results.json", "results.md", "few_shot.png", "few_shot.svg", "few_shot_curve.png", "few_shot_curve.svg",
     }  # fmt: skip
-    monkeypatch.setattr("docsplit_hf.experiments.runner.measure", lambda *_: 1 / 0)
+    monkeypatch.setattr("docsplit_hf.experiments.records.runner.measure", lambda *_: 1 / 0)
     assert f"{RECORDS} records, 0 of them measured now" in evaluate(folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from transformers import HfArgumentParser
 
-from docsplit_hf.experiments.results import ResultStore
+from docsplit_hf.experiments.records.results import ResultStore
 
 from .conftest import ROOT
 

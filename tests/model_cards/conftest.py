@@ -37,7 +37,7 @@ def project(tmp_path_factory, make_tiny_config, tokenizer):
     import torch
 
     from docsplit_hf import AutoModelForDocSplit
-    from docsplit_hf.hub import save_sentence_transformers_files
+    from docsplit_hf.pretraining.card import save_sentence_transformers_files
 
     root = tmp_path_factory.mktemp("project")
     torch.manual_seed(0)

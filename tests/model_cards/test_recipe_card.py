@@ -17,7 +17,7 @@ def test_a_recipe_whose_lengths_were_not_measured_is_refused(generator):
 
 def test_the_papers_numbers_are_the_papers(generator):
     """As many documents as theirs, less than a batch left over; and the row of their model."""
-    from docsplit_hf.experiments.paper_results import FULL
+    from docsplit_hf.experiments.report.paper_results import FULL
 
     for recipe in generator.recipes.RECIPES:
         results = generator.recipe_card.recipe_results(recipe)

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
-from docsplit_hf.hub import save_sentence_transformers_files
+from docsplit_hf.pretraining.card import save_sentence_transformers_files
 
 from .conftest import FOLDER
 

@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
-from docsplit_hf.hub import save_sentence_transformers_files
 from docsplit_hf.models.half_precision import save_in_half_precision
+from docsplit_hf.pretraining.card import save_sentence_transformers_files
 
 
 @pytest.fixture

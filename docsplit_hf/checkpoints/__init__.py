@@ -1,1 +1,0 @@
-"""The checkpoint that ships with the package."""

@@ -1,0 +1,309 @@
+"""KNNClassifierTrainer: the stock Trainer with cross entropy and a triplet loss, and the datastore after it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import EvalPrediction
+
+from ..models.inference.batched_inference import input_length, predict
+from ..models.portable.modeling_knn_classifier import (
+    MULTI_LABEL,
+    KNNClassifier,
+    KNNClassifierOutput,
+    classification_loss,
+)
+from ..models.portable.packing import use_packing
+from ..neighbors.mixing.calibration import Calibration
+from ..neighbors.mixing.mixture import (
+    HELD_OUT,
+    KnownExamplesError,
+    calibrate_leaving_one_out,
+    calibrate_on_held_out,
+    classifier_probabilities,
+    leave_one_out_rows,
+    mix_with_neighbors,
+    store_calibration,
+)
+from ..neighbors.store.datastore import KNNDatastore
+from ..text.labels import label_array, texts_of
+from ..training.distributed import gather, gather_with_gradient, process_index
+from ..training.measuring_trainer import MeasuringTrainer
+from .arguments import KNNClassifierTrainingArguments
+from .checks import check_classifier_fit, freeze_what_no_loss_reads
+from .classifier_checkpoints import ClassifierCheckpoints
+from .labelled_collator import DataCollatorForLabelledExamples
+from .metrics import classification_metrics
+from .triplets import choose_triplets, same_labels, squared_distances, triplet_loss
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from peft import PeftModel
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+
+class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
+    """Fine-tunes a ``KNNClassifier``, then keeps its training set as a datastore and calibrates the two together.
+
+    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is equation 4 of Liang
+    et al. 2023, with squared L2 distance d and triplets from the batch (appendix B)::
+
+        loss = (1 - beta) cross_entropy + beta mean_i max(d(r_i, r_i+) - d(r_i, r_i-) + mu, 0)
+
+    After ``train``: ``build_datastore``, ``calibrate``, ``evaluate_with_neighbors``, ``save_model``. What is saved last
+    is a whole model, LoRA adapters merged, with its tokenizer, datastore, calibration and card, for
+    ``pipeline("docsplit-knn")``.
+
+    Args:
+        model: The classifier, or one with ``lora_around`` it.
+        args: The arguments.
+        train_dataset: Examples as ``load_labelled_examples`` gives them: ``text``, ``label`` and maybe ``text_pair``.
+        eval_dataset: Held-out examples: they choose the best checkpoint and the calibration.
+        processing_class: The tokenizer; it is saved with the model.
+        data_collator: Makes batches. None: ``DataCollatorForLabelledExamples`` with the model's maximum length.
+        **kwargs: Passed to ``Trainer``.
+
+    Raises:
+        ValueError: If the arguments, the model and the data do not fit together; the message says how.
+
+    Example:
+
+        >>> import tempfile
+        >>> from datasets import ClassLabel, Dataset
+        >>> from docsplit_hf import KNNClassifier, KNNClassifierConfig
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> texts = [f"{word} number {i}" for i in range(8) for word in ("apple", "stone")]
+        >>> data = Dataset.from_dict({"text": texts, "label": [0, 1] * 8})
+        >>> data = data.cast_column("label", ClassLabel(names=["fruit", "mineral"]))
+        >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=60)
+        >>> names = {0: "fruit", 1: "mineral"}
+        >>> config = KNNClassifierConfig(encoder_config=small_bert_config(tokenizer), id2label=names)
+        >>> arguments = KNNClassifierTrainingArguments(tempfile.mkdtemp(), use_cpu=True, disable_tqdm=True)
+        >>> trainer = KNNClassifierTrainer(KNNClassifier(config), arguments, data, processing_class=tokenizer)
+        >>> trainer.train().global_step  # doctest: +ELLIPSIS
+        {'train_runtime': ...}
+        3
+        >>> len(trainer.build_datastore(show_progress=False))
+        16
+    """
+
+    # The loss is a mean over the texts of a batch, and the Trainer divides it by the number of accumulated batches.
+    loss_is_scaled_for_ga = False
+
+    def __init__(
+        self,
+        model: KNNClassifier | PeftModel,
+        args: KNNClassifierTrainingArguments,
+        train_dataset: Dataset | None = None,
+        eval_dataset: Dataset | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        data_collator: DataCollatorForLabelledExamples | None = None,
+        **kwargs: Any,
+    ) -> None:
+        classifier = model.get_base_model() if hasattr(model, "get_base_model") else model
+        check_classifier_fit(classifier, args, train_dataset, eval_dataset, processing_class)
+        freeze_what_no_loss_reads(classifier)
+        self._multi_label = classifier.config.problem_type == MULTI_LABEL
+        if data_collator is None:
+            data_collator = DataCollatorForLabelledExamples(
+                processing_class,
+                input_length(classifier, processing_class),
+                classifier.config.num_labels if self._multi_label else None,
+            )
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            data_collator=data_collator,
+            processing_class=processing_class,
+            compute_metrics=kwargs.pop("compute_metrics", self._classifier_metrics),
+            **kwargs,
+        )
+        use_packing(classifier, args.packing)
+        self.label_names = ["labels"]
+        self.model_accepts_loss_kwargs = False
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise ValueError(
+                "A classifier that is sharded over processes (FSDP, DeepSpeed) cannot embed its datastore: train with "
+                "DDP (examples/accelerate_configs/ddp.yaml), and large encoders with LoRA."
+            )
+        self.datastore: KNNDatastore | None = None
+        self._datastore_examples: Dataset | None = None
+        self._draws = (None, 0)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Evaluate the classifier alone, and the two losses.
+
+        Args:
+            *args: As ``Trainer.evaluate``.
+            **kwargs: As ``Trainer.evaluate``.
+
+        Returns:
+            ``eval_accuracy``, ``eval_macro_f1``, ``eval_log_loss``, ``eval_loss`` and the speed.
+        """
+        with self._measuring_apart():
+            return super().evaluate(*args, **kwargs)
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | None = None,
+    ) -> torch.Tensor | tuple[torch.Tensor, KNNClassifierOutput]:
+        """Equation 4 on one batch.
+
+        Args:
+            model: The model, maybe wrapped.
+            inputs: A batch of the collator.
+            return_outputs: Whether to return the model's output too.
+            num_items_in_batch: Not used: the loss is a mean over texts.
+
+        Returns:
+            The loss, and the output if asked for.
+        """
+        labels = inputs["labels"]
+        output = model(**{name: tensor for name, tensor in inputs.items() if name != "labels"})
+        problem_type = MULTI_LABEL if self._multi_label else None
+        smoothing = self.args.label_smoothing_factor
+        loss = classification_loss(output.logits, labels, problem_type, smoothing)
+        self._means.add("classification_loss", loss * len(labels), len(labels))
+        if self.args.triplet_weight > 0:
+            triplets = self._triplets(output.retrieval_embeddings, labels)
+            loss = (1 - self.args.triplet_weight) * loss + self.args.triplet_weight * triplets.mean()
+            self._means.add("triplet_loss", triplets.sum(), len(labels))
+            self._means.add("active_triplets", (triplets > 0).sum(), len(labels))
+        return (loss, output) if return_outputs else loss
+
+    def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
+        """Embed examples and keep them with their labels as the classifier's datastore.
+
+        Every process must call it; each embeds its share, and all get the whole.
+
+        Args:
+            dataset: The examples. None: the training set.
+            **options: Passed to ``KNNDatastore.build``.
+
+        Returns:
+            The datastore, also kept as ``trainer.datastore``.
+        """
+        self._datastore_examples = self.train_dataset if dataset is None else dataset
+        options = {"packing": self.args.packing} | options
+        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, self._datastore_examples, **options)
+        return self.datastore
+
+    def calibrate(self, dataset: Dataset | None = None) -> Calibration:
+        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
+
+        Args:
+            dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, or all
+                are trained on, the examples of the datastore, each left out in turn, which makes a trained classifier
+                look too good.
+
+        Returns:
+            The calibration.
+
+        Raises:
+            ValueError: If there is no datastore.
+        """
+        datastore, classifier = self._datastore(), self.classifier
+        dataset = self.eval_dataset if dataset is None else dataset
+        calibration = None
+        if dataset is not None:
+            texts, pairs = texts_of(dataset)
+            predictions = predict(classifier, self.processing_class, texts, pairs)
+            labels = label_array(dataset, datastore.label_names, datastore.multi_label)
+            try:
+                calibration, source = calibrate_on_held_out(predictions, labels, datastore, texts, pairs), HELD_OUT
+            except KnownExamplesError as error:  # after hours of training, a weaker calibration is better than none
+                logger.warning("%s Taking none.", error)
+        if calibration is None:
+            rows = leave_one_out_rows(len(datastore))
+            predictions = predict(classifier, self.processing_class, *texts_of(self._datastore_examples.select(rows)))
+            calibration = calibrate_leaving_one_out(datastore, rows, predictions)
+            source = "the examples of the datastore, each left out in turn"
+            logger.warning(
+                "Calibrated on the training set, of which the classifier knows the labels: the neighbors' weight of "
+                "%.2f is likely too small. Give held-out examples as eval_dataset.",
+                calibration.weight,
+            )
+        store_calibration(self.accelerator.unwrap_model(self.model).config, calibration, source, len(datastore))
+        return calibration
+
+    def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
+        """Evaluate the classifier, its neighbors, and the two mixed, by the calibration in the model's configuration.
+
+        Args:
+            dataset: Labelled examples.
+            metric_key_prefix: What the names of the metrics begin with.
+
+        Returns:
+            ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, and the same of
+            ``macro_f1`` and ``log_loss``. They are logged too.
+
+        Raises:
+            ValueError: If there is no datastore.
+        """
+        datastore, classifier = self._datastore(), self.classifier
+        config = classifier.config
+        labels = label_array(dataset, datastore.label_names, datastore.multi_label)
+        predictions = predict(classifier, self.processing_class, *texts_of(dataset))
+        mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
+        metrics = {
+            f"{metric_key_prefix}_{part}_{name}": value
+            for part in ("classifier", "knn", "mixture")
+            for name, value in classification_metrics(getattr(mixed, part), labels).items()
+        }
+        self.log(dict(metrics))
+        return metrics
+
+    @contextlib.contextmanager
+    def _around_training(self, checkpoint: str | None) -> Iterator[None]:
+        # Both were made of other weights.
+        self.datastore, self.accelerator.unwrap_model(self.model).config.knn_calibration = None, None
+        try:
+            yield
+        finally:
+            self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
+
+    def _triplets(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        gathers = self.args.gather_candidates
+        candidates = gather_with_gradient(embeddings) if gathers else embeddings
+        candidate_labels = gather(labels) if gathers else labels
+        first = process_index() * len(labels) if gathers else 0
+        positions = torch.arange(len(labels), device=labels.device) + first
+        with torch.no_grad():
+            distances = squared_distances(embeddings, candidates)
+            same = same_labels(labels, candidate_labels)
+            choice = choose_triplets(distances, same, positions, self.args.triplet_choice, self._generator())
+        positives, negatives = choice
+        return triplet_loss(embeddings, candidates[positives], candidates[negatives], self.args.triplet_margin)
+
+    def _generator(self) -> torch.Generator:
+        """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""
+        step = (self.args.seed, self.state.global_step, int(self.model.training))
+        last, draws = self._draws
+        self._draws = (step, draws + 1 if step == last else 0)
+        seed = np.random.SeedSequence([*step, self._draws[1]]).generate_state(1, np.uint32)[0]
+        return torch.Generator().manual_seed(int(seed))  # on the CPU: the same on every device
+
+    def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        probabilities = classifier_probabilities(prediction.predictions, self._multi_label)
+        return classification_metrics(probabilities, prediction.label_ids)
+
+    def _datastore(self) -> KNNDatastore:
+        if self.datastore is None:
+            raise ValueError("There is no datastore yet: call trainer.build_datastore() after training.")
+        return self.datastore
+
+    def _set_signature_columns_if_needed(self) -> None:
+        # What the collator reads, not what the model reads: otherwise the Trainer drops the texts before.
+        self._signature_columns = ["text", "text_pair", "label"]

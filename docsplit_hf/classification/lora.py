@@ -1,0 +1,44 @@
+"""LoRA around a KNNClassifier: adapters in the encoder, the heads trained whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+    from ..models.portable.modeling_knn_classifier import KNNClassifier
+
+
+def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:
+    """Freeze the encoder and put LoRA adapters into all its linear layers; the heads are new and trained whole.
+
+    ``KNNClassifierTrainer`` merges the adapters when it saves the finished classifier.
+
+    Args:
+        model: The classifier.
+        rank: The rank of the adapters.
+        **lora_arguments: Further arguments of ``peft.LoraConfig``.
+
+    Returns:
+        The model to train.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> from docsplit_hf import KNNClassifier, KNNClassifierConfig
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> model = lora_around(KNNClassifier(KNNClassifierConfig(encoder_config=config)), rank=2)
+        >>> sorted({name.split(".")[2] for name, p in model.named_parameters() if p.requires_grad})
+        ['classifier', 'encoder', 'retrieval_head']
+    """
+    from peft import LoraConfig, get_peft_model
+
+    layers = [name for name, module in model.encoder.named_modules() if isinstance(module, nn.Linear)]
+    heads = [name for name in ("classifier", "retrieval_head") if getattr(model, name) is not None]
+    config = LoraConfig(
+        r=rank, target_modules=[f"encoder.{name}" for name in layers], modules_to_save=heads, **lora_arguments
+    )
+    return get_peft_model(model, config)

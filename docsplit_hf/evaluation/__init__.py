@@ -1,1 +1,0 @@
-"""How good embeddings are, as functions of tensors."""

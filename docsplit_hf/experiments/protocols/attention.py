@@ -1,0 +1,211 @@
+"""Which words an encoder looks at: the last layer's attention from the first token, by part of speech."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from ...models.inference.batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
+from ...models.inference.cut_texts import warn_of_cut_texts
+from ...models.inference.encoder import DocumentEncoder
+from ...models.portable.packing import run_encoder
+from ...text.surrogates import replace_lone_surrogates
+from .parts_of_speech import GROUPS, Word, tag_words
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+logger = logging.getLogger(__name__)
+
+TOKENS_PER_BATCH = 2048  # the model gives the weights of all layers and heads: at 512 tokens a row 600 MB of BERT base
+
+
+def attention_by_part_of_speech(
+    encoder: DocumentEncoder,
+    texts: Sequence[str],
+    nlp: Language,
+    max_length: int = 512,
+    show_progress: bool = True,
+) -> dict[str, float]:
+    """The mean attention that the first token pays to nouns, verbs, adjectives and other words (SimLTE, figure 3).
+
+    As in appendix C: the last layer's weights from the first token to all others, averaged over the heads; then the
+    mean over all nouns of all texts, over all verbs, and so on. Where a word has several tokens, its weight is the mean
+    of theirs, which the paper leaves open: the sum would favour words that the tokenizer cuts into many pieces. The
+    weights are the model's own, not rescaled: what goes to special tokens, punctuation and the first token itself is
+    left out of the means, and missing in them.
+
+    The first token of Longformer attends globally, as when it embeds. Texts are read without an instruction.
+
+    Args:
+        encoder: The encoder. Its attention implementation is ``"eager"`` meanwhile, since no other one gives weights,
+            and its own again afterwards.
+        texts: N texts.
+        nlp: A pipeline of spaCy that tags parts of speech.
+        max_length: The longest input in tokens, special tokens included, if the encoder's own limit is not lower.
+            Memory grows with its square. What is cut off is counted in the log.
+        show_progress: Whether to show progress bars.
+
+    Returns:
+        The means of ``"noun"``, ``"verb"``, ``"adjective"`` and ``"other"``; a group without a word is not there.
+
+    Raises:
+        TypeError: If the encoder is no DocumentEncoder, or ``texts`` no list of strings.
+        ValueError: If the tokenizer does not say which characters a token stands for, or puts no token before a text;
+            if the model gives no attention weights, or NaN; if no text has a word; if the pipeline does not tag.
+
+    Example:
+
+        >>> import spacy
+        >>> from transformers import BertModel
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["cats sleep"], vocab_size=40)
+        >>> encoder = DocumentEncoder(BertModel(small_bert_config(tokenizer)), tokenizer)
+        >>> nlp = spacy.blank("en")
+        >>> nlp.add_pipe("attribute_ruler").add([[{"LOWER": "cats"}]], {"POS": "NOUN"})
+        >>> sorted(attention_by_part_of_speech(encoder, ["cats sleep"], nlp, show_progress=False))
+        ['noun', 'other']
+    """
+    _check(encoder)
+    check_texts(texts)
+    read, spans, rows = _tokenize(encoder, texts, min(max_length, encoder.max_length))
+    weights = _first_token_weights(encoder, rows, show_progress)
+    total, count, unseen = dict.fromkeys(GROUPS, 0.0), dict.fromkeys(GROUPS, 0), 0
+    for number, words in enumerate(tag_words(read, nlp, show_progress)):
+        of_words = word_weights(words, spans[number], weights[number])
+        for word, weight in zip(words, of_words.tolist(), strict=True):
+            if np.isnan(weight):
+                unseen += 1
+            else:
+                total[word.group] += weight
+                count[word.group] += 1
+    if not any(count.values()):
+        raise ValueError(
+            f"None of {len(texts)} texts has a word that {type(encoder.model).__name__} reads: give others."
+        )
+    missing = [group for group in GROUPS if not count[group]]
+    if unseen or missing:
+        logger.warning(
+            "Attention: %d of %d words have no token and are left out; groups without a word: %s.",
+            *(unseen, unseen + sum(count.values()), ", ".join(missing) or "none"),
+        )
+    return {group: total[group] / count[group] for group in GROUPS if count[group]}
+
+
+def word_weights(words: Sequence[Word], spans: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weights of words from those of tokens: the mean over the tokens that share a character with the word.
+
+    Args:
+        words: W words.
+        spans: The first character of each of T tokens and the one after its last, int64 of shape ``(T, 2)``.
+        weights: Of the tokens, ``(T,)``.
+
+    Returns:
+        float64 of shape ``(W,)``; NaN for a word that has no token.
+
+    Example:
+
+        >>> words = [Word("rivers", 0, "noun", "river"), Word("flow", 7, "verb", "flow")]
+        >>> word_weights(words, np.array([[0, 5], [5, 6]]), np.array([0.25, 0.75]))
+        array([0.5, nan])
+    """
+    bounds = np.array([(word.start, word.end) for word in words], dtype=np.int64).reshape(-1, 2)
+    starts, ends = spans.T
+    shares = (starts < bounds[:, 1:]) & (ends > bounds[:, :1]) & (starts < ends)
+    tokens = shares.sum(axis=1)
+    return np.where(tokens > 0, shares @ weights.astype(np.float64) / np.maximum(tokens, 1), np.nan)
+
+
+def _check(encoder: DocumentEncoder) -> None:
+    if not isinstance(encoder, DocumentEncoder):
+        raise TypeError(
+            f"Attention is read from a model that is here, and {type(encoder).__name__} has none: give a "
+            "DocumentEncoder, such as DocumentEncoder.from_pretrained(name)."
+        )
+    name = type(encoder.tokenizer).__name__
+    if not encoder.tokenizer.is_fast:
+        raise ValueError(
+            f"{name} does not say which characters of the text a token stands for, so tokens cannot be matched with "
+            "words: load the tokenizer with AutoTokenizer.from_pretrained(name), which takes the fast one if there is "
+            "one, or leave this model out of the attention experiment."
+        )
+    if not encoder.prefix:
+        raise ValueError(
+            f"{name} puts no token before a text, so there is no first token that stands for the text: leave this "
+            "model out of the attention experiment."
+        )
+
+
+def _tokenize(
+    encoder: DocumentEncoder, texts: Sequence[str], max_length: int
+) -> tuple[list[str], list[np.ndarray], list[dict[str, np.ndarray]]]:
+    """What is read of each text, the characters of its tokens, and the model's input."""
+    room = max_length - len(encoder.prefix) - len(encoder.suffix)
+    if room < 1:
+        raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
+    read, spans, rows, lengths = [], [], [], []
+    for start in range(0, len(texts), TOKENIZER_BATCH):
+        batch = [replace_lone_surrogates(text) for text in texts[start : start + TOKENIZER_BATCH]]
+        options = {"add_special_tokens": False, "return_attention_mask": False, "return_offsets_mapping": True}
+        encoding = encoder.tokenizer(batch, verbose=False, **options)
+        for text, ids, offsets in zip(batch, encoding["input_ids"], encoding["offset_mapping"], strict=True):
+            lengths.append(len(ids))
+            spans.append(np.array(offsets[:room], dtype=np.int64).reshape(-1, 2))
+            # The tagger need not read what the encoder does not; at the end it may meet half a word.
+            read.append(text[: spans[-1][:, 1].max()] if len(ids) > room else text)
+            rows.append({"input_ids": np.array(encoder.prefix + ids[:room] + encoder.suffix, dtype=np.int32)})
+    warn_of_cut_texts(lengths, room, max_length)
+    return read, spans, rows
+
+
+def _first_token_weights(
+    encoder: DocumentEncoder, rows: list[dict[str, np.ndarray]], show_progress: bool
+) -> list[np.ndarray]:
+    """The last layer's attention from the first token to the text's tokens, mean over heads, one array a row."""
+    weights: list[np.ndarray] = [np.empty(0)] * len(rows)
+    device, name = encoder.model.device, type(encoder.model).__name__
+    with inference_mode(device), _eager_attention(encoder.model):
+        batches = inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH, show_progress=show_progress)
+        for numbers, batch in batches:
+            output = run_encoder(encoder.model, **batch, output_attentions=True)
+            heads = _from_first_token(output, batch["input_ids"].shape[1], name)
+            for number, row in zip(numbers, heads.float().mean(1).cpu().numpy(), strict=True):
+                text_end = len(rows[number]["input_ids"]) - len(encoder.suffix)
+                weights[number] = row[len(encoder.prefix) : text_end]
+                if not np.isfinite(weights[number]).all():
+                    raise ValueError(f"{name} gives NaN as attention weights of text {number}: it has broken.")
+    return weights
+
+
+def _from_first_token(output: ModelOutput, length: int, name: str) -> torch.Tensor:
+    """``(B, heads, L)``"""
+    # Longformer keeps the weights of tokens with global attention apart: (B, heads, L, tokens with global attention).
+    if getattr(output, "global_attentions", None):
+        return output.global_attentions[-1][:, :, :length, 0]
+    last = (getattr(output, "attentions", None) or [None])[-1]
+    if last is None or last.ndim != 4 or min(last.shape[2:]) < length:
+        raise ValueError(
+            f"{name} gives {'no attention weights' if last is None else f'weights of shape {tuple(last.shape)}'}, not "
+            "one for each head and pair of tokens: leave this model out of the attention experiment."
+        )
+    return last[:, :, 0, :length]
+
+
+@contextlib.contextmanager
+def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
+    """The attention implementation that gives weights, for as long as it is needed."""
+    own = model.config._attn_implementation
+    if own != "eager":
+        model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        if own != "eager":
+            model.set_attn_implementation(own)

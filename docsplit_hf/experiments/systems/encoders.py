@@ -1,0 +1,173 @@
+"""What the experiments ask of an encoder of texts, and how one is named on a command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...models.inference.encoder import DocumentEncoder
+from .endpoint import EndpointEncoder
+
+logger = logging.getLogger(__name__)
+
+ENCODER_OPTIONS = ("instruction", "pooling")
+ENDPOINT_OPTIONS = {"key_variable": str, "max_characters": int, "requests_per_minute": float}
+
+
+class TextEncoder(Protocol):
+    """Anything that turns texts into embeddings, such as ``DocumentEncoder`` and ``EndpointEncoder``.
+
+    Example:
+
+        >>> class LengthEncoder:
+        ...     fingerprint = "the length of a text, as an angle"
+        ...     def encode(self, texts, show_progress=True):
+        ...         return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
+        >>> LengthEncoder().encode(["a text", "another"]).shape
+        (2, 2)
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """What changes whenever the embeddings would: weights, tokenizer, pooling, length, instruction, precision."""
+
+    def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
+        """Embeddings of N texts: float32 of shape ``(N, D)``, of norm 1."""
+
+
+class EncoderWithOptions:
+    """A ``DocumentEncoder`` with options of its ``encode`` that are decided once.
+
+    Args:
+        encoder: The encoder.
+        **options: Options of ``DocumentEncoder.encode`` on which the embeddings depend: ``long_documents``, ``bf16``.
+
+    Example:
+
+        >>> from transformers import BertModel
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
+        >>> encoder = DocumentEncoder(BertModel(small_bert_config(tokenizer)), tokenizer)
+        >>> EncoderWithOptions(encoder, bf16=True).fingerprint == encoder.fingerprint
+        False
+    """
+
+    def __init__(self, encoder: DocumentEncoder, **options: Any) -> None:
+        self.encoder = encoder
+        self.options = options
+
+    def __repr__(self) -> str:
+        return f"{self.encoder!r} with {', '.join(f'{name}={value!r}' for name, value in self.options.items())}"
+
+    @property
+    def fingerprint(self) -> str:
+        """What changes with the encoder and with the options."""
+        return hashlib.sha256(json.dumps([self.encoder.fingerprint, self.options]).encode()).hexdigest()
+
+    def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
+        """Embeddings of N texts: float32 of shape ``(N, D)``, of norm 1."""
+        return self.encoder.encode(texts, show_progress=show_progress, **self.options)
+
+
+def split_name(name: str) -> tuple[str, dict[str, str]]:
+    """Split what names an encoder and its options.
+
+    Args:
+        name: ``"name#option=value#option=value"``. Behind the address of an endpoint, the first part is its model.
+
+    Returns:
+        The name, and the options by name; the model of an endpoint is the option ``"model"``.
+
+    Raises:
+        ValueError: If an option has no value, or an endpoint no model.
+
+    Example:
+
+        >>> split_name("hkunlp/instructor-base#instruction=Represent the science passage for retrieval:")
+        ('hkunlp/instructor-base', {'instruction': 'Represent the science passage for retrieval:'})
+        >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
+        ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
+    """
+    base, *parts = name.split("#")
+    options: dict[str, str] = {}
+    if base.startswith(("http://", "https://")):
+        if not parts or not parts[0]:
+            raise ValueError(f"{name!r} names no model: write it behind a #, as in 'https://api.openai.com/v1#MODEL'.")
+        options["model"] = parts.pop(0)
+    for part in parts:
+        option, equals, value = part.partition("=")
+        if not equals or not value.strip():
+            raise ValueError(f"In {name!r}, {part!r} is no option: write 'NAME#OPTION=VALUE'; # separates options.")
+        options[option.strip()] = value.strip()
+    return base, options
+
+
+def load_encoder(
+    name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "truncate"
+) -> TextEncoder:
+    """Load an encoder by the name that a command line has for it.
+
+    ====================================================  ===========================================================
+    ``"sentence-transformers/all-MiniLM-L6-v2"``          a model on the Hub
+    ``"docsplit-small-en"``                               the checkpoint that ships
+    ``"out/docsplit"``                                    a folder: a DocSplit checkpoint, an adapter, any other encoder
+    ``"hkunlp/instructor-base#instruction=Represent:"``   with an instruction before every text
+    ``"google-bert/bert-base-uncased#pooling=mean"``      with another pooling than its own
+    ``"https://api.openai.com/v1#text-embedding-3-small"``  a model behind an OpenAI-compatible endpoint; it may be
+                                                          followed by ``#requests_per_minute=60``,
+                                                          ``#max_characters=20000`` and ``#key_variable=MY_API_KEY``,
+                                                          without which only OpenAI gets a key, ``OPENAI_API_KEY``
+    ====================================================  ===========================================================
+
+    Args:
+        name: The name.
+        max_length: The longest input in tokens. None: the checkpoint's own. It does not reach an endpoint, as the next
+            two do not, which is logged.
+        bf16: Whether to compute in bfloat16.
+        long_documents: ``"truncate"`` or ``"average"``, as for ``DocumentEncoder.encode``.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        ValueError: If an option is unknown or does not fit.
+        OSError: If there is no such model.
+
+    Example:
+
+        >>> load_encoder("https://api.openai.com/v1#text-embedding-3-small")
+        EndpointEncoder('text-embedding-3-small', base_url='https://api.openai.com/v1')
+    """
+    base, options = split_name(name)
+    if "model" in options and base.startswith("http"):
+        _check_options(name, options, ("model", *ENDPOINT_OPTIONS))
+        if max_length is not None or bf16 or long_documents != "truncate":
+            logger.warning(
+                "%s is an endpoint: max_length, bf16 and long_documents do not reach it. '%s#max_characters=N' cuts.",
+                *(base, name),
+            )
+        model = options.pop("model")
+        return EndpointEncoder(model, base, **{key: _number(name, key, value) for key, value in options.items()})
+    _check_options(name, options, ENCODER_OPTIONS)
+    encoder = DocumentEncoder.from_pretrained(base, max_length=max_length, **options)
+    if not bf16 and long_documents == "truncate":
+        return encoder
+    return EncoderWithOptions(encoder, bf16=bf16, long_documents=long_documents)
+
+
+def _check_options(name: str, options: dict[str, str], known: tuple[str, ...]) -> None:
+    for option in options:
+        if option not in known:
+            raise ValueError(f"{name!r} has the option {option!r}; known there are: {', '.join(known)}.")
+
+
+def _number(name: str, option: str, value: str) -> Any:
+    try:
+        return ENDPOINT_OPTIONS[option](value)
+    except ValueError:
+        raise ValueError(f"In {name!r}, {option} must be a number, got {value!r}.") from None

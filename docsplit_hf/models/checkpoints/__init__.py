@@ -1,0 +1,1 @@
+"""Opening, checking and replacing checkpoints, and the one that ships."""

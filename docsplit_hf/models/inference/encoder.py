@@ -1,0 +1,252 @@
+"""DocumentEncoder: from a checkpoint to embeddings, for documents of any length."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from ...text.paths import refuse_mistyped_path
+from ...text.special_tokens import special_tokens_around
+from ..checkpoints.default import resolve_checkpoint
+from ..checkpoints.fingerprint import encoder_fingerprint
+from ..checkpoints.loading import is_adapter, load_base_model
+from ..checkpoints.projection import load_projection
+from ..checkpoints.settings import checkpoint_settings
+from ..portable.packing import is_packed, run_encoder, use_packing
+from ..portable.pooling import check_pooling, pool
+from ..portable.positions import check_max_length, max_positions
+from .batching import check_texts, inference_batches, inference_mode, refuse_broken
+from .pieces import Frame, Piece, all_pieces, first_pieces, grouped, token_ids
+from .unfamiliar_texts import warn_of_unfamiliar_texts
+
+logger = logging.getLogger(__name__)
+
+
+class DocumentEncoder:
+    """Embeds documents with an encoder of transformers.
+
+    Args:
+        model: The encoder, without a head.
+        tokenizer: Its tokenizer.
+        pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``.
+        max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
+        packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``, an error where
+            it does not; ``"off"``. See ``docsplit_hf.models.portable.packing.use_packing``.
+        instruction: What stands before every text, as INSTRUCTOR wants it, for example ``"Represent the science
+            passage for retrieval:"``. Both are stripped and joined without a space between them. The text attends to
+            the instruction, and mean and max pooling leave it out: as many tokens at the beginning as the instruction
+            has by itself, the tokenizer's first special token (BERT's ``[CLS]``; T5 has none) among them and its last
+            one not. So the last special token is pooled with the text, as INSTRUCTOR does it. None: no instruction.
+        projection: Layers behind the pooling, float32, ``(N, H)`` to ``(N, D)``. None: the pooled states are the
+            embeddings.
+
+    Raises:
+        ValueError: If there is no such pooling or packing, the model has fewer positions, or the instruction is blank
+            or leaves no room for text.
+
+    Example:
+
+        >>> from transformers import BertModel
+        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
+        >>> encoder = DocumentEncoder(BertModel(small_bert_config(tokenizer)), tokenizer)
+        >>> encoder.encode(["a small text", "text"], show_progress=False).shape
+        (2, 128)
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        pooling: str = "cls",
+        max_length: int | None = None,
+        packing: str = "auto",
+        instruction: str | None = None,
+        projection: nn.Module | None = None,
+    ) -> None:
+        self.model = model.eval()
+        use_packing(model, packing)
+        self.tokenizer = tokenizer
+        self.pooling = check_pooling(pooling)
+        self.prefix, self.suffix = special_tokens_around(tokenizer)
+        if max_length is None:
+            max_length = max_positions(model) or tokenizer.model_max_length
+        self.max_length = check_max_length(max_length, model)
+        if self.max_length <= len(self.prefix) + len(self.suffix):
+            raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
+        self.instruction = None if instruction is None else instruction.strip()
+        if self.instruction == "":
+            raise ValueError("The instruction is blank: pass instruction=None for none.")
+        self._instruction_length = len(token_ids(tokenizer, [self.instruction or ""])[0])
+        if self._frame.room < 1:
+            raise ValueError(
+                f"The instruction {self.instruction!r} has {self._instruction_length} tokens: with max_length="
+                f"{max_length} there is no room for text behind it. Use a shorter one, or a larger max_length."
+            )
+        self.projection = None if projection is None else projection.eval().to(model.device)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | str = "float32",
+        revision: str | None = None,
+        packing: str = "auto",
+        instruction: str | None = None,
+    ) -> DocumentEncoder:
+        """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
+
+        Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
+        of sentence-transformers. Where it says nothing, the pooling is ``"cls"``, which is logged. Of a model with
+        encoder and decoder whose encoder transformers knows by itself, such as T5, the encoder is loaded.
+
+        Args:
+            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
+            pooling: Overrides the checkpoint's.
+            max_length: Overrides the checkpoint's.
+            device: Where to run. None: a GPU if there is one.
+            dtype: Of the weights, whatever they are saved in.
+            revision: The branch, tag or commit on the Hub.
+            packing: As for the class.
+            instruction: As for the class.
+
+        Returns:
+            The encoder.
+
+        Raises:
+            ValueError: If the checkpoint's pooling is none that is known here.
+            OSError: If there is no model of that name.
+        """
+        name = resolve_checkpoint(name)
+        refuse_mistyped_path(name)
+        model = load_base_model(name, dtype, revision)
+        config = None if is_adapter(name, revision) else model.config
+        settings = checkpoint_settings(name, config, revision, with_projection=True)
+        if pooling is None and "pooling" not in settings:
+            logger.warning("%s does not say how it pools: taking the first token ('cls').", name)
+        if device is None:
+            device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+        return cls(
+            model.to(device),
+            AutoTokenizer.from_pretrained(name, revision=revision),
+            pooling=pooling or settings.get("pooling", "cls"),
+            max_length=max_length or settings.get("max_length"),
+            packing=packing,
+            instruction=instruction,
+            projection=load_projection(name, revision),
+        )
+
+    def __repr__(self) -> str:
+        instruction = "" if self.instruction is None else f", instruction={self.instruction!r}"
+        name = self.model.config.name_or_path or type(self.model).__name__
+        return f"DocumentEncoder({name!r}, pooling={self.pooling!r}, max_length={self.max_length}{instruction})"
+
+    @property
+    def dimension(self) -> int:
+        """The number of dimensions of an embedding."""
+        layers = [] if self.projection is None else [m for m in self.projection.modules() if isinstance(m, nn.Linear)]
+        return layers[-1].out_features if layers else self.model.config.hidden_size
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length and instruction.
+
+        Computed anew each time from all weights, so that it is right after a training step too: about a second for
+        each gigabyte.
+        """
+        settings = {"pooling": self.pooling, "max_length": self.max_length, "instruction": self.instruction}
+        return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        batch_size: int | None = None,
+        show_progress: bool = True,
+        normalize: bool = True,
+        long_documents: Literal["truncate", "average"] = "truncate",
+        max_tokens_per_batch: int | None = None,
+        bf16: bool = False,
+    ) -> np.ndarray:
+        """Embed texts.
+
+        Args:
+            texts: N texts.
+            batch_size: The most texts in one forward. Texts of similar length share one; the result is in the order of
+                the texts. None: as many as the tokens allow.
+            show_progress: Whether to show a progress bar.
+            normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
+            long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
+                embedded, and how much was cut is logged. ``"average"``: each is cut into pieces that fit, each with
+                the instruction before it, and the pieces' normalized embeddings are averaged, weighted by their tokens.
+            max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
+                CPU, 32,768 elsewhere.
+            bf16: Whether to compute in bfloat16 (autocast), more than twice as fast where the hardware has it. The
+                cosine to the float32 embedding stays above 0.9999.
+
+        Returns:
+            float32 of shape ``(N, D)``.
+
+        Raises:
+            TypeError: If ``texts`` is not a sequence, or one string, or if a text is not a string.
+            ValueError: If ``long_documents`` is neither of the two, or the model gives NaN or infinity.
+        """
+        check_texts(texts)
+        if long_documents not in ("truncate", "average"):
+            raise ValueError(f"long_documents must be 'truncate' or 'average', got {long_documents!r}.")
+        texts = list(texts)
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        embeddings = torch.zeros(len(texts), self.dimension)
+        averaged = torch.zeros(len(texts), dtype=torch.bool)
+        limits = (max_tokens_per_batch, batch_size, bf16)
+        cut, unit = (first_pieces, "text") if long_documents == "truncate" else (all_pieces, "piece")
+        with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
+            for group, progress.total in grouped(cut(texts, self._frame), texts):
+                found = self._embed(group, texts, progress, *limits)
+                owners = torch.tensor([piece.text for piece in group])
+                weights = torch.tensor([piece.weight for piece in group])
+                part = weights > 0
+                embeddings[owners[~part]] = found[~part]
+                weighted = torch.nn.functional.normalize(found[part]) * weights[part, None]
+                embeddings.index_add_(0, owners[part], weighted)  # of a long text, over several groups
+                averaged[owners[part]] = True
+        embeddings[averaged] = torch.nn.functional.normalize(embeddings[averaged])
+        return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
+
+    @property
+    def _frame(self) -> Frame:
+        around = (self.prefix, self.suffix, self.instruction or "", self._instruction_length)
+        return Frame(self.tokenizer, *around, self.max_length)
+
+    def _embed(
+        self,
+        pieces: list[Piece],
+        texts: list[str],
+        progress: tqdm,
+        max_tokens: int | None,
+        max_rows: int | None,
+        bf16: bool,
+    ) -> torch.Tensor:
+        """float32 of shape (pieces, D) on the CPU."""
+        embeddings = torch.empty(len(pieces), self.dimension)
+        rows = [{"input_ids": piece.input_ids} for piece in pieces]
+        device = self.model.device
+        prompt_length = len(self.prefix) + self._instruction_length if self.instruction else 0
+        with inference_mode(device, bf16):
+            limits = (max_tokens, max_rows, is_packed(self.model.base_model))
+            for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits, progress=progress):
+                states = run_encoder(self.model, **batch).last_hidden_state
+                pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
+                found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
+                refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model, repr(self))
+                embeddings[numbers] = found
+        return embeddings

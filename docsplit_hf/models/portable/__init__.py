@@ -1,0 +1,1 @@
+"""The files that travel in every saved classifier: they import nothing of ours but one another."""

@@ -1,0 +1,292 @@
+"""KNNClassifier: an encoder with a classification head and, decoupled from it, a retrieval head.
+
+Pushed beside the weights, together with the files that it imports from its own folder, so that the model also loads
+where docsplit_hf is not installed.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModel, PreTrainedModel
+from transformers.utils import ModelOutput
+
+from .configuration_knn_classifier import KNNClassifierConfig
+from .packing import run_encoder
+from .pooling import check_pooling, pool
+
+MULTI_LABEL = "multi_label_classification"
+PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)
+
+
+@dataclass
+class KNNClassifierOutput(ModelOutput):
+    """What a ``KNNClassifier`` gives.
+
+    Args:
+        loss: Cross entropy (binary cross entropy for several labels a text), a scalar; None without labels.
+        logits: ``(B, C)``, before the softmax (or the sigmoid). ``C`` is 0 without a classification head.
+        retrieval_embeddings: ``(B, R)``, float32: what neighbors are looked for with, by squared L2 distance.
+    """
+
+    loss: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
+    retrieval_embeddings: torch.Tensor | None = None
+
+
+class KNNClassifier(PreTrainedModel):
+    """A classifier with decoupled representations (Liang et al. 2023, section 2).
+
+    The encoder's states are pooled to h. The classification head reads h, and the retrieval embedding is
+    ``r = MLP(h)``, so that what brings similar texts together does not disturb what tells the labels apart::
+
+        P_CLS(y | s) = softmax(W h)                                     (equation 1)
+        r = W2 gelu(W1 h), or h itself with ``decouple=False``          (section 2.2)
+
+    The paper leaves open the activation of equation 1 and the depth, width and activation of the MLP. Here equation 1
+    has none, but dropout before W, and the MLP has one hidden layer of h's width with GELU.
+
+    Without labels in the configuration (``num_labels=0``) there is no classification head: neighbors alone decide.
+
+    Args:
+        config: The configuration.
+
+    Raises:
+        ValueError: If the problem type is regression, there is no such pooling, or the encoder has a decoder.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> encoder_config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> model = KNNClassifier(KNNClassifierConfig(encoder_config=encoder_config, num_labels=3)).eval()
+        >>> output = model(torch.tensor([[1, 2, 3]]))
+        >>> output.logits.shape, output.retrieval_embeddings.shape
+        (torch.Size([1, 3]), torch.Size([1, 8]))
+    """
+
+    config_class = KNNClassifierConfig
+    base_model_prefix = "encoder"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    def __init__(self, config: KNNClassifierConfig) -> None:
+        super().__init__(config)
+        if config.problem_type not in PROBLEM_TYPES:
+            raise ValueError(f"problem_type must be one of {PROBLEM_TYPES}, got {config.problem_type!r}.")
+        check_pooling(config.pooling)
+        check_pooling(config.retrieval_pooling or config.pooling)
+        if config.encoder_config.is_encoder_decoder:
+            raise ValueError(f"{config.encoder_config.model_type} has a decoder: take an encoder.")
+        # In the dtype of the heads, whatever the encoder's configuration says of the weights it came with.
+        self.encoder = AutoModel.from_config(config.encoder_config, dtype=torch.get_default_dtype())
+        if "add_pooling_layer" in inspect.signature(type(self.encoder).__init__).parameters:
+            self.encoder.pooler = None  # what is not used is neither trained nor saved
+        self.dropout = nn.Dropout(_classifier_dropout(config))
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels) if config.num_labels else None
+        self.retrieval_head = None
+        if config.decouple:
+            self.retrieval_head = nn.Sequential(
+                nn.Linear(config.hidden_size, config.hidden_size),
+                nn.GELU(),
+                nn.Linear(config.hidden_size, config.retrieval_size),
+            )
+        self.post_init()
+
+    @classmethod
+    def from_encoder(
+        cls,
+        name: str | None = None,
+        num_labels: int | None = None,
+        id2label: Mapping[int, str] | None = None,
+        revision: str | None = None,
+        dtype: torch.dtype | str = "float32",
+        **config_arguments: Any,
+    ) -> KNNClassifier:
+        """Put new heads on an encoder: a DocSplit checkpoint, a LoRA adapter of one, or any other encoder.
+
+        Pooling and maximum length are the checkpoint's own, as in ``DocumentEncoder``; the first token where it says
+        nothing.
+
+        Args:
+            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
+            num_labels: The number of labels; 0 for no classification head. None: as ``id2label`` has.
+            id2label: The name of each label.
+            revision: The branch, tag or commit on the Hub.
+            dtype: Of the weights, whatever they are saved in.
+            **config_arguments: Further arguments of ``KNNClassifierConfig``.
+
+        Returns:
+            The model, its heads with random weights.
+
+        Raises:
+            ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given, or the encoder has dense
+                layers behind its pooling.
+            OSError: If there is no encoder of that name.
+        """
+        try:
+            from docsplit_hf.models.inference.encoder import DocumentEncoder
+        except ImportError as error:
+            raise ImportError("from_encoder needs docsplit_hf: pip install docsplit_hf.") from error
+        loaded = DocumentEncoder.from_pretrained(
+            name,
+            pooling=config_arguments.get("pooling"),
+            max_length=config_arguments.get("max_length"),
+            device="cpu",
+            dtype=dtype,
+            revision=revision,
+            packing="off",  # its weights are taken, and nothing is run
+        )
+        if loaded.projection is not None:
+            raise ValueError(
+                f"{name} sends its embeddings through dense layers, which a classifier has no place for. Use another "
+                "encoder, or KNNClassifier.around(DocumentEncoder.from_pretrained(...).model, ...) to leave them out."
+            )
+        settings = {"pooling": loaded.pooling, "max_length": loaded.max_length}
+        return cls.around(loaded.model, num_labels, id2label, **(settings | config_arguments))
+
+    @classmethod
+    def around(
+        cls,
+        encoder: PreTrainedModel,
+        num_labels: int | None = None,
+        id2label: Mapping[int, str] | None = None,
+        **config_arguments: Any,
+    ) -> KNNClassifier:
+        """Put new heads on an encoder that is loaded already.
+
+        Args:
+            encoder: The encoder, without a head. It becomes a part of the model.
+            num_labels: The number of labels; 0 for no classification head. None: as ``id2label`` has.
+            id2label: The name of each label.
+            **config_arguments: Further arguments of ``KNNClassifierConfig``.
+
+        Returns:
+            The model, its heads with random weights.
+
+        Raises:
+            ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given.
+        """
+        labels = {} if id2label is None else {"id2label": {int(i): str(label) for i, label in id2label.items()}}
+        count = len(id2label) if num_labels is None and id2label is not None else num_labels
+        if count is None or (id2label is not None and sorted(labels["id2label"]) != list(range(count))):
+            raise ValueError(
+                f"num_labels={num_labels} and id2label={id2label} do not say how many labels there are: give one of "
+                "them, or id2label with the numbers from 0 to num_labels - 1."
+            )
+        if id2label is not None:
+            labels["label2id"] = {label: i for i, label in labels["id2label"].items()}
+        elif count == 0:
+            labels = {"id2label": {}, "label2id": {}}
+        else:
+            labels = {"num_labels": count}
+        encoder_config = copy.deepcopy(encoder.config)
+        if Path(encoder_config.name_or_path).exists():
+            # Where it lay on this machine is nobody's business.
+            encoder_config.name_or_path = Path(encoder_config.name_or_path).name
+        model = cls(KNNClassifierConfig(encoder_config=encoder_config, **labels, **config_arguments))
+        own = model.encoder.state_dict()
+        model.encoder.load_state_dict({key: value for key, value in encoder.state_dict().items() if key in own})
+        for parameter in model.parameters():  # not the buffers: rotary frequencies stay in float32
+            parameter.data = parameter.data.to(encoder.dtype)
+        return model.to(encoder.device)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **encoder_arguments: Any,
+    ) -> KNNClassifierOutput:
+        """Classify, and embed for retrieval, in one forward.
+
+        Args:
+            input_ids: ``(B, L)``, padded on the right.
+            attention_mask: ``(B, L)``, 1 for tokens. None: all are tokens.
+            token_type_ids: ``(B, L)``, which of two texts each token belongs to; left out where the encoder has none.
+            labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1 for several labels a text. None: no loss.
+            **encoder_arguments: Further arguments of the encoder.
+
+        Returns:
+            Logits, retrieval embeddings and, with labels, the loss.
+
+        Raises:
+            ValueError: If labels are given and there is no classification head.
+        """
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        if token_type_ids is not None and "token_type_ids" in inspect.signature(self.encoder.forward).parameters:
+            encoder_arguments["token_type_ids"] = token_type_ids
+        states = run_encoder(self.encoder, input_ids, attention_mask, **encoder_arguments).last_hidden_state
+        hidden = pool(states, attention_mask, self.config.pooling)
+        logits = hidden.new_zeros(len(hidden), 0) if self.classifier is None else self.classifier(self.dropout(hidden))
+        return KNNClassifierOutput(
+            loss=None if labels is None else classification_loss(logits, labels, self.config.problem_type),
+            logits=logits,
+            retrieval_embeddings=self._retrieval_embeddings(states, attention_mask, hidden),
+        )
+
+    def _retrieval_embeddings(
+        self, states: torch.Tensor, attention_mask: torch.Tensor, hidden: torch.Tensor
+    ) -> torch.Tensor:
+        pooling = self.config.retrieval_pooling or self.config.pooling
+        embeddings = hidden if pooling == self.config.pooling else pool(states, attention_mask, pooling)
+        if self.retrieval_head is not None:
+            embeddings = self.retrieval_head(embeddings)
+        return nn.functional.normalize(embeddings.float()) if self.config.normalize else embeddings.float()
+
+
+def classification_loss(
+    logits: torch.Tensor, labels: torch.Tensor, problem_type: str | None = None, label_smoothing: float = 0.0
+) -> torch.Tensor:
+    """Cross entropy, or binary cross entropy for several labels a text.
+
+    Args:
+        logits: ``(B, C)``.
+        labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1.
+        problem_type: As in the configuration.
+        label_smoothing: The share of the probability that goes to all labels alike; for one label a text only.
+
+    Returns:
+        The mean over the texts (and the labels), a float32 scalar.
+
+    Raises:
+        ValueError: If there is no classification head.
+
+    Example:
+
+        >>> round(classification_loss(torch.zeros(2, 4), torch.tensor([0, 3])).item(), 4)  # log 4
+        1.3863
+    """
+    if logits.shape[1] == 0:
+        raise ValueError("This model has no classification head (num_labels=0): give it labels with from_encoder.")
+    if (labels.ndim == 2) != (problem_type == MULTI_LABEL):
+        raise ValueError(
+            f"Labels of shape {tuple(labels.shape)} do not fit problem_type={problem_type!r}: {MULTI_LABEL!r} takes "
+            "(B, C) of 0 and 1, the others take (B,) numbers."
+        )
+    if problem_type == MULTI_LABEL:
+        return nn.functional.binary_cross_entropy_with_logits(logits.float(), labels.float())
+    return nn.functional.cross_entropy(logits.float(), labels, label_smoothing=label_smoothing)
+
+
+def _classifier_dropout(config: KNNClassifierConfig) -> float:
+    """Encoders name it differently; of those that are there, the one that its own classifier would take."""
+    own = [
+        getattr(config.encoder_config, name, None)
+        for name in ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob", "dropout")
+    ]
+    return next((value for value in (config.classifier_dropout, *own) if isinstance(value, (int, float))), 0.0)
+
+
+KNNClassifier.register_for_auto_class("AutoModelForSequenceClassification")

@@ -1,0 +1,1 @@
+"""Retrieval-augmented classification: the datastore, the mixture, the pipeline."""

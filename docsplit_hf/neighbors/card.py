@@ -1,0 +1,135 @@
+"""The model card of a KNNClassifier with its datastore, made from the run and from nothing else."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..models.checkpoints.default import DEFAULT_CHECKPOINT
+from ..training.markdown import code_block, table
+
+if TYPE_CHECKING:
+    from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
+    from .store.datastore import KNNDatastore
+
+PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed"}
+MOST_LABELS_SHOWN = 20
+NOT_TRAINED = "None in this run: an encoder as it is, with labelled examples."
+
+
+@dataclass
+class ClassifierFacts:
+    """What the card says.
+
+    Args:
+        location: Where the model is loaded from: a name on the Hub, or the folder that it is saved in.
+        config: The configuration of the model.
+        datastore: The labelled examples, None before there are any.
+        training: How it was trained, as rows of a table; None if nothing was.
+        log_history: The Trainer's logs.
+    """
+
+    location: str
+    config: KNNClassifierConfig
+    datastore: KNNDatastore | None
+    training: dict[str, str] | None = None
+    log_history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
+    """Write ``README.md``, the model card. What no file can hold of a label, a lone surrogate, becomes a question mark.
+
+    Args:
+        folder: Where the model is saved.
+        facts: What the card says.
+    """
+    Path(folder, "README.md").write_text(render_classifier_card(facts), encoding="utf-8", errors="replace")
+
+
+def render_classifier_card(facts: ClassifierFacts) -> str:
+    """The model card as text.
+
+    Args:
+        facts: What the card says.
+
+    Returns:
+        Markdown with a YAML head.
+    """
+    from huggingface_hub import ModelCardData
+
+    config = facts.config
+    base = config.encoder_config.name_or_path
+    data = ModelCardData(
+        library_name="transformers",
+        pipeline_tag="text-classification",
+        base_model=base if base.count("/") == 1 or base == DEFAULT_CHECKPOINT else None,
+        tags=["docsplit-knn", "retrieval-augmented-classification", "nearest-neighbors", "text-classification"],
+    )
+    heads = "no classification head"
+    if config.num_labels:
+        heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
+    packages = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch", "faiss-cpu")
+    template = string.Template(files(__package__).joinpath("card.md").read_text(encoding="utf-8"))
+    return template.substitute(
+        metadata=data.to_yaml(),
+        title=Path(facts.location).resolve().name,
+        heads=heads,
+        mixing="the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide",
+        usage=_usage(facts),
+        labels=_labels(facts),
+        evaluation=_evaluation(facts.log_history),
+        training=table(("", "this run"), facts.training.items()) if facts.training else NOT_TRAINED,
+        versions=", ".join(f"{package} {version(package)}" for package in packages),
+    )
+
+
+def _usage(facts: ClassifierFacts) -> str:
+    code = f"""import docsplit_hf
+from transformers import pipeline
+
+pipe = pipeline("docsplit-knn", model="{facts.location}")
+print(pipe("A text to classify.", return_neighbors=3))"""
+    if not facts.config.num_labels:
+        return code_block(code)
+    alone = f"""from transformers import AutoModelForSequenceClassification
+
+model = AutoModelForSequenceClassification.from_pretrained("{facts.location}", trust_remote_code=True)"""
+    return f"{code_block(code)}\n\nThe classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
+
+
+def _labels(facts: ClassifierFacts) -> str:
+    config = facts.config
+    if facts.datastore is None:
+        names = config.label_names
+        return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
+    names, labels = facts.datastore.label_names, facts.datastore.labels
+    counts = labels.sum(0) if facts.datastore.multi_label else np.bincount(labels, minlength=len(names))
+    rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]
+    more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
+    calibration = config.knn_calibration
+    how = "not calibrated" if calibration is None else f"chosen by log likelihood on {calibration['source']}"
+    return (
+        f"{len(facts.datastore):,} examples of {facts.datastore.dimension} dimensions, "
+        f"{'with' if any(facts.datastore.texts) else 'without'} their texts. "
+        f"{config.k} neighbors, temperature {config.knn_temperature:.4g}, weight of the neighbors "
+        f"{config.knn_weight:.2f}: {how}.\n\n{table(('label', 'examples'), rows)}{more}"
+    )
+
+
+def _evaluation(log_history: list[dict[str, Any]]) -> str:
+    logs = [logs for logs in log_history if any(name.endswith("_mixture_accuracy") for name in logs)]
+    if not logs:
+        return "Not evaluated in this run."
+    metrics = logs[-1]
+    prefix = next(name for name in metrics if name.endswith("_mixture_accuracy")).removesuffix("_mixture_accuracy")
+    rows = [
+        (title, *(f"{metrics[f'{prefix}_{part}_{name}']:.4f}" for name in ("accuracy", "macro_f1", "log_loss")))
+        for part, title in PARTS.items()
+    ]
+    return f"On the {prefix} examples:\n\n" + table(("", "accuracy", "macro F1", "log loss"), rows)

@@ -1,0 +1,1 @@
+"""What the neighbors say, mixed with the classifier and calibrated."""

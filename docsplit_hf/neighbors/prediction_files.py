@@ -1,0 +1,244 @@
+"""The rows of a file that is to be classified, and of the file with the answers: read and written as streams."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from ..text.files import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
+from ..text.loading import refuse_missing_file
+from ..text.surrogates import replace_lone_surrogates
+
+Row = dict[str, Any]
+
+BLOCK = 256  # rows that are read, classified and written together: what a killed run does again at most
+
+
+def read_rows(
+    source: Path, text_column: str = "text", csv_separator: str | None = None, encoding: str | None = None
+) -> Iterator[Row]:
+    """Read a file row by row, with all its columns. Nothing is dropped.
+
+    Fields of a ``.csv`` file stay the strings that they are: ``007`` is no number, and ``NA`` is a word. Lone
+    surrogates, which no other file can hold, are replaced.
+
+    Args:
+        source: A ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or ``.txt`` file (``.txt``: a text a line),
+            all but ``.parquet`` also compressed with gzip; or a folder of ``.txt`` files, a text each, with the file as
+            ``id``.
+        text_column: What the column of the texts of ``.txt`` files is called.
+        csv_separator: As in ``load_file``.
+        encoding: As in ``load_file``.
+
+    Yields:
+        The rows.
+
+    Raises:
+        FileNotFoundError: If there is nothing, or a folder holds no ``.txt`` file.
+        ValueError: If the format is unknown, or a file cannot be read.
+
+    Example:
+
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "new.csv"
+        >>> _ = file.write_text('id,text\\n007,"One, two."\\n')
+        >>> list(read_rows(file))
+        [{'id': '007', 'text': 'One, two.'}]
+    """
+    if source.is_dir():
+        rows = _folder_rows(source, text_column, encoding)
+    elif source.is_file():
+        rows = _file_rows(source, text_column, csv_separator, encoding)
+    else:
+        refuse_missing_file(str(source))
+        raise FileNotFoundError(f"There is no file or folder '{source}'.")
+    for row in rows:
+        yield _writable(row)
+
+
+def _writable(value: Any) -> Any:
+    """The same without lone surrogates, however deep."""
+    if isinstance(value, str):
+        return replace_lone_surrogates(value)
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    if isinstance(value, dict):
+        return {_writable(name): _writable(item) for name, item in value.items()}
+    return value
+
+
+def _folder_rows(folder: Path, text_column: str, encoding: str | None) -> Iterator[Row]:
+    files = sorted(find_text_files(folder))
+    if not files:
+        raise FileNotFoundError(f"The folder {folder} holds no .txt file: give a file, or a folder of .txt files.")
+    for path in files:
+        with naming(path):
+            text = path.read_text(**reader_options(path, "text", None, encoding))
+        yield {"id": path.relative_to(folder).as_posix(), text_column: text}
+
+
+def _file_rows(source: Path, text_column: str, csv_separator: str | None, encoding: str | None) -> Iterator[Row]:
+    kind = file_format(source)
+    with naming(source):
+        options = reader_options(source, kind, csv_separator, encoding)
+        if kind == "json":
+            yield from read_json_rows(source, encoding)
+        elif kind == "csv":
+            import pandas as pd
+
+            # Not the csv module, which refuses long fields.
+            options |= {"dtype": str, "na_values": [], "chunksize": BLOCK}
+            with pd.read_csv(source, **options) as frames:
+                for frame in frames:
+                    if not isinstance(frame.index, pd.RangeIndex):  # the first field taken for the row's name
+                        raise ValueError(MORE_FIELDS)
+                    yield from frame.astype(object).where(frame.notna(), "").to_dict("records")
+        elif kind == "parquet":
+            import pyarrow.parquet as pq
+
+            for batch in pq.ParquetFile(source).iter_batches(BLOCK):
+                yield from batch.to_pylist()
+        else:
+            with (gzip.open if source.suffix.lower() == ".gz" else open)(source, "rt", newline="\n", **options) as file:
+                for line in file:
+                    yield {text_column: line.rstrip("\r\n")}
+
+
+def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    """Rows in lists of 256.
+
+    Args:
+        rows: The rows.
+
+    Yields:
+        The lists; the last may be shorter.
+
+    Example:
+
+        >>> [len(block) for block in blocks_of(range(300))]
+        [256, 44]
+    """
+    stream = iter(rows)
+    while block := list(itertools.islice(stream, BLOCK)):
+        yield block
+
+
+def check_output(target: Path) -> None:
+    """Refuse an ending that cannot be written, in any case.
+
+    Args:
+        target: The file with the answers.
+
+    Raises:
+        ValueError: If it ends with none of ``.csv``, ``.jsonl`` and ``.parquet``.
+
+    Example:
+
+        >>> check_output(Path("answers.xls"))
+        Traceback (most recent call last):
+        ValueError: answers.xls: answers are written to .csv, .jsonl or .parquet.
+    """
+    if target.suffix.lower() not in _WRITERS:
+        raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
+
+
+def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+    """Refuse rows that cannot be written, without writing them.
+
+    Args:
+        target: As for ``write_rows``.
+        rows: As for ``write_rows``.
+        columns: As for ``write_rows``.
+
+    Raises:
+        ValueError: If a column has values of several types, which Parquet cannot hold.
+
+    Example:
+
+        >>> check_rows(Path("answers.csv"), lambda: [{"id": 1}, {"id": "two"}], ["id"])
+    """
+    if target.suffix.lower() == ".parquet":  # the other formats hold all values
+        with open(os.devnull, "wb") as nowhere:
+            _write_parquet(nowhere, rows, columns)
+
+
+def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+    """Write rows to a file, which appears whole or not at all. Lists and dictionaries are JSON in a ``.csv`` file.
+
+    Args:
+        target: A ``.csv``, ``.jsonl`` or ``.parquet`` file. One that is there is replaced.
+        rows: Gives the rows, as often as it is called.
+        columns: The columns, in order. What a row does not have is empty.
+
+    Raises:
+        ValueError: If a column has values of several types, which Parquet cannot hold.
+
+    Example:
+
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> write_rows(target, lambda: [{"id": 1, "label": "a"}, {"id": 2, "label": None}], ["id", "label"])
+        >>> target.read_text()
+        'id,label\\n1,a\\n2,\\n'
+    """
+    temporary = target.with_name(f"{target.name}.tmp")
+    _WRITERS[target.suffix.lower()](temporary, rows, columns)
+    os.replace(temporary, target)
+
+
+def _write_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows():
+            values = (row.get(name) for name in columns)
+            writer.writerow([to_json(value) if isinstance(value, list | dict) else value for value in values])
+
+
+def _write_jsonl(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{to_json({name: row.get(name) for name in columns})}\n" for row in rows())
+
+
+def _write_parquet(path: Path | IO[bytes], rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def whole(block: list[Row]) -> list[Row]:
+        return [{name: row.get(name) for name in columns} for row in block]
+
+    try:
+        schemas = [pa.Table.from_pylist(whole(block)).schema for block in blocks_of(rows())]
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+        with pq.ParquetWriter(path, schema) as writer:
+            for block in blocks_of(rows()):
+                writer.write_table(pa.Table.from_pylist(whole(block), schema))
+    except pa.ArrowException as error:
+        raise ValueError(f"The rows do not fit into Parquet ({error}): choose .jsonl or .csv.") from error
+
+
+_WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
+
+
+def to_json(value: Any) -> str:
+    """JSON in one line. What JSON does not know, such as dates, becomes a string.
+
+    Args:
+        value: The value.
+
+    Returns:
+        The JSON.
+
+    Example:
+
+        >>> import datetime
+        >>> to_json({"day": datetime.date(2024, 1, 31), "label": "été"})
+        '{"day": "2024-01-31", "label": "été"}'
+    """
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,1 @@
+"""KNNDatastore: its rows, its index, its files."""

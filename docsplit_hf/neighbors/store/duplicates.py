@@ -1,0 +1,133 @@
+"""Which examples are the same: of equal texts, or of equal embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...text.surrogates import replace_lone_surrogates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .snapshot import Neighbors, Snapshot
+
+# Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
+# different texts, that only a word of hundreds tells apart, by more than 1e-6.
+EQUAL_DISTANCE = 1e-10
+
+
+def number_texts(
+    table: pa.Table, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers for texts, equal if and only if the texts are equal, and their pairs.
+
+    Args:
+        table: With the columns ``text`` and ``text_pair``, N rows.
+        texts: M texts to find there. None stands for a text that is not known, and is equal to none.
+        text_pairs: The second texts of pairs.
+
+    Returns:
+        Of the rows of the table, int64 ``(N,)``, -1 for those that are none of the texts; and of the texts, ``(M,)``.
+
+    Example:
+
+        >>> from docsplit_hf.neighbors.store.row_table import make_rows
+        >>> number_texts(make_rows(3, "abc", ["One.", None, "Two."]), ["Two.", None, "Three."])
+        (array([-1, -1,  0]), array([ 0, -1,  6]))
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    given = pa.array([text and replace_lone_surrogates(text) for text in texts], pa.string())
+    second_texts = [None] * len(given) if text_pairs is None else text_pairs
+    pairs = pa.array([pair and replace_lone_surrogates(pair) for pair in second_texts], pa.string())
+
+    def numbers(text: pa.ChunkedArray, text_pair: pa.ChunkedArray) -> np.ndarray:
+        first = pc.index_in(text, value_set=given.unique(), skip_nulls=True)
+        second = pc.index_in(text_pair, value_set=pairs.unique())
+        first, second = (pc.fill_null(found, -1).to_numpy().astype(np.int64) for found in (first, second))
+        return np.where((first < 0) | (second < 0), -1, first * len(pairs) + second)
+
+    return numbers(table["text"], table["text_pair"]), numbers(pa.chunked_array([given]), pa.chunked_array([pairs]))
+
+
+def equal_neighbors(
+    neighbors: Neighbors, queries: np.ndarray, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None
+) -> np.ndarray:
+    """Which neighbors are the query itself, or the same example again: of equal text and pair, or equal embedding.
+
+    Args:
+        neighbors: k neighbors of Q queries.
+        queries: Their embeddings, ``(Q, D)``.
+        texts: Their texts; None where it is not known.
+        text_pairs: The second texts of pairs.
+
+    Returns:
+        bool ``(Q, k)``.
+
+    Example:
+
+        >>> from docsplit_hf import KNNDatastore
+        >>> keys = np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 0.0]])
+        >>> datastore = KNNDatastore(keys, [0, 0, 0], ["fruit"], texts=["An apple.", "A pear.", None])
+        >>> equal_neighbors(datastore.search(keys[:1], k=3), keys[:1], ["A pear."], None)
+        array([[ True,  True, False]])
+    """
+    in_table, own = number_texts(neighbors.table, texts, text_pairs)
+    equal_texts = (in_table[neighbors.rows] == own[:, None]) & (own >= 0)[:, None]
+    norms = np.square(queries, dtype=np.float64).sum(1, keepdims=True)
+    return equal_texts | (neighbors.distances <= EQUAL_DISTANCE * norms)
+
+
+def ids_of_examples(
+    snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None] | None, labels: Sequence[str | list[str]]
+) -> list[str | None]:
+    """The ids of the rows that have these texts with these labels.
+
+    Args:
+        snapshot: Of a datastore.
+        texts: The texts.
+        text_pairs: The second texts of pairs.
+        labels: The name of the label of each, or a list of names in any order.
+
+    Returns:
+        For each text the id of the first such row, None if there is none.
+    """
+    in_table, own = number_texts(snapshot.rows, texts, text_pairs)
+    rows = np.flatnonzero(in_table >= 0)
+    ids = snapshot.rows["id"].take(rows).to_pylist()
+    known: dict[tuple[int, frozenset[str]], str] = {}
+    for number, label, row_id in zip(in_table[rows].tolist(), snapshot.labels[rows], ids, strict=True):
+        numbers = np.flatnonzero(label) if label.ndim else [label]
+        known.setdefault((number, frozenset(snapshot.label_names[i] for i in numbers)), row_id)
+    return [known.get(example) for example in zip(own.tolist(), _label_sets(labels), strict=True)]
+
+
+def first_of_equals(
+    texts: Sequence[str], text_pairs: Sequence[str | None], labels: Sequence[str | list[str]]
+) -> list[int]:
+    """Where each example is for the first time in a list of them.
+
+    Args:
+        texts: The texts.
+        text_pairs: The second texts of pairs.
+        labels: The name of the label of each, or a list of names in any order.
+
+    Returns:
+        For each its own place, or that of the first one with this text, pair and labels.
+
+    Example:
+
+        >>> first_of_equals(["An apple.", "Iron.", "An apple."], [None] * 3, ["fruit", "mineral", "fruit"])
+        [0, 1, 0]
+    """
+    first: dict[tuple[str, str | None, frozenset[str]], int] = {}
+    examples = zip(texts, text_pairs, _label_sets(labels), strict=True)
+    return [first.setdefault(example, i) for i, example in enumerate(examples)]
+
+
+def _label_sets(labels: Sequence[str | list[str]]) -> list[frozenset[str]]:
+    return [frozenset([given] if isinstance(given, str) else given) for given in labels]

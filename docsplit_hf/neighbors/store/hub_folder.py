@@ -1,0 +1,80 @@
+"""A folder with a datastore in it, on the Hub: pushed there, and fetched."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...text.paths import refuse_mistyped_path
+
+FOLDER = "datastore"  # in the folder or repository of a model
+CARD = "README.md"
+
+
+def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str, **kwargs: Any) -> Any:
+    """Push what ``save`` writes, in one commit, in place of the datastore that is there.
+
+    Other files stay, and so does the model card, if there is one: it may have been written by hand.
+
+    Args:
+        repo_id: The repository, made if it is not there.
+        save: Called with an empty folder to write to, and the full name of the repository.
+        commit_message: The message of the commit.
+        **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, further ones as for ``HfApi.upload_folder``.
+
+    Returns:
+        What ``HfApi.upload_folder`` returns.
+
+    Example:
+
+        >>> from types import SimpleNamespace
+        >>> from unittest import mock
+        >>> with mock.patch("huggingface_hub.HfApi") as hub:  # in earnest: without it
+        ...     hub.return_value.create_repo.return_value = SimpleNamespace(repo_id="me/things")
+        ...     hub.return_value.upload_folder.return_value = "the commit"
+        ...     upload("things", lambda folder, name: Path(folder, "name").write_text(name), "Upload a name")
+        'the commit'
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=kwargs.pop("token", None))
+    repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save(folder, repo_id)
+        if (folder / CARD).exists() and api.file_exists(repo_id, CARD, revision=kwargs.get("revision")):
+            (folder / CARD).unlink()
+        return api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            commit_message=commit_message,
+            delete_patterns=f"{FOLDER}/*",  # files of the datastore that was there before
+            **kwargs,
+        )
+
+
+def local_folder(
+    name_or_folder: str | Path, files: str | list[str], revision: str | None = None, token: str | bool | None = None
+) -> Path:
+    """The folder with some files of a repository; a folder on this machine is that folder.
+
+    Args:
+        name_or_folder: A repository on the Hub, or a folder.
+        files: Their names, or a pattern.
+        revision: The branch, tag or commit on the Hub.
+        token: For a private repository.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileNotFoundError: If it looks like a path and there is nothing there.
+    """
+    if Path(name_or_folder).is_dir():
+        return Path(name_or_folder)
+    from huggingface_hub import snapshot_download
+
+    refuse_mistyped_path(str(name_or_folder))
+    return Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))

@@ -1,0 +1,1 @@
+"""DocSplit, from the views of a document to the trainer."""

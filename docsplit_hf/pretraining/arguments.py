@@ -1,0 +1,196 @@
+"""ContrastiveTrainingArguments: TrainingArguments for contrastive pretraining, with the papers' defaults."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+
+from ..training.arguments import ShareableTrainingArguments
+from .info_nce import SIMILARITIES
+from .objectives import OBJECTIVES, get_objective
+
+MLM_INPUTS = ("separate", "shared")
+
+
+@dataclass
+class ContrastiveTrainingArguments(ShareableTrainingArguments):
+    """Arguments of ``ContrastiveTrainer``: those of ``TrainingArguments`` and the following.
+
+    Args:
+        objective: What is trained: ``"info_nce"``, as in the papers, or the objective of a baseline, a key of
+            ``docsplit_hf.pretraining.objectives.OBJECTIVES``. ``get_trainer_class(objective)`` gives its trainer.
+        temperature: Divides the similarities in InfoNCE. 0.05 as in the papers and in SimCSE. Contrastive Tension has
+            none.
+        similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever. None: as the objective has it.
+        mlm_weight: Weight of the masked-LM loss beside the contrastive loss. 0 trains without MLM (the collator needs
+            ``mlm_probability=0`` then). None: 0.1 with InfoNCE, as in the papers; 1 for ``"mlm"``; 0 for the others.
+        mlm_input: ``"separate"``: the encoder reads the views unmasked for the contrastive loss and a masked copy of
+            them for MLM, as SimCSE and UCTopic do. ``"shared"``: it reads the masked views only, for both losses, at
+            half the cost; held-out documents are read unmasked. The papers do not say which they used.
+        gather_negatives: Use the documents of all processes as negatives. The gradients are exactly those of one
+            process with the whole batch. False: each process sees its own documents only. The papers trained on one
+            GPU, with 35 (BERT) or 11 (Longformer) negatives.
+        forward_chunk_size: How many documents go through the encoder at once. A batch of any size then trains in the
+            memory of so many documents, with the gradients of the whole batch, for one more forward without gradients
+            (gradient caching, Gao et al. 2021). None: all at once.
+        projection_head: Send the embeddings through a dense layer and tanh before they are compared, in training only,
+            as unsupervised SimCSE does. The layer is no part of the model that is saved: checkpoints have it in a file
+            of its own, for resuming. The evaluation is without it. The papers do not mention one.
+        symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
+        queue_size: Keys of earlier documents that are the negatives of ``"momentum_contrast"``. 131,072 in Contriever's
+            English run, 32,768 in its multilingual one.
+        momentum: How much of itself the key encoder of ``"momentum_contrast"`` keeps at each step. 0.9995 in
+            Contriever's English run.
+        tension_negatives: Negatives a document in ``"contrastive_tension"``. 7 as in its paper.
+        learning_rate_steps: A piecewise constant learning rate: from which step on it has which value, such as
+            ``{500: 8e-6, 1000: 6e-6}``; until the first it is ``learning_rate``. It takes the place of
+            ``lr_scheduler_type`` and of warm-up.
+
+    > Defaults that differ from ``TrainingArguments``
+
+    - ``num_train_epochs=1`` and ``per_device_train_batch_size=36``: as in the papers (BERT). ``learning_rate`` is the
+      papers' 5e-5, which is the parent's too.
+    - ``dataloader_drop_last=True``: every step has the same number of negatives.
+    - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents
+      decides the best checkpoint, because the contrastive loss depends on the batch size.
+    - ``accelerator_config.dispatch_batches=False``: each process reads a stream by itself, and takes its own rows.
+    - those of ``ShareableTrainingArguments``.
+
+    Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives a
+    document, not 35; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM
+    loss is exactly that of the whole accumulated batch.
+
+    Raises:
+        ValueError: If a value is out of its range.
+
+    Example:
+
+        >>> arguments = ContrastiveTrainingArguments(output_dir="output")
+        >>> arguments.temperature, arguments.mlm_weight, arguments.per_device_train_batch_size
+        (0.05, 0.1, 36)
+    """
+
+    objective: str = field(
+        default="info_nce",
+        metadata={
+            "help": "What is trained: 'info_nce' as in the papers, or the objective of a baseline.",
+            "choices": list(OBJECTIVES),
+        },
+    )
+    temperature: float = field(
+        default=0.05, metadata={"help": "Divides the similarities in InfoNCE. The papers use 0.05."}
+    )
+    similarity: str | None = field(
+        default=None,
+        metadata={
+            "help": "How embeddings are compared: 'cosine', or 'dot' as in Contriever. Default: the objective's.",
+            "choices": list(SIMILARITIES),
+        },
+    )
+    mlm_weight: float | None = field(
+        default=None,
+        metadata={
+            "help": "Weight of the masked-LM loss; 0 trains without it. Default: 0.1 with info_nce, as in the papers; "
+            "1 with mlm; 0 with the others."
+        },
+    )
+    mlm_input: str = field(
+        default="separate",
+        metadata={
+            "help": "'separate': a masked copy of the views goes through the encoder beside them. 'shared': the masked "
+            "views serve both losses, at half the cost.",
+            "choices": list(MLM_INPUTS),
+        },
+    )
+    gather_negatives: bool = field(
+        default=True, metadata={"help": "Use the documents of all processes as negatives, with exact gradients."}
+    )
+    projection_head: bool = field(
+        default=False,
+        metadata={"help": "Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."},
+    )
+    symmetric: bool = field(
+        default=False, metadata={"help": "Average the contrastive loss over both directions. The papers use one."}
+    )
+    forward_chunk_size: int | None = field(
+        default=None,
+        metadata={
+            "help": "Documents that go through the encoder at once: a batch of any size trains in the memory of so "
+            "many, with the same gradients, for one more forward (gradient caching). Default: the whole batch."
+        },
+    )
+    queue_size: int = field(
+        default=65536, metadata={"help": "momentum_contrast: keys of earlier documents that are the negatives."}
+    )
+    momentum: float = field(
+        default=0.9995, metadata={"help": "momentum_contrast: how much of itself the key encoder keeps at each step."}
+    )
+    tension_negatives: int = field(
+        default=7, metadata={"help": "contrastive_tension: negatives a document. Its paper uses 7."}
+    )
+    learning_rate_steps: dict | str | None = field(
+        default=None,
+        metadata={
+            "help": "A piecewise constant learning rate, as JSON: from which step on it has which value, such as "
+            '\'{"500": 8e-6, "1000": 6e-6}\'.'
+        },
+    )
+    num_train_epochs: float = field(default=1.0, metadata={"help": "Passes over the documents. The papers use 1."})
+    per_device_train_batch_size: int = field(
+        default=36, metadata={"help": "Documents per process and step. The papers use 36 (BERT) and 12 (Longformer)."}
+    )
+    dataloader_drop_last: bool = field(
+        default=True, metadata={"help": "Leave the last, smaller batch out: it would have fewer negatives."}
+    )
+    metric_for_best_model: str | None = field(
+        default="recall@1", metadata={"help": "The metric that decides the best checkpoint."}
+    )
+    greater_is_better: bool | None = field(default=True, metadata={"help": "Whether that metric is to be maximized."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        objective = get_objective(self.objective)
+        self.mlm_weight = objective.mlm_weight if self.mlm_weight is None else self.mlm_weight
+        self.similarity = objective.similarity if self.similarity is None else self.similarity
+        self._check_values()
+        self.learning_rate_steps = _learning_rates(self.learning_rate_steps)
+        if self.learning_rate_steps and self.learning_rate <= 0:
+            raise ValueError(f"learning_rate_steps need a learning_rate above 0 first, got {self.learning_rate}.")
+        if self.accelerator_config.dispatch_batches is None:
+            self.accelerator_config.dispatch_batches = False
+
+    def _check_values(self) -> None:
+        if self.temperature <= 0:
+            raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
+        if self.mlm_weight < 0:
+            raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
+        if self.mlm_input not in MLM_INPUTS:
+            raise ValueError(f"mlm_input must be one of {MLM_INPUTS}, got {self.mlm_input!r}.")
+        if self.forward_chunk_size is not None and self.forward_chunk_size < 1:
+            raise ValueError(f"forward_chunk_size must be at least 1 document, got {self.forward_chunk_size}.")
+        if self.similarity not in SIMILARITIES:
+            raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
+        if self.queue_size < 1:
+            raise ValueError(f"queue_size must be at least 1 key, got {self.queue_size}.")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1), got {self.momentum}. Contriever uses 0.9995.")
+        if self.tension_negatives < 1:
+            raise ValueError(f"tension_negatives must be at least 1, got {self.tension_negatives}. The paper uses 7.")
+
+
+def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:
+    """The piecewise constant learning rate by step, in order of the steps."""
+    if steps is None:
+        return None
+    try:
+        read = json.loads(steps) if isinstance(steps, str) else steps
+        rates = {int(step): float(rate) for step, rate in read.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f'learning_rate_steps is a dictionary from steps to learning rates, such as {{"500": 8e-6}}, got {steps!r}.'
+        ) from error
+    for step, rate in rates.items():
+        if step < 0 or not 0 <= rate < math.inf:
+            raise ValueError(f"learning_rate_steps has the rate {rate} from step {step} on: neither may be below 0.")
+    return dict(sorted(rates.items()))

@@ -1,0 +1,282 @@
+"""Whether model, arguments, data and collator of a contrastive run fit together."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import PreTrainedModel
+from transformers.trainer_utils import has_length
+
+from ..models.portable.positions import check_max_length
+from ..training.common_checks import check_processes, check_vocabulary, check_weights
+from .arguments import ContrastiveTrainingArguments
+from .collation.views import SAME_TEXT_TWICE
+from .gradient_caching import RandomState
+from .model import DocSplitEncoderForward, DocSplitForward
+from .objectives import get_objective
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+    from .collation.collator import DataCollatorForDocSplit
+
+logger = logging.getLogger(__name__)
+
+OPTIONS_OF = {
+    "queue_size": "momentum_contrast",
+    "momentum": "momentum_contrast",
+    "tension_negatives": "contrastive_tension",
+    "projection_head": "info_nce",
+}
+
+
+def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
+    """Freeze what a run never uses: the pooler that no embedding goes through and, without MLM, the masked-LM head.
+
+    DDP waits for the gradient of every parameter that is not frozen.
+
+    Args:
+        model: From ``AutoModelForDocSplit``.
+        mlm: Whether the run trains the masked-LM head.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> from docsplit_hf import AutoModelForDocSplit
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> model = AutoModelForDocSplit.from_config(config)
+        >>> freeze_unused(model, mlm=False)
+        >>> model.cls.predictions.bias.requires_grad, model.bert.embeddings.LayerNorm.bias.requires_grad
+        (False, True)
+    """
+    encoder = dict(model.base_model.named_parameters())
+    poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
+    used = {id(parameter) for parameter in (model if mlm else model.base_model).parameters()} - poolers
+    unused = [parameter for parameter in model.parameters() if id(parameter) not in used]
+    for parameter in unused:
+        parameter.requires_grad_(False)
+    if unused:
+        logger.info("Froze %d parameters that embeddings do not depend on.", sum(p.numel() for p in unused))
+
+
+def check_adapter(model: PreTrainedModel) -> None:
+    """Refuse to train an adapter that nobody could load.
+
+    Args:
+        model: A model, maybe wrapped by PEFT.
+
+    Raises:
+        ValueError: If it is an adapter on weights that are stored nowhere.
+
+    Example:
+
+        >>> check_adapter(object())
+    """
+    for adapter in getattr(model, "peft_config", {}).values():
+        if not adapter.base_model_name_or_path:
+            raise ValueError(
+                "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
+                "model and load it with AutoModelForDocSplit.from_pretrained first."
+            )
+
+
+def check_objective(args: ContrastiveTrainingArguments, objective: str, trainer: str) -> None:
+    """Refuse arguments that are meant for another trainer, or that the objective knows nothing of.
+
+    Args:
+        args: The arguments.
+        objective: The objective that the trainer trains.
+        trainer: The trainer's name.
+
+    Raises:
+        ValueError: If something that was asked for would not be done.
+
+    Example:
+
+        >>> check_objective(ContrastiveTrainingArguments("output", use_cpu=True), "info_nce", "ContrastiveTrainer")
+    """
+    if args.objective != objective:
+        raise ValueError(
+            f"{trainer} trains {objective!r} and the arguments say objective={args.objective!r}: take the trainer that "
+            "get_trainer_class(args.objective) of docsplit_hf.pretraining.objectives gives."
+        )
+    of_objective = get_objective(objective)
+    if args.mlm_weight > 0 and of_objective.mlm_weight == 0:
+        raise ValueError(
+            f"objective={objective!r} is trained without MLM, as in its paper, and mlm_weight={args.mlm_weight}: leave "
+            "mlm_weight out."
+        )
+    if objective == "mlm" and args.mlm_weight == 0:
+        raise ValueError("objective='mlm' with mlm_weight=0 has nothing to learn: leave mlm_weight out.")
+    if args.symmetric and objective != "info_nce":
+        raise ValueError(f"symmetric=True is an option of objective='info_nce'; {objective!r} has one direction.")
+    for name, owner in OPTIONS_OF.items():
+        default = next(field.default for field in dataclasses.fields(args) if field.name == name)
+        if objective != owner and getattr(args, name) != default:
+            raise ValueError(
+                f"{name}={getattr(args, name)} is an option of objective={owner!r} and has no effect on {objective!r}. "
+                "Leave it out."
+            )
+    if args.forward_chunk_size is not None and not of_objective.compares_batch:
+        raise ValueError(
+            f"forward_chunk_size={args.forward_chunk_size} does not go with objective={objective!r}, whose loss does "
+            "not compare the documents of a batch: gradient_accumulation_steps does the same for one forward."
+        )
+
+
+def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
+    """Refuse what an objective with two encoders cannot be trained with.
+
+    Args:
+        model: The model, maybe wrapped by PEFT.
+        args: The arguments.
+
+    Raises:
+        ValueError: If the second encoder would not be what it is meant to be.
+
+    Example:
+
+        >>> from transformers import BertConfig, BertModel
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> check_two_encoders(BertModel(config), ContrastiveTrainingArguments("output", use_cpu=True))
+    """
+    if hasattr(model, "peft_config"):
+        raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
+    if args.fsdp or args.deepspeed:
+        raise ValueError(
+            f"objective={args.objective!r} keeps a second encoder whole on each process, which FSDP and DeepSpeed take "
+            "apart: use DDP."
+        )
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    if dtypes != {torch.float32}:
+        raise ValueError(
+            f"objective={args.objective!r} moves its encoders by small steps, which get lost in weights of "
+            f"{', '.join(sorted(map(str, dtypes)))}: load the model in float32; bf16=True computes in half precision."
+        )
+
+
+def check_fit(
+    model: PreTrainedModel,
+    args: ContrastiveTrainingArguments,
+    train_dataset: Dataset | IterableDataset | None,
+    collator: DataCollatorForDocSplit,
+) -> None:
+    """Find out before the first step what would go wrong in it.
+
+    Args:
+        model: The model, without PEFT's wrapper.
+        args: The arguments.
+        train_dataset: The training documents.
+        collator: What makes batches of them.
+
+    Raises:
+        ValueError: Of the first thing that does not fit, with what to do about it.
+    """
+    if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
+        raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
+    check_max_length(collator.max_length, model)
+    check_vocabulary(model, collator.tokenizer)
+    if args.mlm_weight > 0 and not isinstance(model, DocSplitForward):
+        raise ValueError(f"mlm_weight={args.mlm_weight} needs a masked-LM head: load the model with mlm_head=True.")
+    if (args.mlm_weight > 0) != (collator.mlm_probability > 0):
+        raise ValueError(
+            f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
+            "both are above 0, to train with MLM, or both are 0."
+        )
+    if collator.view_count > 2 and not get_objective(args.objective).many_views:
+        raise ValueError(
+            f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "
+            f"options {collator.views_kwargs} makes {collator.view_count}: make two, or train with info_nce."
+        )
+    check_processes(args)
+    if args.forward_chunk_size is not None and args.deepspeed:
+        raise ValueError(
+            f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
+            "with each backward pass: use DDP or FSDP, or leave it out."
+        )
+    if args.projection_head and (args.fsdp or args.deepspeed):
+        raise ValueError(
+            "FSDP and DeepSpeed take a projection head apart, which is saved by itself: use DDP, or leave it out."
+        )
+    if args.forward_chunk_size is not None and ("layerwise" in args.optim or "lomo" in args.optim):
+        raise ValueError(
+            f"forward_chunk_size={args.forward_chunk_size} does not go with optim={args.optim.value!r}, which takes a "
+            "step with each backward pass: choose another optimizer, or leave it out."
+        )
+    negatives_from = args.world_size if args.gather_negatives else 1
+    compares_batch = get_objective(args.objective).compares_batch
+    if compares_batch and args.per_device_train_batch_size * negatives_from < 2:
+        raise ValueError(
+            "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
+            "not help, it adds no negatives."
+        )
+    if args.gather_negatives and args.world_size > 1 and args.objective != "mlm":
+        uneven = args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches
+        if uneven:
+            raise ValueError(
+                "Gathered negatives need as many documents on each process: do without "
+                "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
+            )
+    if train_dataset is None:
+        return
+    check_weights(model)
+    if not has_length(train_dataset):
+        if args.max_steps <= 0:
+            raise ValueError("A streaming data set has no length: say how long to train with max_steps.")
+        return
+    columns = {"input_ids", "sentence_lengths"}
+    if hasattr(train_dataset, "column_names") and not columns <= set(train_dataset.column_names):
+        raise ValueError(
+            f"The training documents have the columns {sorted(train_dataset.column_names)}, not {sorted(columns)}: run "
+            "segment_documents on them first."
+        )
+    batch = args.per_device_train_batch_size * args.world_size
+    if len(train_dataset) < (batch if args.dataloader_drop_last else 2):
+        raise ValueError(
+            f"{len(train_dataset)} documents do not fill one batch of {batch}: lower per_device_train_batch_size or "
+            "give more documents."
+        )
+
+
+def warn_of_equal_views(
+    model: PreTrainedModel, args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit
+) -> None:
+    """Warn if both views of a document will have the same embedding.
+
+    Whether a model draws dropout is found out by running it twice on a few tokens; the random numbers of the run stay
+    as if it had not been.
+
+    Args:
+        model: The model, maybe wrapped by PEFT.
+        args: The arguments. MLM, Contrastive Tension's two encoders, and ``mlm_input="shared"``, where each view has a
+            mask of its own, need no dropout.
+        collator: What makes the views.
+    """
+    masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
+    if (
+        collator.view_function not in SAME_TEXT_TWICE
+        or args.objective in ("contrastive_tension", "mlm")
+        or masked_apart
+    ):
+        return
+    if any(parameter.is_meta or not parameter.numel() for parameter in model.parameters()):
+        return  # under FSDP the weights may lie on another process, which finds it out
+    device = next(model.parameters()).device
+    tokens = torch.tensor([collator.tokenizer("A few words of a text.")["input_ids"]], device=device)
+    was_training = model.training
+    model.train()
+    with torch.no_grad(), RandomState(device).replayed():
+        first, second = (model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).embeddings for _ in range(2))
+    model.train(was_training)
+    if first.equal(second):
+        logger.warning(
+            "The views %r are the same text twice, which dropout alone tells apart, and this model has none: their "
+            "embeddings are equal, and nothing is left to learn but to push documents apart. Load it with dropout, "
+            "for example "
+            '--config_overrides \'{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}\', or choose other '
+            "views.",
+            collator.views_name,
+        )

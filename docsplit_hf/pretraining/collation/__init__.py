@@ -1,0 +1,1 @@
+"""Documents into batches of positive pairs."""

@@ -1,0 +1,223 @@
+"""DataCollatorForDocSplit: from segmented documents to the tensors of a contrastive training step."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ...text.special_tokens import special_tokens_around
+from .masking import IGNORED_LABEL, mask_tokens
+from .streaming import EPOCH_KEY
+from .views import ViewFunction, count_views, get_views
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass
+class DataCollatorForDocSplit:
+    """Turns documents into stacked views, positives of one another, and a masked copy of them.
+
+    All randomness is a function of ``(seed, epoch, document)`` and of nothing else: the same document gets new halves
+    and a new mask in every epoch, and the same ones again whatever the batch, the number of data loader workers,
+    the number of processes, or the point at which a run was interrupted. ``ContrastiveTrainer`` sets the epoch; in a
+    loop of your own, call ``set_epoch``.
+
+    Rows are padded on the right to the longest row of the batch, whatever the tokenizer's own padding side: that is
+    where the pooling looks for them.
+
+    Args:
+        tokenizer: The model's tokenizer: it gives the special tokens around each view, the padding and the mask token.
+        max_length: Longest view in tokens, special tokens included. What is longer is cut at the end and counted in
+            ``view_lengths``. The papers do not state the length that they pretrained with; 512 is BERT's limit.
+        mlm_probability: Chance of a token to be masked. 0 leaves the masked copy out.
+        views: How the positive pair is made: a name in ``docsplit_hf.pretraining.collation.views.VIEWS`` or a function
+            ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or of more views.
+        seed: Changes every random choice.
+        views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
+
+    Raises:
+        ValueError: If ``max_length`` leaves no room for text, if a probability is out of range, if MLM is asked for and
+            the tokenizer has no mask token, if the tokenizer has no padding token, or if there are no such views or
+            options of them.
+
+    Example:
+
+        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["one two three four five six"], vocab_size=60)
+        >>> document = {"input_ids": tokenizer("one two three", add_special_tokens=False)["input_ids"]}
+        >>> document["sentence_lengths"] = [1] * len(document["input_ids"])
+        >>> batch = DataCollatorForDocSplit(tokenizer)([document, document])
+        >>> sorted(batch), batch["input_ids"].shape[0]
+        (['attention_mask', 'document_ids', 'input_ids', 'mlm_input_ids', 'mlm_labels', 'view_lengths'], 4)
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int = 512
+    mlm_probability: float = 0.15
+    views: str | ViewFunction = "docsplit"
+    seed: int = 0
+    views_kwargs: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._set_views(self.views, self.views_kwargs)
+        self.prefix, self.suffix = special_tokens_around(self.tokenizer)
+        self.special_ids = np.array(sorted(set(self.tokenizer.all_special_ids)), dtype=np.int64)
+        specials = len(self.prefix) + len(self.suffix)
+        if self.max_length <= specials:
+            raise ValueError(
+                f"max_length={self.max_length} leaves no room for text beside the {specials} special tokens of "
+                f"{type(self.tokenizer).__name__}: every half would be cut entirely. Use at least {specials + 1}."
+            )
+        if not 0 <= self.mlm_probability < 1:
+            raise ValueError(f"mlm_probability must be in [0, 1), got {self.mlm_probability}.")
+        if self.mlm_probability > 0 and self.tokenizer.mask_token_id is None:
+            raise ValueError(
+                f"{type(self.tokenizer).__name__} has no mask token, so there is no masked language modelling: "
+                "use a tokenizer with one, or train without (mlm_probability=0 here, mlm_weight=0 in the arguments)."
+            )
+        if self.tokenizer.pad_token_id is None:
+            raise ValueError(
+                f"{type(self.tokenizer).__name__} has no padding token. Set one, for example "
+                "tokenizer.pad_token = tokenizer.eos_token."
+            )
+        # Shared memory, so that workers that outlive an epoch (dataloader_persistent_workers) see the next one.
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+
+    def _set_views(self, views: str | ViewFunction, options: dict[str, Any] | None) -> None:
+        self.views, self.views_kwargs = views, options
+        self.view_function = get_views(views, options)
+        self.view_count = count_views(self.view_function)
+
+    @property
+    def views_name(self) -> str:
+        """The name of the view function."""
+        return str(self.views if isinstance(self.views, str) else getattr(self.views, "__name__", self.views))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the random choices of the next batch belong to."""
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the following batches belong to, here and in running data loader workers.
+
+        Args:
+            epoch: The number of the epoch, from 0.
+        """
+        self._epoch.fill_(epoch)
+
+    def for_evaluation(self) -> DataCollatorForDocSplit:
+        """A copy that makes the halves of docsplit, whatever the views, and stays at epoch 0.
+
+        So an evaluation sees the same halves of a document each time, and half-document retrieval measures every method
+        alike: with the views of ``simcse_long`` it would be perfect for any model.
+
+        Returns:
+            The copy, sharing nothing that changes with this collator.
+        """
+        twin = copy.copy(self)
+        twin._set_views("docsplit", None)
+        twin._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+        return twin
+
+    def __call__(self, documents: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Make one batch.
+
+        Args:
+            documents: B documents as ``segment_documents`` leaves them: ``input_ids`` without special tokens and
+                ``sentence_lengths``. The pass of a ``RepeatedStream`` that they carry goes before the collator's epoch.
+
+        Returns:
+            ``input_ids`` and ``attention_mask`` of shape ``(2B, L)``: rows i and B+i are the two views of document i.
+            ``mlm_input_ids`` and ``mlm_labels``, ``(2B, L)``, unless ``mlm_probability`` is 0.
+            ``document_ids``, ``(B,)``: equal for documents with equal tokens.
+            ``view_lengths``, ``(2B,)``: tokens of each view before it was cut, special tokens not counted.
+            All int64. Of V views a document there are VB rows: i, B+i, 2B+i, ... are those of document i.
+
+        Raises:
+            ValueError: If there are no documents, or the view function makes more views of some than of others.
+        """
+        if not documents:
+            raise ValueError("A batch needs at least one document, got none.")
+        ids, views_of = [], []
+        for document in documents:
+            tokens = np.asarray(document["input_ids"], dtype=np.int64)
+            sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
+            ids.append(document_id(tokens))
+            rng = self._generator(ids[-1], document.get(EPOCH_KEY))
+            views = self.view_function(tokens, sentence_lengths, rng)
+            if len(views) != self.view_count:
+                raise ValueError(
+                    f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
+                    "another: make as many of every document."
+                )
+            views_of.append([self._row(view, rng) for view in views])
+        rows = [row for views in zip(*views_of, strict=True) for row in views]
+
+        batch = {
+            "input_ids": _pad([row.tokens for row in rows], self.tokenizer.pad_token_id),
+            "attention_mask": _pad([np.ones_like(row.tokens) for row in rows], 0),
+            "document_ids": torch.tensor(ids, dtype=torch.int64),
+            "view_lengths": torch.tensor([row.view_length for row in rows], dtype=torch.int64),
+        }
+        if self.mlm_probability > 0:
+            batch["mlm_input_ids"] = _pad([row.masked for row in rows], self.tokenizer.pad_token_id)
+            batch["mlm_labels"] = _pad([row.labels for row in rows], IGNORED_LABEL)
+        return batch
+
+    def _generator(self, document: int, epoch: int | None) -> np.random.Generator:
+        # Philox is keyed by two words: a generator for every (seed, epoch, document) at the price of none.
+        epoch = self.epoch if epoch is None else epoch
+        key = np.array([(self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), document & (2**64 - 1)], dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=key))
+
+    def _row(self, view: np.ndarray, rng: np.random.Generator) -> _Row:
+        kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
+        tokens = np.concatenate([self.prefix, kept, self.suffix]).astype(np.int64)
+        if self.mlm_probability == 0:
+            return _Row(tokens, len(view))
+        maskable = ~np.isin(tokens, self.special_ids)
+        masked, labels = mask_tokens(
+            tokens, maskable, self.tokenizer.mask_token_id, len(self.tokenizer), self.mlm_probability, rng
+        )
+        return _Row(tokens, len(view), masked, labels)
+
+
+@dataclass(slots=True)
+class _Row:
+    tokens: np.ndarray
+    view_length: int
+    masked: np.ndarray | None = None
+    labels: np.ndarray | None = None
+
+
+def document_id(tokens: np.ndarray) -> int:
+    """A 64-bit name of a document by its content: duplicates get the same.
+
+    Args:
+        tokens: The document's token ids, int64 of shape ``(n,)``.
+
+    Returns:
+        A signed 64-bit integer.
+
+    Example:
+
+        >>> import numpy as np
+        >>> document_id(np.array([1, 2])) == document_id(np.array([1, 2])) != document_id(np.array([2, 1]))
+        True
+    """
+    digest = hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def _pad(rows: list[np.ndarray], value: int) -> torch.Tensor:
+    padded = np.full((len(rows), max(map(len, rows))), value, dtype=np.int64)
+    for target, row in zip(padded, rows, strict=True):
+        target[: len(row)] = row
+    return torch.from_numpy(padded)

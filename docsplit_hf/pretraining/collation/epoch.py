@@ -1,0 +1,34 @@
+"""The collator is told the epoch, on which its halves and masks depend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from transformers import TrainerCallback
+
+if TYPE_CHECKING:
+    from .collator import DataCollatorForDocSplit
+
+
+class CollatorEpoch(TrainerCallback):
+    """Tells the collator the epoch before the data loader's workers start on it.
+
+    Args:
+        collator: The collator of the training documents.
+
+    Example:
+
+        >>> from transformers import TrainerControl, TrainerState, TrainingArguments
+        >>> class Collator:
+        ...     def set_epoch(self, epoch):
+        ...         print("epoch", epoch)
+        >>> callback = CollatorEpoch(Collator())
+        >>> callback.on_epoch_begin(TrainingArguments("output"), TrainerState(epoch=1.5), TrainerControl())
+        epoch 1
+    """
+
+    def __init__(self, collator: DataCollatorForDocSplit) -> None:
+        self.collator = collator
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.collator.set_epoch(int(state.epoch or 0))

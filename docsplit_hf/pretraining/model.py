@@ -1,0 +1,263 @@
+"""AutoModelForDocSplit: the stock model of transformers with the forward of a contrastive training step."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
+from transformers.utils import ModelOutput
+
+from ..models.checkpoints.configuration import HUB_ARGUMENTS, load_config, override_config
+from ..models.checkpoints.default import name_in_config, resolve_checkpoint
+from ..models.checkpoints.settings import checkpoint_settings
+from ..models.portable.packing import run_encoder
+from ..models.portable.pooling import check_pooling, pool
+from .collation.masking import IGNORED_LABEL
+from .projection_head import project
+
+
+@dataclass
+class DocSplitOutput(ModelOutput):
+    """What the forward of a DocSplit model returns.
+
+    Args:
+        embeddings: float32 of shape ``(2B, H)``, not normalized; rows i and B+i are the views of document i. In
+            training they are behind the projection head, if there is one.
+        mlm_loss: Mean cross entropy of the masked tokens, a float32 scalar; 0 where no token is masked; None where no
+            labels were given.
+    """
+
+    embeddings: torch.FloatTensor | None = None
+    mlm_loss: torch.FloatTensor | None = None
+
+
+class DocSplitForward:
+    """The forward that a stock masked-LM class is given in place of its own. See ``AutoModelForDocSplit``."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        mlm_input_ids: torch.Tensor | None = None,
+        mlm_labels: torch.Tensor | None = None,
+    ) -> DocSplitOutput:
+        """Embed all views and predict their masked tokens, in one run of the encoder.
+
+        Args:
+            input_ids: Views, ``(2B, L)``, padded on the right.
+            attention_mask: ``(2B, L)``, 1 for tokens.
+            mlm_input_ids: The masked copy of the views, ``(2B, L)``, which goes through the encoder beside them. None:
+                ``input_ids`` are masked already and serve both losses.
+            mlm_labels: ``(2B, L)``, -100 where nothing is to be predicted. None: no MLM loss.
+
+        Returns:
+            The embeddings and the MLM loss. The head runs on the masked positions only, with the same result.
+        """
+        views = input_ids.shape[0]
+        mask = attention_mask
+        if mlm_labels is not None and mlm_input_ids is not None:
+            input_ids, mask = torch.cat([input_ids, mlm_input_ids]), attention_mask.repeat(2, 1)
+        output = run_encoder(self.base_model, input_ids, mask)
+        hidden_states = output.last_hidden_state
+        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"]).float()
+        embeddings = project(self, embeddings)
+        if mlm_labels is None:
+            return DocSplitOutput(embeddings=embeddings)
+        masked = mlm_labels != IGNORED_LABEL
+        if not masked.any():
+            masked[0, 0] = True  # its label is ignored: the head must take part in every step for DDP
+        labels = mlm_labels[masked]
+        logits = self._head(output, hidden_states[-views:][masked]).float()
+        total = nn.functional.cross_entropy(logits, labels, ignore_index=IGNORED_LABEL, reduction="sum")
+        return DocSplitOutput(embeddings=embeddings, mlm_loss=total / (labels != IGNORED_LABEL).sum().clamp(min=1))
+
+    @torch.compiler.disable  # it exchanges the encoder's forward for a moment, which a compiled graph would not see
+    def _head(self, output: ModelOutput, hidden_states: torch.Tensor) -> torch.Tensor:
+        """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``.
+
+        The stock forward is run with an encoder that returns these hidden states. They come in the encoder's own output
+        class, of which some heads' forwards (Longformer's, Luke's) read more.
+        """
+        replaced = copy.copy(output)
+        replaced["last_hidden_state"] = hidden_states[None]
+        positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
+        with _encoder_returning(self.base_model, replaced):
+            return super().forward(input_ids=positions).logits[0]
+
+
+class DocSplitEncoderForward:
+    """The forward for encoders without a masked-LM head: embeddings only."""
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
+        """Embed all views.
+
+        Args:
+            input_ids: Views, ``(2B, L)``, padded on the right.
+            attention_mask: ``(2B, L)``, 1 for tokens.
+
+        Returns:
+            The embeddings.
+        """
+        output = run_encoder(self, input_ids, attention_mask)
+        embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
+        return DocSplitOutput(embeddings=project(self, embeddings.float()))
+
+
+class AutoModelForDocSplit:
+    """Loads any encoder as a model for DocSplit pretraining: the stock class with another forward.
+
+    The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under the stock
+    class's name, with the stock class's modules and parameter names. So PEFT, FSDP, gradient checkpointing, attention
+    backends and ``save_pretrained`` work as for the stock class, and what is saved loads with plain ``AutoModel`` and
+    ``AutoModelForMaskedLM`` where docsplit_hf is not installed. Pooling and maximum length are kept in
+    ``config.docsplit``.
+
+    Example:
+
+        >>> from transformers import BertConfig
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+        >>> model = AutoModelForDocSplit.from_config(config, pooling="mean")
+        >>> type(model).__name__, model.config.docsplit
+        ('BertForMaskedLM', {'pooling': 'mean', 'max_length': None})
+    """
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | None = None,
+        pooling: str | None = None,
+        mlm_head: bool = True,
+        config_overrides: Mapping[str, Any] | None = None,
+        dtype: torch.dtype | str = "float32",
+        **kwargs: Any,
+    ) -> PreTrainedModel:
+        """Load a pretrained encoder.
+
+        Args:
+            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
+            pooling: How token states become an embedding, ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None: as the
+                checkpoint says (DocSplit's or sentence-transformers' own), ``"cls"``, the papers' choice, if it says
+                nothing.
+            mlm_head: Whether to load the masked-LM head. False for architectures that have none, and for training with
+                ``mlm_weight=0``.
+            config_overrides: Settings of the configuration that the model is to have instead of the checkpoint's own,
+                such as ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
+            dtype: Of the weights, whatever they are saved in: transformers itself keeps weights that are saved in half
+                precision as they are, and the small steps of training get lost in them.
+            **kwargs: Passed to the stock class's ``from_pretrained`` (``attn_implementation``, ``revision``,
+                ``cache_dir``, ...).
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: If the architecture is not a bidirectional encoder with a masked-LM class, if there is no such
+                pooling, or if it has no such settings or its weights would not fit them.
+            OSError: If there is no model of that name.
+        """
+        name = resolve_checkpoint(name)
+        dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5
+        config = load_config(name, **{key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
+        settings = checkpoint_settings(name, config, kwargs.get("revision"))
+        config = _with_settings(config, pooling or settings.get("pooling"))
+        stock = _stock_class(config, mlm_head)
+        if config_overrides:
+            saved, config = config, override_config(config, config_overrides)
+            _check_weights_fit(stock, saved, config, name, config_overrides)
+        model = _docsplit_class(stock).from_pretrained(name, config=config, dtype=dtype, **kwargs)
+        name_in_config(model.config)
+        return model
+
+    @classmethod
+    def from_config(
+        cls, config: PretrainedConfig, pooling: str | None = None, mlm_head: bool = True
+    ) -> PreTrainedModel:
+        """Make a model with random weights.
+
+        Args:
+            config: The configuration of the architecture. A copy of it is used.
+            pooling: As in ``from_pretrained``.
+            mlm_head: As in ``from_pretrained``.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: As in ``from_pretrained``.
+        """
+        config = _with_settings(copy.deepcopy(config), pooling)
+        return _docsplit_class(_stock_class(config, mlm_head))(config)
+
+
+def _with_settings(config: PretrainedConfig, pooling: str | None) -> PretrainedConfig:
+    saved = getattr(config, "docsplit", None) or {}
+    pooling = check_pooling(pooling or saved.get("pooling", "cls"))
+    config.docsplit = {"pooling": pooling, "max_length": saved.get("max_length")}
+    return config
+
+
+def _stock_class(config: PretrainedConfig, mlm_head: bool) -> type[PreTrainedModel]:
+    if config.is_encoder_decoder:
+        raise ValueError(
+            f"{config.model_type!r} is an encoder-decoder: DocSplit embeds with encoders. Choose an encoder such as "
+            "answerdotai/ModernBERT-base."
+        )
+    mapping = MODEL_FOR_MASKED_LM_MAPPING if mlm_head else MODEL_MAPPING
+    if type(config) not in mapping:
+        advice = "use mlm_head=False and train with mlm_weight=0" if type(config) in MODEL_MAPPING else "choose another"
+        raise ValueError(f"transformers has no masked-LM class for {config.model_type!r}: {advice}.")
+    stock = mapping[type(config)]
+    return stock[0] if isinstance(stock, tuple) else stock
+
+
+def _check_weights_fit(
+    stock: type[PreTrainedModel],
+    saved: PretrainedConfig,
+    config: PretrainedConfig,
+    name: str,
+    overrides: Mapping[str, Any],
+) -> None:
+    """Refuse a configuration with which some weights of a checkpoint would be left out, or be random."""
+    with torch.device("meta"):  # shapes without weights
+        before, after = (stock(copy.deepcopy(each)).state_dict() for each in (saved, config))
+    for weight in sorted(before.keys() | after.keys()):
+        old, new = (list(weights[weight].shape) if weight in weights else "none" for weights in (before, after))
+        if old != new:
+            raise ValueError(
+                f"config_overrides={dict(overrides)} does not fit the weights of {name!r}: {weight} is {old} there and "
+                f"would be {new}. A pretrained model keeps its sizes: leave them out, or start from random weights."
+            )
+
+
+@functools.cache
+def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
+    forward = DocSplitForward if stock in MODEL_FOR_MASKED_LM_MAPPING.values() else DocSplitEncoderForward
+    # The stock class's name and module: what is written into configs and adapters must be loadable without us.
+    attributes = {"__module__": stock.__module__, "__doc__": stock.__doc__}
+    # Found by its name, the class of a pickle would be the stock class.
+    attributes["__reduce__"] = lambda model: (_without_state, (stock,), model.__getstate__())
+    if forward is DocSplitEncoderForward:
+        attributes["stock_forward"] = stock.forward
+    return type(stock.__name__, (forward, stock), attributes)
+
+
+def _without_state(stock: type[PreTrainedModel]) -> PreTrainedModel:
+    model_class = _docsplit_class(stock)
+    return model_class.__new__(model_class)
+
+
+@contextlib.contextmanager
+def _encoder_returning(encoder: nn.Module, output: ModelOutput) -> Iterator[None]:
+    encoder.forward = lambda *args, **kwargs: output
+    try:
+        yield
+    finally:
+        del encoder.forward

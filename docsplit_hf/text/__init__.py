@@ -1,0 +1,1 @@
+"""Documents in: loading, labelled examples, sentences."""

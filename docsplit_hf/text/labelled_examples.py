@@ -1,0 +1,350 @@
+"""load_labelled_examples: texts with labels from the Hub, a file or a folder, as train, validation and test."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .files import file_format, file_state, load_file, naming, read_json_rows
+from .holding_out import fingerprints_of, hold_out
+from .label_names import label_name, number_or_name, separate_labels, suspect_several
+from .loading import SPLIT_NAMES, find_splits
+from .surrogates import replace_lone_surrogates
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from datasets import Dataset, DatasetDict
+
+logger = logging.getLogger(__name__)
+
+KEPT, NO_LABEL, NOT_A_STRING, EMPTY = "kept", "without a label", "not a string", "empty"
+_OUTCOME, _IS_LIST, _REPLACED = "_docsplit_outcome", "_docsplit_is_list", "_docsplit_replaced"
+
+
+def load_labelled_examples(
+    source: str | Path | Dataset | DatasetDict | pd.DataFrame,
+    config_name: str | None = None,
+    *,
+    text_column: str = "text",
+    text_pair_column: str | None = None,
+    label_column: str = "label",
+    id_column: str | None = None,
+    train_split: str = "train",
+    validation_split: str | None = None,
+    test_split: str | None = None,
+    validation_size: float = 0.1,
+    test_size: float = 0,
+    seed: int = 0,
+    label_separator: str | None = None,
+    csv_separator: str | None = None,
+    encoding: str | None = None,
+) -> DatasetDict:
+    """Load texts, or pairs of texts, with their labels from wherever they are.
+
+    A label is a string, a whole number or a truth value; a list of them where several labels apply to a text. Classes
+    keep the order of a ``ClassLabel``; otherwise they are sorted, numbers by size, those of the training set first.
+    What cannot be used is dropped and counted in the log: examples whose label is missing (in a ``ClassLabel`` also
+    -1, as in GLUE's hidden test sets), whose text is not a string, or whose text is white space. A validation or test
+    set without any label is left out.
+
+    Args:
+        source: A data set on the Hub, or one that is loaded already; a pandas DataFrame; a ``.jsonl``, ``.json``,
+            ``.csv``, ``.tsv`` or ``.parquet`` file (also compressed with gzip), which is the training set; a folder
+            with files named after their split; or a folder with a folder of ``.txt`` files for each class, or with such
+            a folder for each split: ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only an empty
+            field is missing: ``NA`` and ``null`` are words.
+        config_name: The configuration of a data set on the Hub.
+        text_column: The column that holds the texts.
+        text_pair_column: The column with the second texts, for pairs.
+        label_column: The column that holds the labels.
+        id_column: A column that tells the examples of a split apart, to be kept.
+        train_split: The split to train on. ``"a+b"`` joins splits, here and below.
+        validation_split: The split to validate on. None: ``validation``, ``valid`` or ``dev``, if there is one that is
+            not used otherwise.
+        test_split: The split to test on. None: ``test``, if there is one that is not used otherwise.
+        validation_size: What to hold out of the training set where there is no split to validate on: a fraction of it,
+            or a number of examples from 1. Stratified by label; of several labels, by the rarest. Examples with the
+            same texts are held out together or not at all, and no class loses its last example, so fewer may be held
+            out. 0 holds none out. The test set is never used for it.
+        test_size: The same for where there is no split to test on. It is held out first.
+        seed: Decides which examples are held out.
+        label_separator: What separates the labels of a text where they stand in one string, such as ``";"`` in
+            ``"a;b"``. Strings that are lists in JSON or Python, such as ``"['a', 'b']"``, are read as lists then.
+        csv_separator: What separates the columns of a ``.csv`` file. None: a comma, in ``.tsv`` a tab.
+        encoding: Of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 where a file begins with its byte order
+            mark.
+
+    Returns:
+        ``train``, ``validation`` unless nothing was to be held out, and ``test`` if there is one, with the columns
+        ``text``, ``text_pair`` (if asked for), ``label`` (a ``ClassLabel``, or a list of them) and ``id`` (if asked
+        for).
+
+    Raises:
+        FileNotFoundError: If the source looks like a path and there is nothing there.
+        TypeError: If the source is a stream, or none of the above.
+        ValueError: If a file cannot be read or is empty, a split or a column does not exist, a label is no class, an id
+            is missing or repeated, nothing usable is left, there are too few examples to hold any out, or all training
+            examples have the same label.
+
+    Example:
+
+        >>> import json, tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "reviews.jsonl"
+        >>> rows = [{"text": f"Review {i}.", "label": "good" if i % 2 else "bad"} for i in range(20)]
+        >>> _ = file.write_text("".join(json.dumps(row) + chr(10) for row in rows))
+        >>> examples = load_labelled_examples(file)
+        >>> {name: len(split) for name, split in examples.items()}, examples["train"].features["label"].names
+        ({'train': 18, 'validation': 2}, ['bad', 'good'])
+    """
+    import datasets
+
+    for name, size in (("validation_size", validation_size), ("test_size", test_size)):
+        if not (0 <= size < 1 or (size >= 1 and float(size).is_integer())):
+            raise ValueError(f"{name} must be a fraction below 1 or a whole number of examples, got {size}.")
+    if label_separator == "":
+        raise ValueError("label_separator must not be empty: leave it out if every text has one label.")
+    columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
+    columns = {name: column for name, column in columns.items() if column is not None}
+    options = {"csv_separator": csv_separator, "encoding": encoding}
+    available = find_splits(source, config_name, **options)
+    parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
+    splits, class_names = {}, {}
+    for name, part_names in parts.items():
+        read = [_read(available[part], part, columns, label_separator, options) for part in part_names]
+        examples, declared = zip(*read, strict=True)
+        usable = _keep_usable(datasets.concatenate_datasets(examples), name)
+        if usable is not None:
+            splits[name], class_names[name] = usable, list(dict.fromkeys(chain(*declared)))
+    alone = zip(splits["train"]["label"][:], splits["train"][_IS_LIST][:], strict=True)
+    remark = suspect_several([names[0] for names, is_list in alone if not is_list])
+    if remark:
+        logger.warning(f"Of column {label_column!r} {remark}")
+    splits = _number_labels(splits, class_names["train"], label_column)
+    _check_classes(splits, label_column)
+    for name, size in (("test", test_size), ("validation", validation_size)):
+        if name not in splits and size > 0:
+            splits |= _hold_out(splits["train"], name, size, seed)
+    return datasets.DatasetDict({name: splits[name] for name in ("train", "validation", "test") if name in splits})
+
+
+def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[str, list[str]]:
+    """For each of train, validation and test the names of the splits that it is made of."""
+    parts = {name: split.split("+") for name, split in wanted.items() if split is not None}
+    for name, splits in parts.items():
+        missing = [split for split in splits if split not in available]
+        if missing:
+            raise ValueError(f"There is no split {missing[0]!r}, only {sorted(available)}: choose {name}_split.")
+    for name in [name for name in wanted if name not in parts]:
+        used = set(chain(*parts.values()))
+        found = [split for split in SPLIT_NAMES[name] if split in available and split not in used]
+        if len(found) > 1:
+            raise ValueError(f"Any of the splits {found} may be for {name}: choose {name}_split.")
+        parts |= {name: found} if found else {}
+    split, times = Counter(chain(*parts.values())).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"The split {split!r} is used {times} times in {parts}: use each split once.")
+    return parts
+
+
+def _read(
+    split: Dataset | Path,
+    split_name: str,
+    columns: dict[str, str],
+    label_separator: str | None,
+    options: dict[str, str | None],
+) -> tuple[Dataset, list[str]]:
+    """One example for every row, also for those to drop, with labels by name; and the names of a ``ClassLabel``."""
+    import datasets
+
+    string, boolean = datasets.Value("string"), datasets.Value("bool")
+    features = {name: datasets.List(string) if name == "label" else string for name in columns}
+    features = datasets.Features({**features, _OUTCOME: string, _IS_LIST: boolean, _REPLACED: boolean})
+    making = {"columns": columns, "label_separator": label_separator}
+    if isinstance(split, Path) and split.is_file() and file_format(split) == "json":
+        with naming(split):
+            if options["csv_separator"] is not None:
+                raise ValueError(f"it is no .csv file, and csv_separator={options['csv_separator']!r} is for those")
+            arguments = {"path": split.absolute(), "encoding": options["encoding"], "making": making}
+            arguments["state"] = file_state(split)
+            return datasets.Dataset.from_generator(_read_json_examples, features, gen_kwargs=arguments), []
+    if isinstance(split, datasets.IterableDataset):
+        raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
+    rows = load_file(split, **options) if isinstance(split, Path) else split.with_format(None)
+    if len(rows) == 0:
+        raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")
+    _check_columns(rows.column_names, columns, split_name)
+    for name in [name for name in columns if name.startswith("text")]:
+        feature = rows.features[columns[name]]
+        if getattr(feature, "dtype", None) not in ("string", "large_string", "null"):
+            raise ValueError(f"Column {columns[name]!r} holds {feature}, not strings: choose {name}_column.")
+    label = rows.features[columns["label"]]
+    class_names = getattr(getattr(label, "feature", label), "names", None)
+    needed = list(dict.fromkeys(columns.values()))
+    examples = rows.select_columns(needed).map(
+        _make_example,
+        fn_kwargs={**making, "class_names": class_names},
+        remove_columns=needed,
+        features=features,
+        desc=f"Reading {split_name}",
+    )
+    return examples, class_names or []
+
+
+def _read_json_examples(
+    path: Path, encoding: str | None, making: dict[str, Any], state: tuple[int, int]
+) -> Iterator[dict[str, Any]]:
+    found: set[str] = set()
+    rows = read_json_rows(path, encoding)
+    first = next(rows, None)
+    if first is None:
+        raise ValueError("it holds no rows")
+    for row in chain([first], rows):
+        found.update(row)
+        yield _make_example(row, **making)
+    _check_columns(found, making["columns"], path.name)
+
+
+def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:
+    for name, column in columns.items():
+        if column not in found:
+            raise ValueError(f"There is no column {column!r} in {place}, only {sorted(found)}: choose {name}_column.")
+
+
+def _make_example(
+    row: Mapping[str, Any],
+    columns: dict[str, str],
+    label_separator: str | None = None,
+    class_names: list[str] | None = None,
+) -> dict[str, Any]:
+    values = {name: row.get(column) for name, column in columns.items()}
+    if label_separator is not None and values["label"] is not None:
+        values["label"] = separate_labels(values["label"], label_separator)
+    is_list = isinstance(values["label"], list)
+    names = [label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
+    texts = [value for name, value in values.items() if name.startswith("text")]
+    if None in names:
+        outcome = NO_LABEL
+    elif not all(isinstance(text, str | None) for text in texts):
+        outcome = NOT_A_STRING
+    else:
+        outcome = KEPT if all(text and text.strip() for text in texts) else EMPTY
+    remarks = {_OUTCOME: outcome, _IS_LIST: is_list, _REPLACED: False}
+    if outcome != KEPT:
+        return {**dict.fromkeys(columns), **remarks}
+    if len(set(names)) < len(names):
+        raise ValueError(f"The label {values['label']!r} names a class twice: list those that apply, not 0 and 1.")
+    strings = {name: ["" if value is None else str(value)] for name, value in values.items()} | {"label": names}
+    valid = {name: [replace_lone_surrogates(string) for string in some] for name, some in strings.items()}
+    example = {name: some if name == "label" else some[0] for name, some in valid.items()}
+    return {**example, **remarks, _REPLACED: valid != strings}
+
+
+def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
+    """The examples that can be used, or None if the labels of a validation or test set are hidden."""
+    outcomes = examples[_OUTCOME][:]
+    counts, replaced = Counter(outcomes), sum(examples[_REPLACED][:])
+    dropped = ", ".join(f"{counts[reason]} {reason}" for reason in (NO_LABEL, NOT_A_STRING, EMPTY) if counts[reason])
+    message = f"{name}: kept {counts[KEPT]} of {len(outcomes)} examples."
+    message += f" Dropped: {dropped}." if dropped else ""
+    message += f" Lone surrogates were replaced in {replaced}." if replaced else ""
+    if name != "train" and counts[NO_LABEL] == len(outcomes) > 0:
+        logger.warning(f"{message} There are no labels to evaluate with: the split is left out.")
+        return None
+    logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
+    if counts[KEPT] == 0:
+        raise ValueError(f"Nothing is left: {message} Check the columns of texts and labels.")
+    usable = examples.select(np.flatnonzero(np.asarray(outcomes) == KEPT))
+    if "id" in usable.column_names:
+        ids = Counter(usable["id"][:])
+        repeated, times = ids.most_common(1)[0]
+        if times > 1 or "" in ids:
+            problem = f"without an id: {ids['']}" if "" in ids else f"with the id {repeated!r}: {times}"
+            raise ValueError(f"{name}: examples {problem}. Each needs an id of its own: choose another id_column.")
+    return usable
+
+
+def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column: str) -> dict[str, Dataset]:
+    """Labels by number instead of by name, a class having the same number in all splits."""
+    import datasets
+
+    is_list = set(chain.from_iterable(split[_IS_LIST][:] for split in splits.values()))
+    if len(is_list) > 1:
+        raise ValueError(f"Some labels in column {label_column!r} are lists and some are not: make all of them lists.")
+    found = {name: set(chain.from_iterable(split["label"][:])) for name, split in splits.items()}
+    names = list(declared)
+    for new in (found["train"], set().union(*found.values())):
+        names += sorted(new - set(names), key=number_or_name)
+    label = datasets.ClassLabel(names=names)
+    remarks = [_OUTCOME, _IS_LIST, _REPLACED]
+    features = {name: feature for name, feature in splits["train"].features.items() if name not in remarks}
+    features = datasets.Features({**features, "label": datasets.List(label) if is_list == {True} else label})
+    return {
+        name: split.map(
+            _number_batch,
+            batched=True,
+            fn_kwargs={"numbers": {name: number for number, name in enumerate(names)}},
+            remove_columns=remarks,
+            features=features,
+            desc=f"Numbering the labels of {name}",
+        )
+        for name, split in splits.items()
+    }
+
+
+def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[str, list[Any]]:
+    labels = [sorted(numbers[name] for name in names) for names in batch["label"]]
+    return {"label": [label if is_list else label[0] for label, is_list in zip(labels, batch[_IS_LIST], strict=True)]}
+
+
+def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Dataset]:
+    count = int(size) if size >= 1 else max(1, round(size * len(train)))
+    if count >= len(train):
+        raise ValueError(
+            f"Holding {count} of {len(train)} training examples out for {name} leaves none to train on: give more, "
+            f"lower {name}_size, or choose a {name}_split."
+        )
+    fingerprints = fingerprints_of(train, [name for name in train.column_names if name.startswith("text")])
+    labels = [label if isinstance(label, list) else [label] for label in train["label"][:]]
+    kept, held_out = hold_out(fingerprints, count, seed, labels)
+    repeated = len(train) - len(set(fingerprints.tolist()))
+    only_once = sorted(label for label, times in Counter(chain.from_iterable(labels)).items() if times == 1)
+    names = getattr(train.features["label"], "feature", train.features["label"]).names
+    message = f"Held {len(held_out)} of {len(train)} training examples out for {name}, stratified by label."
+    if repeated:
+        message += f" {repeated} repeat the text of another one; the same text is never on both sides."
+    if only_once:
+        shown = ", ".join(repr(names[label]) for label in only_once[:5]) + (", ..." if len(only_once) > 5 else "")
+        message += f" Classes with one example only, which is kept to train on: {shown}."
+    if len(held_out) < count:
+        message += f" They were to be {count}: others repeat too often, or are the last of their class."
+    if len(held_out) == 0:
+        raise ValueError(f"{message} Give more examples, change {name}_size, or choose a {name}_split.")
+    logger.log(logging.WARNING if repeated or only_once or len(held_out) < count else logging.INFO, message)
+    return {"train": train.select(kept), name: train.select(held_out)}
+
+
+def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
+    """Refuse a training set with nothing to tell apart, and log the classes that are never trained on."""
+    label = splits["train"].features["label"]
+    names = getattr(label, "feature", label).names
+    labels = {
+        name: [label if isinstance(label, list) else [label] for label in split["label"][:]]
+        for name, split in splits.items()
+    }
+    if len(set(map(tuple, labels["train"]))) < 2:
+        raise ValueError(
+            f"Each of the {len(labels['train'])} training examples has the label "
+            f"{[names[number] for number in labels['train'][0]]}: there is nothing to tell apart. Check column "
+            f"{label_column!r}."
+        )
+    trained = set(chain.from_iterable(labels["train"]))
+    for name in [name for name in splits if name != "train"]:
+        untrained = sorted(set(chain.from_iterable(labels[name])) - trained)
+        if untrained:
+            logger.warning(f"{name} has classes that are never trained on: {[names[number] for number in untrained]}.")

@@ -1,0 +1,1 @@
+"""Texts into sentences and tokens."""

@@ -1,0 +1,268 @@
+"""segment_documents: from texts to token ids and sentence lengths, once, cached and in parallel."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..surrogates import replace_lone_surrogates
+from ..windows import WINDOW, certain_cuts, windows
+from .sentences import Segmentation, get_segmenter
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+_OUTCOME = "_docsplit_outcome"
+_FALLBACKS = "_docsplit_fallbacks"
+_REPLACED = "_docsplit_replaced"
+KEPT, NOT_A_STRING, EMPTY, SINGLE_SENTENCE = "kept", "not a string", "empty", "single sentence"
+
+
+def segment_documents(
+    dataset: Dataset | IterableDataset,
+    tokenizer: PreTrainedTokenizerBase,
+    text_column: str = "text",
+    segmenter: str | Callable[[str], list[str]] = "pysbd",
+    language: str = "en",
+    single_sentence: Literal["drop", "dropout_pair", "error"] = "drop",
+    num_proc: int | None = None,
+) -> Dataset | IterableDataset:
+    """Split every document into sentences and tokenize it, so that views are cut from integers from then on.
+
+    A document is tokenized once, as a whole; each token belongs to the sentence that holds its last character. (With a
+    tokenizer that does not give offsets, each sentence is tokenized on its own.) What cannot be used is dropped and
+    counted: documents that are not strings, that are empty or white space, and, by default, those of one sentence,
+    which have no halves. The counts are logged.
+
+    Args:
+        dataset: Documents with a column of texts. A ``Dataset`` is processed now, in ``num_proc`` processes, with a
+            progress bar, and cached by ``datasets``; an ``IterableDataset`` as it is read.
+        tokenizer: The tokenizer of the model that is to be trained.
+        text_column: The column that holds the texts.
+        segmenter: ``"pysbd"``, ``"newline"``, or any function from a text to the list of its sentences, whose joining
+            gives the text back.
+        language: The two-letter code of the language, for pysbd.
+        single_sentence: What becomes of documents of one sentence: ``"drop"``; ``"dropout_pair"`` keeps them, to be
+            paired with themselves; ``"error"``.
+        num_proc: Number of processes. None is one, in this process. Not used for an ``IterableDataset``.
+
+    Returns:
+        The documents that are left, with ``input_ids`` (the document's tokens, no special tokens) and
+        ``sentence_lengths`` (tokens per sentence, summing to ``len(input_ids)``) in place of the text. Other columns
+        are kept.
+
+    Raises:
+        ValueError: If the column does not exist or does not hold strings, if no document is left, or if a document has
+            one sentence and ``single_sentence="error"``.
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> texts = ["One sentence. And another one.", "Only one sentence."]
+        >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=60)
+        >>> documents = segment_documents(Dataset.from_dict({"text": texts, "label": [0, 1]}), tokenizer)
+        >>> len(documents), sorted(documents.column_names), len(documents[0]["sentence_lengths"])
+        (1, ['input_ids', 'label', 'sentence_lengths'], 2)
+    """
+    import datasets
+
+    choices = ("drop", "dropout_pair", "error")
+    if single_sentence not in choices:
+        raise ValueError(f"single_sentence must be one of {choices}, got {single_sentence!r}.")
+    check_text_column(dataset, text_column)
+    function_arguments = {
+        "tokenizer": tokenizer,
+        "text_column": text_column,
+        "segmenter": get_segmenter(segmenter, language),
+        "single_sentence": single_sentence,
+    }
+    if isinstance(dataset, datasets.IterableDataset):
+        drop_and_count = _StreamingDrop(**function_arguments)
+        return dataset.map(drop_and_count, batched=True, batch_size=100, remove_columns=[text_column])
+
+    segmented = dataset.map(
+        _segment_batch,
+        batched=True,
+        batch_size=100,
+        fn_kwargs=function_arguments,
+        remove_columns=[text_column],
+        num_proc=num_proc,
+        desc="Segmenting and tokenizing documents",
+    )
+    outcomes = np.asarray(segmented.with_format("numpy")[_OUTCOME])
+    counts = Counter(outcomes.tolist())
+    _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
+    if counts[KEPT] == 0:
+        raise ValueError(
+            f"None of the {len(dataset)} documents can be used: {_describe(counts)}. Check that column {text_column!r} "
+            "is the one with the texts; single_sentence='dropout_pair' keeps documents of one sentence."
+        )
+    segmented = segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED])
+    return segmented if counts[KEPT] == len(outcomes) else segmented.select(np.flatnonzero(outcomes == KEPT))
+
+
+def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:
+    """Find out whether a data set has texts in a column, without reading more than its first row.
+
+    Args:
+        dataset: The data set.
+        text_column: The name of the column.
+
+    Raises:
+        ValueError: If the data set is empty, has no such column, or holds something else in it.
+
+    Example:
+
+        >>> from datasets import Dataset
+        >>> check_text_column(Dataset.from_dict({"text": ["A text."]}), "text")
+    """
+    import datasets
+
+    if isinstance(dataset, datasets.Dataset):
+        if len(dataset) == 0:
+            raise ValueError("The data set is empty: there is nothing to segment.")
+        columns = dataset.column_names
+    else:
+        columns = dataset.column_names or list(next(iter(dataset.take(1)), {}))
+        if not columns:
+            raise ValueError("The data set is empty: there is nothing to segment.")
+    if text_column not in columns:
+        raise ValueError(f"There is no column {text_column!r}. The data set has {sorted(columns)}: choose text_column.")
+    feature = (dataset.features or {}).get(text_column)
+    if feature is not None and getattr(feature, "dtype", None) not in ("string", "large_string", "null"):
+        raise ValueError(f"Column {text_column!r} holds {feature}, not strings: choose the text_column with the texts.")
+
+
+def _segment_batch(
+    batch: dict[str, list[Any]],
+    tokenizer: PreTrainedTokenizerBase,
+    text_column: str,
+    segmenter: Callable[[str], Segmentation],
+    single_sentence: str,
+) -> dict[str, list[Any]]:
+    """One row for every row, dropped ones too, so that the counts are cached together with the documents."""
+    texts = batch[text_column]
+    clean = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
+    segmentations = [segmenter(text) if text.strip() else Segmentation([], 0) for text in clean]
+    tokenized = _tokenize([sentences for sentences, _ in segmentations], tokenizer)
+    outcomes = []
+    for text, (_, lengths) in zip(texts, tokenized, strict=True):
+        if not isinstance(text, str):
+            outcomes.append(NOT_A_STRING)
+        elif len(lengths) > 1 or (len(lengths) == 1 and single_sentence == "dropout_pair"):
+            outcomes.append(KEPT)
+        elif len(lengths) == 1 and single_sentence == "error":
+            raise ValueError(
+                f"The document {text[:80]!r} has one sentence, which cannot be split into halves: drop such "
+                "documents (single_sentence='drop') or pair them with themselves ('dropout_pair')."
+            )
+        else:
+            outcomes.append(SINGLE_SENTENCE if lengths else EMPTY)
+    return {
+        "input_ids": [tokens for tokens, _ in tokenized],
+        "sentence_lengths": [lengths for _, lengths in tokenized],
+        _OUTCOME: outcomes,
+        _FALLBACKS: [fallbacks for _, fallbacks in segmentations],
+        _REPLACED: [int(isinstance(text, str) and text != valid) for text, valid in zip(texts, clean, strict=True)],
+    }
+
+
+def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> list[tuple[list[int], list[int]]]:
+    """For each document its token ids and the number of them in each sentence that has any."""
+    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+    if not tokenizer.is_fast:
+        parts = [[tokenizer(sentence, **options)["input_ids"] for sentence in document] for document in documents]
+        return [(list(chain.from_iterable(part)), [len(ids) for ids in part if ids]) for part in parts]
+    if any(sum(map(len, document)) > WINDOW for document in documents):
+        cuts = certain_cuts(tokenizer)
+        return [_tokenize_windows(document, tokenizer, cuts, options) for document in documents]
+    encoding = tokenizer(["".join(document) for document in documents], return_offsets_mapping=True, **options)
+    return [
+        (ids, _tokens_per_sentence(sentences, np.array(offsets).reshape(-1, 2)[:, 1]))
+        for ids, sentences, offsets in zip(encoding["input_ids"], documents, encoding["offset_mapping"], strict=True)
+    ]
+
+
+def _tokenize_windows(
+    sentences: list[str], tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None, options: dict[str, Any]
+) -> tuple[list[int], list[int]]:
+    """The same of a long document, in the memory of its tokens: with their offsets they take ten times as much."""
+    ids, ends, start = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int64)], 0
+    for window in windows("".join(sentences), cuts):
+        encoding = tokenizer(window, return_offsets_mapping=True, **options)
+        ids.append(np.array(encoding["input_ids"], dtype=np.int32))
+        ends.append(np.array(encoding["offset_mapping"]).reshape(-1, 2)[:, 1] + start)
+        start += len(window)
+    return np.concatenate(ids).tolist(), _tokens_per_sentence(sentences, np.concatenate(ends))
+
+
+def _tokens_per_sentence(sentences: list[str], ends: np.ndarray) -> list[int]:
+    if not len(ends):
+        return []
+    # The last character, not the first: byte-level and SentencePiece tokens may start with the white space that ends
+    # the sentence before. The running maximum keeps tokens without characters of their own in their place.
+    last_characters = np.maximum.accumulate(np.maximum(ends - 1, 0)).astype(np.int64)
+    sentence_ends = np.cumsum([len(sentence) for sentence in sentences])
+    lengths = np.bincount(np.searchsorted(sentence_ends, last_characters, side="right"))
+    return lengths[lengths > 0].tolist()
+
+
+def _describe(counts: Counter) -> str:
+    return ", ".join(f"{counts[name]} {name}" for name in (NOT_A_STRING, EMPTY, SINGLE_SENTENCE) if counts[name])
+
+
+def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
+    total = sum(counts.values())
+    dropped = total - counts[KEPT]
+    message = f"Segmented {total} documents, kept {counts[KEPT]}."
+    if dropped:
+        message += f" Dropped {dropped}: {_describe(counts)}."
+    if fallbacks:
+        message += f" {fallbacks} pieces of text went by the plain rule instead of pysbd."
+    if replaced:
+        message += f" Lone surrogates were replaced in {replaced} documents."
+    logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
+
+
+class _StreamingDrop:
+    """Segments a batch of a stream, drops what cannot be used, and logs the counts at each doubling of the documents.
+
+    A stream has no end at which to log. Each data loader worker counts what it has read itself.
+    """
+
+    def __init__(self, **function_arguments: Any) -> None:
+        self.function_arguments = function_arguments
+
+    def __reduce__(self) -> tuple:
+        return _restore_streaming_drop, (self.function_arguments,)
+
+    def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        if not hasattr(self, "counts"):
+            self.counts, self.fallbacks, self.replaced, self.log_at = Counter(), 0, 0, 100
+        rows = _segment_batch(batch, **self.function_arguments)
+        self.counts.update(rows[_OUTCOME])
+        self.fallbacks += sum(rows.pop(_FALLBACKS))
+        self.replaced += sum(rows.pop(_REPLACED))
+        if sum(self.counts.values()) >= self.log_at:
+            _log_counts(self.counts, self.fallbacks, self.replaced)
+            self.log_at = 2 * sum(self.counts.values())
+        kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
+        others = {name: column for name, column in batch.items() if name != self.function_arguments["text_column"]}
+        rows = {**others, **rows}
+        return {
+            name: [value for value, keep in zip(column, kept, strict=True) if keep] for name, column in rows.items()
+        }
+
+
+def _restore_streaming_drop(function_arguments: dict[str, Any]) -> _StreamingDrop:
+    return _StreamingDrop(**function_arguments)

@@ -1,0 +1,255 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, List
+from huggingface_hub import RepoUrl
+from transformers import TrainerCallback, pipeline
+
+from docsplit_hf import (
+    KNNClassifier,
+    KNNClassifierConfig,
+    KNNClassifierTrainer,
+    KNNClassifierTrainingArguments,
+    KNNDatastore,
+)
+from docsplit_hf.classification.lora import lora_around
+from docsplit_hf.classification.triplets import choose_triplets, same_labels, squared_distances
+from docsplit_hf.models.portable.packing import is_packed
+
+NAMES = ["river", "engine", "other"]
+
+
+@pytest.fixture(scope="module")
+def examples(texts):
+    labels = [next((i for i, name in enumerate(NAMES) if name in text), 2) for text in texts]
+    data = Dataset.from_dict({"text": texts, "label": labels}).cast_column("label", ClassLabel(names=NAMES))
+    return data.train_test_split(test_size=12, seed=0)
+
+
+@pytest.fixture
+def make_trainer(tiny_config, tokenizer, examples, tmp_path):
+    def make(lora=False, model_options=(), train=None, held_out=True, **arguments):
+        torch.manual_seed(0)
+        options = {"id2label": dict(enumerate(NAMES)), "pooling": "mean", "k": 8, **dict(model_options)}
+        model = KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, **options))
+        arguments = {"per_device_train_batch_size": 9, "report_to": "none", "learning_rate": 1e-3, **arguments}
+        args = KNNClassifierTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
+        evaluation = examples["test"] if held_out else None
+        return KNNClassifierTrainer(
+            lora_around(model, 2) if lora else model, args, train or examples["train"], evaluation, tokenizer
+        )
+
+    return make
+
+
+def test_the_loss_is_equation_4(make_trainer):
+    trainer = make_trainer(triplet_choice="hardest", triplet_weight=0.3, triplet_margin=0.7)
+    batch = next(iter(trainer.get_train_dataloader()))
+    trainer.model.eval()
+    output = trainer.model(**{name: value for name, value in batch.items() if name != "labels"})
+    labels, r = batch["labels"], output.retrieval_embeddings
+    distances, same = squared_distances(r, r), same_labels(labels, labels)
+    positives, negatives = choose_triplets(distances, same, torch.arange(9), "hardest")
+    triplet = [
+        max(((r[i] - r[p]) ** 2).sum() - ((r[i] - r[n]) ** 2).sum() + 0.7, torch.tensor(0.0))
+        for i, (p, n) in enumerate(zip(positives, negatives, strict=True))
+    ]
+    expected = 0.7 * torch.nn.functional.cross_entropy(output.logits, labels) + 0.3 * torch.stack(triplet).mean()
+    torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_without_triplets_it_is_the_stock_loss(make_trainer):
+    trainer = make_trainer(triplet_weight=0.0, model_options={"decouple": False})
+    batch, model = next(iter(trainer.get_train_dataloader())), trainer.model.eval()
+    torch.testing.assert_close(trainer.compute_loss(model, batch), model(**batch).loss)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_without_padding_the_losses_are_the_same(make_trainer, lora):
+    losses = {}
+    for packing in ("auto", "off"):
+        trainer = make_trainer(lora, packing=packing, max_steps=5, logging_steps=1)
+        trainer.train()
+        assert is_packed(trainer.classifier.encoder) == (packing == "auto")
+        losses[packing] = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses["auto"] == pytest.approx(losses["off"], abs=1e-4)
+
+
+def test_training_learns_both_and_logs_the_parts(make_trainer):
+    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=4, eval_strategy="epoch")
+    before = trainer.evaluate()
+    trainer.train()
+    after = trainer.evaluate()
+    assert after["eval_log_loss"] < before["eval_log_loss"]
+    logs = [logs for logs in trainer.state.log_history if "loss" in logs]
+    for name in ("classification_loss", "triplet_loss"):
+        assert logs[-1][name] < 0.8 * logs[0][name]
+    assert logs[0]["loss"] == pytest.approx(
+        0.5 * logs[0]["classification_loss"] + 0.5 * logs[0]["triplet_loss"], rel=1e-4
+    )
+    assert 0 <= logs[-1]["active_triplets"] <= 1
+    evaluation = next(logs for logs in trainer.state.log_history if "eval_accuracy" in logs)
+    assert {"eval_macro_f1", "eval_log_loss", "eval_loss", "eval_triplet_loss"} <= set(evaluation)
+
+
+def test_accumulation_is_the_mean_of_its_batches(make_trainer):
+    captured = []
+
+    class Capture(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+            captured.append(model.classifier.weight.grad.clone())
+
+    options = {"model_options": {"decouple": False}, "triplet_weight": 0.0, "max_steps": 1}
+    for batch, accumulated in ((12, 1), (4, 3)):
+        trainer = make_trainer(
+            **options, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulated, max_grad_norm=0.0
+        )
+        trainer.add_callback(Capture())
+        trainer.train()
+    torch.testing.assert_close(captured[0], captured[1], atol=1e-6, rtol=1e-5)
+
+
+def test_resumed_is_uninterrupted(make_trainer):
+    options = {"max_steps": 6, "save_steps": 3, "logging_steps": 1, "save_strategy": "steps"}
+    whole = make_trainer(**options)
+    whole.train()
+    resumed = make_trainer(**options)
+    resumed.train(resume_from_checkpoint=f"{resumed.args.output_dir}/checkpoint-3")
+    histories = [[logs["loss"] for logs in t.state.log_history if "loss" in logs] for t in (whole, resumed)]
+    assert histories[0] == histories[1]
+    for name, value in whole.model.state_dict().items():
+        assert value.equal(resumed.model.state_dict()[name]), name
+
+
+def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
+    trainer = make_trainer(num_train_epochs=4)
+    trainer.train()
+    datastore = trainer.build_datastore(show_progress=False)
+    assert len(datastore) == 36 and datastore.label_names == tuple(NAMES)
+    calibration = trainer.calibrate()
+    metrics = trainer.evaluate_with_neighbors(examples["test"])
+    trainer.save_model()
+    folder = trainer.args.output_dir
+    pipe = pipeline("docsplit-knn", model=folder, device="cpu")
+    assert (pipe.model.config.k, pipe.model.config.knn_weight) == (calibration.k, calibration.weight)
+    answers = pipe(examples["test"]["text"][:])
+    gold = [NAMES[label] for label in examples["test"]["label"]]
+    assert np.mean([a["label"] == g for a, g in zip(answers, gold, strict=True)]) == metrics["test_mixture_accuracy"]
+    card = Path(folder, "README.md").read_text()
+    assert "| river |" in card and "| mixed |" in card and "held-out examples" in card
+    arguments = json.loads(Path(folder, "training_args.json").read_text())
+    assert arguments["triplet_weight"] == 0.5
+
+
+def test_pushing_deletes_what_an_older_datastore_has_left(make_trainer, tmp_path, monkeypatch):
+    """A local folder stands for the repository."""
+    repository = tmp_path / "repository"
+    (repository / "datastore").mkdir(parents=True)
+    (repository / "datastore" / "keys-of-before.safetensors").touch()
+    (repository / "notes.md").touch()
+
+    def upload_folder(self, *, folder_path, path_in_repo="", delete_patterns=None, **kwargs):
+        for path in (repository / path_in_repo).glob(delete_patterns or "nothing"):
+            path.unlink()
+        shutil.copytree(folder_path, repository / path_in_repo, dirs_exist_ok=True)
+        return kwargs["commit_message"]
+
+    monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", upload_folder)
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda self, name, **kwargs: RepoUrl(f"me/{name}"))
+    trainer = make_trainer(max_steps=1, push_to_hub=True)
+    trainer.train()
+    trainer.build_datastore(show_progress=False)
+    assert trainer.push_to_hub("What was learned") == "What was learned"
+    assert not (repository / "datastore" / "keys-of-before.safetensors").exists()
+    assert len(KNNDatastore.from_pretrained(repository)) == 36
+    assert (repository / "notes.md").exists() and (repository / "model.safetensors").exists()
+
+
+def test_calibrating_without_held_out_examples_leaves_one_out_and_warns(make_trainer, caplog):
+    trainer = make_trainer(held_out=False, max_steps=1)
+    with pytest.raises(ValueError, match="build_datastore"):
+        trainer.calibrate()
+    trainer.build_datastore(show_progress=False)
+    assert trainer.calibrate().examples == 36
+    assert "likely too small" in caplog.text
+
+
+def test_held_out_examples_that_are_trained_on_do_not_cost_the_run(make_trainer, caplog):
+    trainer = make_trainer(max_steps=1)
+    trainer.build_datastore(show_progress=False)
+    assert trainer.calibrate(trainer.train_dataset).examples == len(trainer.train_dataset)
+    assert "held-out texts are among the examples" in caplog.text and "likely too small" in caplog.text
+
+
+def test_what_evaluation_measures_is_kept_apart(make_trainer):
+    values = []
+    for logging_steps in (1, 100):
+        trainer = make_trainer(max_steps=4, eval_strategy="steps", eval_steps=4, logging_steps=logging_steps)
+        trainer.train()
+        values += [logs["eval_triplet_loss"] for logs in trainer.state.log_history if "eval_triplet_loss" in logs]
+    assert len(values) == 2 and values[0] == pytest.approx(values[1], abs=1e-6)
+
+
+def test_an_interrupted_run_can_still_be_saved_whole(make_trainer):
+    class Interrupt(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.best_model_checkpoint is not None:
+                raise KeyboardInterrupt
+
+    trainer = make_trainer(max_steps=4, eval_strategy="steps", eval_steps=1, save_steps=1, load_best_model_at_end=True)
+    trainer.add_callback(Interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    trainer.build_datastore(show_progress=False)
+    trainer.save_model()
+    assert len(KNNDatastore.from_pretrained(trainer.args.output_dir)) == 36
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "| Weights | of the last step |" in card  # the best were never loaded
+
+
+def test_lora_trains_resumes_and_is_merged_at_the_end(make_trainer, examples):
+    trainer = make_trainer(lora=True, max_steps=4, save_steps=2, save_strategy="steps")
+    trainer.train()
+    again = make_trainer(lora=True, max_steps=4, save_steps=2, save_strategy="steps")
+    again.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-2")
+    for (name, value), other in zip(trainer.model.named_parameters(), again.model.parameters(), strict=True):
+        assert value.equal(other), name
+    trainer.build_datastore(show_progress=False)
+    trainer.calibrate()
+    trainer.save_model()
+    saved = KNNClassifier.from_pretrained(trainer.args.output_dir)
+    batch = next(iter(trainer.get_eval_dataloader()))
+    expected = trainer.model.eval()(**batch).logits
+    torch.testing.assert_close(saved.eval()(**batch).logits, expected, atol=1e-5, rtol=1e-4)
+    assert pipeline("docsplit-knn", model=trainer.args.output_dir)(examples["test"]["text"][0])
+
+
+def test_several_labels_a_text(make_trainer, examples, tokenizer, tiny_config, tmp_path):
+    def several(row):
+        return {"label": [i for i, name in enumerate(NAMES) if name in row["text"]]}
+
+    data = examples.map(several, remove_columns="label").cast_column("label", List(ClassLabel(names=NAMES)))
+    config = KNNClassifierConfig(
+        encoder_config=tiny_config, id2label=dict(enumerate(NAMES)), problem_type="multi_label_classification"
+    )
+    args = KNNClassifierTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, report_to="none")
+    trainer = KNNClassifierTrainer(KNNClassifier(config), args, data["train"], data["test"], tokenizer)
+    trainer.train()
+    assert trainer.build_datastore(show_progress=False).multi_label
+    assert 0 <= trainer.calibrate().weight <= 1
+    assert 0 <= trainer.evaluate_with_neighbors(data["test"])["test_mixture_macro_f1"] <= 1
+
+
+def test_build_keeps_ids_pairs_and_texts(make_trainer, tokenizer, texts):
+    data = Dataset.from_dict(
+        {"text": texts[:6], "text_pair": texts[6:12], "label": [0, 1, 2] * 2, "id": list("abcdef")}
+    ).cast_column("label", ClassLabel(names=NAMES))
+    model = make_trainer().classifier
+    datastore = KNNDatastore.build(model, tokenizer, data, show_progress=False)
+    assert datastore.ids == list("abcdef") and datastore.text_pairs == texts[6:12] and datastore.texts == texts[:6]
+    bare = KNNDatastore.build(model, tokenizer, data, store_texts=False, dtype="float16", show_progress=False)
+    assert set(bare.texts) == {None} and bare.dtype == "float16"

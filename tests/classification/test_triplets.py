@@ -1,0 +1,209 @@
+import math
+
+import pytest
+import torch
+
+from docsplit_hf.classification.triplets import choose_triplets, same_labels, squared_distances, triplet_loss
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def choose(labels, strategy="random", seed=0, embeddings=None):
+    """The choice for a whole batch, as lists."""
+    labels = torch.tensor(labels)
+    if embeddings is None:
+        embeddings = torch.randn(len(labels), 4, generator=generator(1))
+    choice = choose_triplets(
+        squared_distances(embeddings, embeddings),
+        same_labels(labels, labels),
+        torch.arange(len(labels)),
+        strategy,
+        generator(seed),
+    )
+    return [places.tolist() for places in choice]
+
+
+both_strategies = pytest.mark.parametrize("strategy", ["random", "hardest"])
+
+
+@both_strategies
+def test_positives_have_the_same_label_and_negatives_another(strategy):
+    labels = [0, 1, 2, 0, 1, 2, 0, 0]
+    for seed in range(20):
+        positives, negatives = choose(labels, strategy, seed)
+        for anchor, (positive, negative) in enumerate(zip(positives, negatives, strict=True)):
+            assert labels[positive] == labels[anchor] != labels[negative] and positive != anchor
+
+
+@both_strategies
+def test_a_batch_of_one_label_has_any_other_instance_as_negative(strategy):
+    seen = set()
+    for seed in range(60):
+        positives, negatives = choose([7] * 4, strategy, seed)
+        assert all(place != anchor for places in (positives, negatives) for anchor, place in enumerate(places))
+        seen.add(negatives[0])
+    assert seen == {1, 2, 3}  # at random, whatever the strategy
+
+
+@both_strategies
+def test_a_batch_of_different_labels_has_each_instance_as_its_own_positive(strategy):
+    for seed in range(20):
+        positives, negatives = choose([3, 1, 4, 5], strategy, seed)
+        assert positives == [0, 1, 2, 3] and all(place != anchor for anchor, place in enumerate(negatives))
+
+
+@both_strategies
+def test_a_lonely_label_among_others(strategy):
+    positives, negatives = choose([0, 0, 1, 0], strategy)
+    assert positives[2] == 2 and negatives[2] in (0, 1, 3)
+    assert negatives[:2] + negatives[3:] == [2, 2, 2] and positives[0] in (1, 3)
+
+
+@both_strategies
+def test_one_instance_has_nothing_to_learn_from(strategy):
+    assert choose([0], strategy) == [[0], [0]]
+    embeddings = torch.randn(1, 4, generator=generator(), requires_grad=True)
+    loss = triplet_loss(embeddings, embeddings[[0]], embeddings[[0]], margin=1.0)
+    loss.sum().backward()
+    assert loss.item() == 1 and (embeddings.grad == 0).all()
+
+
+def test_one_label_and_two_instances_have_no_gradient_either():
+    embeddings = torch.randn(2, 4, generator=generator(), requires_grad=True)
+    positives, negatives = choose([0, 0], embeddings=embeddings.detach())
+    triplet_loss(embeddings, embeddings[positives], embeddings[negatives], margin=1.0).sum().backward()
+    assert positives == negatives == [1, 0] and (embeddings.grad == 0).all()
+
+
+def test_random_choices_are_uniform():
+    labels = torch.arange(240) % 2
+    same = same_labels(labels, labels)
+    counts = torch.zeros(2, 240)
+    runs, noise = 20, generator()
+    for _ in range(runs):
+        for row, places in zip(
+            counts, choose_triplets(torch.zeros(240, 240), same, torch.arange(240), generator=noise), strict=True
+        ):
+            row += torch.bincount(places, minlength=240)
+    expected = runs  # each of 240 anchors takes one of about 120, in 20 runs
+    chi_square = ((counts - expected) ** 2 / expected).sum(1)
+    assert (chi_square < 239 + 5 * math.sqrt(2 * 239)).all() and (chi_square > 239 - 5 * math.sqrt(2 * 239)).all()
+
+
+def test_positives_and_negatives_are_chosen_independently():
+    labels = torch.tensor([0] * 11 + [1] * 10)
+    pairs = {(choice[0][0], choice[1][0]) for choice in (choose(labels.tolist(), seed=seed) for seed in range(400))}
+    assert len(pairs) > 80  # of 100; if one decided the other there would be 10
+
+
+def test_the_generator_decides():
+    labels = [0, 0, 0, 0, 1, 1, 1, 1]
+    assert choose(labels, seed=5) == choose(labels, seed=5)
+    assert len({str(choose(labels, seed=seed)) for seed in range(10)}) == 10
+
+
+def test_hardest_are_the_farthest_positive_and_the_nearest_negative():
+    embeddings = torch.tensor([[0.0], [1.0], [5.5], [3.0], [9.0]])
+    assert choose([0, 0, 0, 1, 1], "hardest", embeddings=embeddings) == [[2, 2, 0, 4, 3], [3, 3, 3, 1, 2]]
+
+
+def test_hardest_survives_embeddings_that_have_overflown():
+    labels = torch.tensor([0, 0, 1, 1])
+    for broken in (math.inf, math.nan):
+        distances = torch.full((4, 4), broken)
+        choice = choose_triplets(distances, same_labels(labels, labels), torch.arange(4), "hardest", generator())
+        assert choice[0].tolist() == [1, 0, 3, 2] and (labels[choice[1]] != labels).all()
+
+
+@both_strategies
+def test_anchors_of_one_process_choose_as_in_the_whole_batch(strategy):
+    labels = torch.randint(0, 3, (12,), generator=generator())
+    embeddings = torch.randn(12, 4, generator=generator())
+    distances, same, places = squared_distances(embeddings, embeddings), same_labels(labels, labels), torch.arange(12)
+    whole = choose_triplets(distances, same, places, strategy, generator(3))
+    for half in (slice(0, 6), slice(6, 12)):
+        part = choose_triplets(distances[half], same[half], places[half], strategy, generator(3))
+        assert part[0].equal(whole[0][half]) and part[1].equal(whole[1][half])
+
+
+def test_sharing_one_of_several_labels_is_enough():
+    labels = torch.tensor([[1, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0]])
+    expected = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]]).bool()
+    for dtype in (torch.int64, torch.float32, torch.bool):
+        assert same_labels(labels.to(dtype), labels.to(dtype)).equal(expected)
+    assert same_labels(labels[:1], labels).equal(expected[:1])
+
+
+def test_a_text_without_labels_is_its_own_positive_and_never_its_own_negative():
+    labels = [[0, 0], [0, 0], [1, 0]]
+    for seed in range(20):
+        positives, negatives = choose(labels, seed=seed)
+        assert positives == [0, 1, 2] and all(place != anchor for anchor, place in enumerate(negatives))
+
+
+def test_squared_distances_are_exact_for_long_vectors_that_lie_close():
+    embeddings = 1000 + torch.randn(20, 16, generator=generator()).double()
+    expected = torch.cdist(embeddings, embeddings).square()
+    distances = squared_distances(embeddings.float(), embeddings.float())
+    torch.testing.assert_close(distances, expected.float(), atol=1e-2, rtol=1e-3)
+    assert (distances >= 0).all()
+
+
+def test_low_precision_embeddings_are_compared_in_float32():
+    embeddings = torch.randn(8, 64, generator=generator()).bfloat16()
+    expected = squared_distances(embeddings.float(), embeddings.float())
+    with torch.autocast("cpu", torch.bfloat16):
+        distances = squared_distances(embeddings, embeddings)
+        loss = triplet_loss(embeddings, embeddings.roll(1, 0), embeddings.roll(2, 0), margin=1.0)
+    assert distances.dtype == loss.dtype == torch.float32
+    torch.testing.assert_close(distances, expected)
+    rows = torch.arange(8)
+    by_distance = (expected[rows, rows.roll(1)] - expected[rows, rows.roll(2)] + 1).relu()
+    torch.testing.assert_close(loss, by_distance, atol=1e-3, rtol=1e-4)
+
+
+def test_identical_embeddings_give_the_margin():
+    same = torch.full((5, 8), 3e4)
+    assert triplet_loss(same, same, same, margin=0.7).tolist() == pytest.approx([0.7] * 5)
+
+
+def test_closed_forms_of_the_loss():
+    anchors, positives = torch.zeros(3, 2), torch.tensor([[1.0, 2.0]] * 3)  # squared distance 5
+    negatives = torch.tensor([[3.0, 0.0], [2.0, 1.0], [2.0, 0.0]])  # 9, 5, 4
+    assert triplet_loss(anchors, positives, negatives, margin=1.0).tolist() == [0, 1, 2]
+    assert triplet_loss(anchors, positives, negatives, margin=0).tolist() == [0, 0, 1]
+
+
+def test_gradients_flow_through_all_three():
+    parts = [torch.randn(6, 3, generator=generator(seed), requires_grad=True) for seed in range(3)]
+    anchors, positives, negatives = parts
+    loss = triplet_loss(*parts, margin=2.0)
+    loss.sum().backward()
+    counts = (loss > 0).float()[:, None]
+    assert 0 < counts.sum() < 6
+    torch.testing.assert_close(anchors.grad, counts * 2 * (negatives - positives).detach())
+    torch.testing.assert_close(positives.grad, counts * 2 * (positives - anchors).detach())
+    torch.testing.assert_close(negatives.grad, counts * 2 * (anchors - negatives).detach())
+
+
+def test_the_choice_has_no_gradient():
+    embeddings = torch.randn(4, 3, generator=generator(), requires_grad=True)
+    labels = torch.tensor([0, 0, 1, 1])
+    distances = squared_distances(embeddings, embeddings)
+    choice = choose_triplets(distances, same_labels(labels, labels), torch.arange(4), "hardest", generator())
+    assert not any(places.requires_grad for places in choice)
+
+
+def test_wrong_arguments_are_refused():
+    labels, places = torch.tensor([0, 1]), torch.arange(2)
+    with pytest.raises(ValueError, match="'easiest'"):
+        choose_triplets(torch.zeros(2, 2), same_labels(labels, labels), places, "easiest")
+    with pytest.raises(ValueError, match="shape"):
+        choose_triplets(torch.zeros(2, 3), same_labels(labels, labels), places)
+    with pytest.raises(ValueError, match="shape"):
+        same_labels(labels, torch.zeros(2, 3))
+    for margin in (-0.1, math.nan):
+        with pytest.raises(ValueError, match=f"got {margin}"):
+            triplet_loss(*torch.zeros(3, 2, 2), margin=margin)

@@ -1,0 +1,191 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    BertModel,
+    ByT5Tokenizer,
+    FNetConfig,
+    FNetModel,
+    LongformerConfig,
+    LongformerModel,
+    PreTrainedTokenizerFast,
+)
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.experiments.protocols.attention import attention_by_part_of_speech, word_weights
+from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS, Word, tag_words
+from docsplit_hf.models.portable.packing import is_packed
+
+ALL_GROUPS = "The small river feeds the valley"
+
+
+def attention(encoder, texts, nlp, **options):
+    return attention_by_part_of_speech(encoder, texts, nlp, show_progress=False, **options)
+
+
+def without_queries(model):
+    """The same model with queries of 0: every token attends to all tokens alike."""
+    for name, parameter in model.named_parameters():
+        if ".query" in name:
+            torch.nn.init.zeros_(parameter)
+    return model
+
+
+@pytest.fixture(scope="module")
+def encoder(make_tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return DocumentEncoder(BertModel(make_tiny_config()), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def uniform(make_tiny_config, tokenizer):
+    return DocumentEncoder(without_queries(BertModel(make_tiny_config())), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def longformer_config(tokenizer):
+    return LongformerConfig(
+        **{"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
+        **{"intermediate_size": 16, "attention_window": 4, "max_position_embeddings": 66, "pad_token_id": 0},
+        initializer_range=0.5,
+    )
+
+
+@pytest.fixture(scope="module")
+def uniform_longformer(longformer_config, tokenizer):
+    return DocumentEncoder(without_queries(LongformerModel(copy.deepcopy(longformer_config))), tokenizer)
+
+
+@pytest.mark.parametrize("name", ["uniform", "uniform_longformer"])
+def test_uniform_attention_gives_one_over_the_length(name, request, nlp, tokenizer, texts):
+    encoder = request.getfixturevalue(name)
+    length = len(tokenizer(ALL_GROUPS)["input_ids"])
+    assert attention(encoder, [ALL_GROUPS], nlp) == pytest.approx(dict.fromkeys(GROUPS, 1 / length), rel=1e-5)
+
+    several = [ALL_GROUPS, texts[0][:90], "small engines, small gardens", "", texts[4][:50]]
+    weights = {group: [] for group in GROUPS}
+    for text, words in zip(several, tag_words(several, nlp, show_progress=False), strict=True):
+        assert len(ids := tokenizer(text)["input_ids"]) <= encoder.max_length
+        for word in words:
+            weights[word.group].append(1 / len(ids))
+    expected = {group: np.mean(weights[group]) for group in GROUPS}
+    assert attention(encoder, several, nlp) == pytest.approx(expected, rel=1e-5)
+
+
+def test_weights_are_those_of_the_stock_model(encoder, tiny_config, nlp, tokenizer):
+    stock = BertModel._from_config(tiny_config, attn_implementation="eager").eval()
+    stock.load_state_dict(encoder.model.state_dict())
+    text = "Small rivers shapes the unusual engine; it opens!"
+    inputs = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+    offsets = inputs.pop("offset_mapping")[0].tolist()
+    with torch.no_grad():
+        weights = stock(**inputs, output_attentions=True).attentions[-1][0, :, 0].mean(0).tolist()
+    sums = {group: [] for group in GROUPS}
+    for word in next(tag_words([text], nlp, show_progress=False)):
+        shared = [w for w, (start, end) in zip(weights, offsets, strict=True) if start < word.end and end > word.start]
+        sums[word.group].append(np.mean(shared))
+    assert len(weights) > 20  # words of several tokens
+    found = attention(encoder, [text], nlp)
+    assert found == pytest.approx({group: np.mean(sums[group]) for group in GROUPS}, rel=1e-5)
+    assert len({round(value, 6) for value in found.values()}) == 4
+
+
+def test_longformer_gives_the_attention_of_its_global_token(longformer_config, tokenizer, nlp):
+    torch.manual_seed(0)
+    encoder = DocumentEncoder(LongformerModel(copy.deepcopy(longformer_config)), tokenizer)
+    layer = encoder.model.encoder.layer[-1].attention.self
+    queries = {}
+    layer.query_global.register_forward_hook(lambda module, inputs, output: queries.update(q=output.clone()))
+    layer.key_global.register_forward_hook(lambda module, inputs, output: queries.update(k=output.clone()))
+    text = "The small river feeds the valley and the garden of the library"
+    found = attention(encoder, [text], nlp)
+    inputs = tokenizer(text, return_offsets_mapping=True)
+    length = len(inputs["input_ids"])
+    assert length > 4 * longformer_config.attention_window
+    query, keys = queries["q"].reshape(2, 8), queries["k"].reshape(-1, 2, 8)[:length]
+    weights = torch.softmax(torch.einsum("hd,lhd->hl", query, keys) / 8**0.5, dim=1).mean(0)
+    spans = np.array(inputs["offset_mapping"])
+    words = next(tag_words([text], nlp, show_progress=False))
+    expected = word_weights(words, spans, weights.numpy())
+    for group in GROUPS:
+        assert found[group] == pytest.approx(
+            np.mean([w for w, x in zip(expected, words, strict=True) if x[2] == group])
+        )
+
+
+def test_the_encoder_is_as_before(encoder, texts, nlp):
+    before = encoder.encode(texts[:4], show_progress=False)
+    assert is_packed(encoder.model)
+    attention(encoder, texts[:4], nlp)
+    assert is_packed(encoder.model) and not encoder.model.training
+    assert (encoder.encode(texts[:4], show_progress=False) == before).all()
+    with pytest.raises(ValueError, match="max_length=2 leaves no room"):
+        attention(encoder, texts[:4], nlp, max_length=2)
+    assert is_packed(encoder.model)
+
+
+def test_neither_batches_nor_order_change_the_means(encoder, texts, nlp):
+    short = [text[: 20 + 3 * number] for number, text in enumerate(texts[:20])]
+    tagged = list(tag_words(short, nlp, show_progress=False))
+    together = attention(encoder, short, nlp)
+    for group in ("noun", "verb", "other"):
+        counts = [sum(word.group == group for word in words) for words in tagged]
+        parts = [attention(encoder, [text], nlp).get(group, 0) for text in short]
+        assert together[group] == pytest.approx(np.average(parts, weights=counts), rel=1e-5)
+    assert attention(encoder, short[::-1], nlp) == pytest.approx(together, rel=1e-5)
+
+
+def test_what_is_cut_is_not_tagged_and_counted(uniform, nlp, caplog):
+    text = "river " * 10 + "small " * 100
+    found = attention(uniform, [text, "river"], nlp, max_length=12)
+    assert found == pytest.approx({"noun": (10 / 12 + 1 / 3) / 11}, rel=1e-5)
+    assert "1 of 2 texts are longer than 12 tokens" in caplog.text
+    assert "groups without a word: verb, adjective, other" in caplog.text
+
+
+def test_words_without_tokens_have_no_weight():
+    words = [Word("can", 0, "other", ""), Word("not", 3, "other", ""), Word("go", 8, "verb", "go")]
+    spans = np.array([[0, 4], [4, 6], [7, 7], [20, 21]])
+    weights = word_weights(words, spans, np.array([0.5, 0.25, 9.0, 9.0]))
+    assert weights == pytest.approx([0.5, 0.375, np.nan], nan_ok=True)
+    assert word_weights([], spans, np.ones(4)).shape == (0,)
+    assert np.isnan(word_weights(words, np.empty((0, 2), dtype=np.int64), np.empty(0))).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(texts=st.lists(st.text() | st.text("river \ud800\udc00\x00.\n👍", max_size=30), max_size=3))
+def test_any_text_has_weights_between_0_and_1(encoder, nlp, texts):
+    found = attention(encoder, [*texts, "river"], nlp)
+    assert 0 < found["noun"] < 1 and all(0 <= value <= 1 for value in found.values())
+
+
+def test_errors_say_what_to_do(encoder, tiny_config, tokenizer, nlp):
+    with pytest.raises(TypeError, match="BertModel has none: give a DocumentEncoder"):
+        attention(encoder.model, ["river"], nlp)
+    with pytest.raises(TypeError, match="pass \\[text\\]"):
+        attention(encoder, "river", nlp)
+    with pytest.raises(ValueError, match="None of 2 texts has a word that BertModel reads"):
+        attention(encoder, ["", "..."], nlp)
+    with pytest.raises(ValueError, match="ByT5Tokenizer does not say which characters .* AutoTokenizer"):
+        attention(DocumentEncoder(BertModel(tiny_config), ByT5Tokenizer(), max_length=9), ["river"], nlp)
+    bare = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, pad_token="[PAD]")
+    bare.backend_tokenizer.post_processor = None
+    with pytest.raises(ValueError, match="puts no token before a text"):
+        attention(DocumentEncoder(BertModel(tiny_config), bare), ["river"], nlp)
+
+
+def test_a_model_without_attention_is_an_error(tokenizer, nlp):
+    config = FNetConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, intermediate_size=16)
+    with pytest.raises(ValueError, match="FNetModel gives no attention weights"):
+        attention(DocumentEncoder(FNetModel(config), tokenizer), ["river"], nlp)
+
+
+def test_a_broken_model_is_an_error(tiny_config, tokenizer, nlp):
+    model = BertModel(tiny_config)
+    torch.nn.init.constant_(model.encoder.layer[-1].attention.self.query.weight, float("nan"))
+    with pytest.raises(ValueError, match="BertModel gives NaN as attention weights of text 0"):
+        attention(DocumentEncoder(model, tokenizer), ["river"], nlp)

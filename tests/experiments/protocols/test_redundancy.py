@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import scipy.sparse
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics.pairwise import cosine_similarity
+
+from docsplit_hf.experiments.protocols.redundancy import (
+    by_length,
+    nouns_and_verbs_ratio,
+    pair_similarity,
+    sentence_similarity,
+)
+from docsplit_hf.experiments.systems.loading import load_system
+
+
+def similarity_of_all_pairs(features, documents):
+    """The definition, pair by pair."""
+    similarities, same = cosine_similarity(features), documents[:, None] == documents
+    return {
+        "within": similarities[same & ~np.eye(len(documents), dtype=bool)].mean(),
+        "between": similarities[~same].mean(),
+    }
+
+
+def test_ratio_of_known_words(nlp):
+    texts = [
+        "The river feeds the small valley.",  # 3 of 3
+        "The river feeds the valley, and rivers feed small valleys.",  # 6 of 3
+        "River river RIVER engine!",  # 4 of 2
+        "Small, of course.",
+        "",
+    ]
+    ratios, lengths = nouns_and_verbs_ratio(texts, nlp, show_progress=False)
+    assert ratios == pytest.approx([1, 2, 2, np.nan, np.nan], nan_ok=True)
+    assert lengths.tolist() == [6, 10, 4, 3, 0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(st.text() | st.text("river engine \ud800.\n", max_size=40), min_size=1, max_size=4))
+def test_ratios_of_any_text(nlp, texts):
+    ratios, lengths = nouns_and_verbs_ratio([*texts, "a river"], nlp, show_progress=False)
+    assert len(ratios) == len(lengths) == len(texts) + 1
+    known = ~np.isnan(ratios)
+    assert (ratios[known] >= 1).all() and (ratios[known] <= lengths[known]).all()
+
+
+def test_buckets_end_where_the_paper_says(caplog):
+    lengths = np.array([0, 1, 50, 51, 100, 101, 200, 201, 300, 301, 9000])
+    ratios = np.array([np.nan, *range(10)])
+    assert by_length(ratios, lengths) == {
+        **{"0-50": 0.5, "51-100": 2.5, "101-200": 4.5, "201-300": 6.5, "more than 300": 8.5, "all": 4.5}
+    }
+    assert "1 of 11 documents have no noun or verb" in caplog.text
+    assert by_length(np.array([1.5]), np.array([70])) == {"51-100": 1.5, "all": 1.5}
+    with pytest.raises(ValueError, match="None of 1 documents has a noun or a verb"):
+        by_length(np.array([np.nan]), np.array([70]))
+
+
+def test_a_pipeline_without_lemmas_is_an_error():
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("attribute_ruler").add([[{"LOWER": "river"}]], {"POS": "NOUN"})
+    with pytest.raises(ValueError, match="gives 'river' no lemma: use one with a lemmatizer"):
+        nouns_and_verbs_ratio(["a river"], pipeline, show_progress=False)
+
+
+def test_similarity_by_hand():
+    angle = np.radians([0, 60, 0, 90])
+    vectors = np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.array([[1], [3], [0.1], [7]])
+    found = pair_similarity(vectors.astype(np.float32), np.array([0, 0, 1, 1]))
+    assert found == pytest.approx({"within": 0.25, "between": (1 + 0 + 0.5 + np.cos(np.radians(30))) / 4}, abs=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 99), sizes=st.lists(st.integers(1, 5), min_size=2, max_size=6).filter(lambda s: max(s) > 1))
+def test_similarity_is_that_of_all_pairs_dense_or_sparse(seed, sizes):
+    documents = np.repeat(np.arange(len(sizes)), sizes)
+    features = np.random.default_rng(seed).normal(size=(len(documents), 3)).astype(np.float32)
+    features[0] = 0  # a sentence of unknown words
+    expected = pytest.approx(similarity_of_all_pairs(features, documents), abs=1e-6)
+    assert pair_similarity(features, documents) == expected
+    assert pair_similarity(scipy.sparse.csr_matrix(features), documents) == expected
+
+
+def test_similarity_of_texts_is_the_definition(texts):
+    sentences = [part.strip() + "." for text in texts for part in text.removesuffix(".").split(". ")]
+    documents = np.repeat(np.arange(len(texts)), [4 + number % 5 for number in range(len(texts))])
+    assert len(sentences) == len(documents)
+    system = load_system("tfidf")
+    [features] = system.features(sentences)
+    found = sentence_similarity(system, texts, show_progress=False)
+    assert found == pytest.approx(similarity_of_all_pairs(features, documents), abs=1e-6)
+    assert found["within"] > found["between"] + 0.1
+
+
+def test_draws_are_repeatable_within_bounds_and_counted(texts, caplog):
+    system = load_system("tfidf")
+    bounds = {"max_documents": 10, "max_sentences": 3, "show_progress": False}
+    first = sentence_similarity(system, [*texts, " "], seed=1, **bounds)
+    assert "of 49 documents 1 are blank, 10 are drawn, and 30 of their" in caplog.text
+    assert sentence_similarity(system, [*texts, " "], seed=1, **bounds) == first
+    assert sentence_similarity(system, [*texts, " "], seed=2, **bounds) != first
+
+
+def test_odd_texts(nlp):
+    odd = ["", "\ud800 one. Two \x00.", "河流。花园。", "👍\n👍", "One river. Two rivers.", "." * 2000]
+    assert set(sentence_similarity(load_system("tfidf"), odd, show_progress=False)) == {"within", "between"}
+
+
+def test_errors_say_what_to_do():
+    two = TfidfVectorizer().fit_transform(["a river", "a garden"])
+    with pytest.raises(ValueError, match="2 sentences of 2 documents: .* takes a document of at least two"):
+        pair_similarity(two, np.array([0, 1]))
+    with pytest.raises(ValueError, match="2 sentences of 1 documents: .* and another document"):
+        pair_similarity(two, np.array([0, 0]))
+    with pytest.raises(ValueError, match="contains NaN"):
+        pair_similarity(np.array([[1.0], [np.nan], [1.0]]), np.array([0, 0, 1]))
+    with pytest.raises(ValueError, match="All of 2 documents are blank"):
+        sentence_similarity(load_system("tfidf"), ["", " \n"], show_progress=False)
+    with pytest.raises(TypeError, match="pass \\[text\\]"):
+        sentence_similarity(load_system("tfidf"), "a river")

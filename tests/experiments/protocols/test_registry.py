@@ -1,0 +1,176 @@
+import dataclasses
+import logging
+import re
+
+import numpy as np
+import pytest
+
+from docsplit_hf.experiments.protocols.measures import MEASURES
+from docsplit_hf.experiments.protocols.parts_of_speech import load_spacy
+from docsplit_hf.experiments.protocols.registry import PROTOCOLS, Measurement, check_protocols, measure, plan
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.protocols.subject import SpacyPipeline, Subject
+from docsplit_hf.experiments.systems.loading import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.experiments.tasks.loading import ClassificationTask, CorpusTask, PairTask
+
+SETTINGS = EvaluationSettings(probe="logistic", seeds=2, repeats=3, curve_shots=[1, 2, 50], shots=2, max_length=64)
+METRICS = {
+    "full": {"accuracy", "macro_f1"},
+    "few_shot": {"accuracy", "macro_f1"},
+    "curve": {"accuracy", "macro_f1"},
+    "knn": {"accuracy", "macro_f1"},
+    "decoupled": {"accuracy", "macro_f1", "classifier_accuracy", "classifier_macro_f1", "knn_accuracy", "knn_macro_f1"},
+    "citation": {"accuracy", "cosine_accuracy"},
+    "half_documents": {"recall@1", "recall@10", "mrr"},
+    "redundancy": {"within", "between"},
+}
+
+
+@pytest.fixture(scope="module")
+def tasks(texts):
+    labels = np.array(["river" in text for text in texts], dtype=np.int64)
+    keys = [str(number) for number in range(len(texts))]
+    pairs = [(keys[i], keys[i + 1], i % 2) for i in range(len(keys) - 1)]
+    return {
+        "classification": ClassificationTask("rivers", texts[:32], labels[:32], texts[32:], labels[32:], ["no", "yes"]),
+        "pairs": PairTask("cited", dict(zip(keys, texts, strict=True)), pairs[:30], pairs[30:]),
+        "corpus": CorpusTask("alone", texts),
+    }
+
+
+@pytest.fixture(scope="session")
+def pipeline_folder(tmp_path_factory):
+    """A pipeline that knows a few nouns, saved as spaCy saves them."""
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("en", meta={"name": "nouns", "version": "1.2.3"})
+    nouns = [[{"LOWER": {"IN": ["river", "harbour", "number"]}}]]
+    nlp.add_pipe("attribute_ruler").add(nouns, {"POS": "NOUN", "LEMMA": "noun"})
+    folder = tmp_path_factory.mktemp("pipeline")
+    nlp.to_disk(folder)
+    return str(folder)
+
+
+def test_seeds_settings_and_no_measurement_twice(tasks):
+    planned, left_out = plan(["full", "few_shot", "curve"], TfidfSystem(), tasks["classification"], SETTINGS)
+    assert [(one.protocol, one.settings.get("shots"), one.seed) for one in planned] == [
+        ("full", None, 0), ("full", None, 1),
+        ("few_shot", 2, 0), ("few_shot", 2, 1), ("few_shot", 2, 2),  # the curve's two shots are these
+        ("few_shot", 1, 0), ("few_shot", 1, 1), ("few_shot", 1, 2),
+    ]  # fmt: skip
+    assert planned[0].settings == {"probe": "logistic", "max_length": 64}
+    assert planned[2].settings == {"shots": 2, "probe": "logistic", "max_length": 64}
+    [line] = left_out
+    assert line.startswith("curve leaves 50 examples per class out on rivers")
+
+
+def test_a_measurement_of_sentences_knows_their_language_where_it_is_not_english(texts):
+    planned, _ = plan(["half_documents", "redundancy"], TfidfSystem(), CorpusTask("IFLYTEK", texts), SETTINGS)
+    assert [one.settings["language"] for one in planned] == ["zh"] * 4
+    planned, _ = plan(["half_documents"], TfidfSystem(), CorpusTask("mine", texts), SETTINGS)
+    assert planned[0].settings == {"max_length": 64}
+
+
+def test_where_texts_are_repeated_records_from_before_they_were_held_out_together_are_not_served():
+    labels = np.arange(800) % 2
+    for copies in (1, 2):
+        texts = [f"Text {number // copies}." for number in range(800)]
+        task = ClassificationTask("mine", texts, labels, texts, labels, ["no", "yes"])
+        settings = dataclasses.replace(SETTINGS, curve_shots=[10, 300])
+        planned, _ = plan(["full", "knn", "curve", "half_documents"], TfidfSystem(), task, settings)
+        new = {(one.protocol, one.settings.get("shots")) for one in planned if "equal_texts" in one.settings}
+        assert new == ({("full", None), ("knn", None), ("few_shot", 300)} if copies == 2 else set())
+
+
+def test_neighbors_are_not_chosen_on_copies_of_themselves(caplog):
+    rng = np.random.default_rng(0)
+    texts = 2 * [" ".join(rng.choice(list("abcdefghijklmnop"), 8)).replace(" ", "x ") for _ in range(200)]
+    labels = np.concatenate(2 * [rng.permutation(200) % 2])  # there is nothing to learn but the copies
+    task = ClassificationTask("mine", texts, labels, texts[:9], labels[:9], ["no", "yes"])
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        measure(Subject(TfidfSystem(), task), Measurement("knn", {}, 0))
+    [temperature] = [re.search(r"at temperature (\S+),", line)[1] for line in caplog.messages if "temperature" in line]
+    assert float(temperature) > 0.5  # with a copy at distance 0 it is a tenth of that: the nearest one decides
+
+
+def test_what_does_not_fit_is_left_out_with_a_line(tasks):
+    planned, left_out = plan(["full", "attention"], TfidfSystem(), tasks["pairs"], SETTINGS)
+    assert planned == [] and left_out == [
+        "full does not run on cited: it takes texts with labels, and cited has pairs of documents.",
+        "attention does not run with tfidf: it takes an encoder whose weights are here.",
+    ]
+
+
+def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_a_task(tasks, pipeline_folder):
+    pipeline = SpacyPipeline(load_spacy(pipeline_folder))
+    planned, _ = plan(["redundancy", "full"], pipeline, tasks["classification"], SETTINGS)
+    assert [one.protocol for one in planned] == ["nouns_and_verbs"]
+    assert plan(["full"], pipeline, tasks["classification"], SETTINGS) == ([], [])
+    assert measure(Subject(pipeline, tasks["corpus"]), planned[0])["all"] > 1
+
+
+def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_only(tasks):
+    settings = EvaluationSettings(shots=20, seeds=1)
+    planned, [line] = plan(["few_shot", "full"], TfidfSystem(), tasks["classification"], settings)
+    assert [one.protocol for one in planned] == ["full"]
+    assert line.startswith("few_shot does not run on rivers: 20 examples of each class") and "'yes' has" in line
+
+
+def test_an_unknown_protocol_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="no protocol 'few-shot'. Did you mean 'few_shot'. Known protocols: full, few"):
+        check_protocols(["full", "few-shot"])
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+@pytest.mark.parametrize("kind", ["tfidf", "encoder"])
+def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, kind, tasks, tiny_checkpoint):
+    system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False) if kind == "encoder" else None
+    system = system or TfidfSystem()
+    task = next(task for task in tasks.values() if type(task) in PROTOCOLS[name].tasks)
+    planned, left_out = plan([name], system, task, SETTINGS)
+    if name == "decoupled" and kind == "tfidf":
+        assert planned == [] and "takes an encoder" in left_out[0]
+        return
+    times = 1 if name == "decoupled" else 2  # its training has tests of its own
+    found = [measure(Subject(system, task, str(tiny_checkpoint)), planned[0]) for _ in range(times)]
+    without_head = {"accuracy"} if (name, kind) == ("citation", "tfidf") else set()
+    assert found[0] == found[-1] and set(found[0]) == METRICS[name] - without_head
+    assert all(-1 <= value <= 1 for value in found[0].values())
+
+
+def test_attention_uses_the_pipeline_and_is_known_by_it(tasks, tiny_checkpoint, pipeline_folder):
+    system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False)
+    settings = EvaluationSettings(spacy_pipeline=pipeline_folder, max_length=64)
+    [planned], _ = plan(["attention"], system, tasks["corpus"], settings)
+    assert plan(["attention"], system, tasks["corpus"], dataclasses.replace(settings, seed=7))[0] == [planned]
+    assert planned.settings["spacy_version"] == "spaCy en_nouns 1.2.3"
+    assert set(measure(Subject(system, tasks["corpus"]), planned)) == {"noun", "other"}
+
+
+def test_every_protocol_has_a_measure_and_a_description():
+    assert set(MEASURES) == set(PROTOCOLS) - {"curve"} | {"nouns_and_verbs"}
+    assert all(protocol.description for protocol in PROTOCOLS.values())
+
+
+def test_an_encoder_behind_an_endpoint_has_no_attention(tasks):
+    system = EncoderSystem("service", object())
+    assert plan(["attention", "decoupled"], system, tasks["classification"], SETTINGS)[0] == []
+
+
+def test_fine_tuning_takes_the_precision_of_the_encoder_and_refuses_what_it_cannot_do(
+    tasks, tiny_checkpoint, monkeypatch
+):
+    seen = []
+
+    def fine_tune(*args, **options):
+        seen.append(options)
+        return dict.fromkeys(("mixture_accuracy", "mixture_macro_f1"), 0.5)
+
+    monkeypatch.setattr("docsplit_hf.experiments.protocols.measures.decoupled_score", fine_tune)
+    for bf16 in (False, True):
+        system = load_system(str(tiny_checkpoint), max_length=64, bf16=bf16, show_progress=False)
+        planned, _ = plan(["decoupled"], system, tasks["classification"], SETTINGS)
+        measure(Subject(system, tasks["classification"], str(tiny_checkpoint)), planned[0])
+    assert [options["bf16"] for options in seen] == [False, True]
+    whole = load_system(str(tiny_checkpoint), max_length=64, long_documents="average", show_progress=False)
+    planned, [line] = plan(["decoupled"], whole, tasks["classification"], SETTINGS)
+    assert planned == [] and "--long_documents truncate" in line

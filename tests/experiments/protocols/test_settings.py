@@ -1,0 +1,31 @@
+import pytest
+
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+
+
+def test_shots_are_the_papers_unless_given():
+    settings = EvaluationSettings()
+    shots = {name: settings.shots_of(name) for name in ("FakeNews", "arXiv", "20News", "NYT", "BBCNews", "my.csv")}
+    assert shots == {"FakeNews": 10, "arXiv": 10, "20News": 5, "NYT": 5, "BBCNews": 5, "my.csv": 5}
+    assert EvaluationSettings(shots=3).shots_of("FakeNews") == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"probe": "svm"}, "probe must be one of mlp, logistic, got 'svm'"),
+        ({"few_shot_probe": ""}, "few_shot_probe must be one of"),
+        ({"repeats": 0}, "repeats must be at least 1, got 0"),
+        ({"max_test_examples": -1}, "max_test_examples must be at least 1"),
+        ({"curve_shots": []}, "curve_shots must be numbers from 1"),
+        ({"curve_shots": [5, 0]}, "curve_shots must be numbers from 1"),
+        ({"seed": -1}, "seed must not be negative"),
+    ],
+)
+def test_what_is_out_of_range_is_named(options, said):
+    with pytest.raises(ValueError, match=said):
+        EvaluationSettings(**options)
+
+
+def test_the_curve_is_in_order_and_has_no_point_twice():
+    assert EvaluationSettings(curve_shots=[10, 1, 10]).curve_shots == [1, 10]

@@ -1,0 +1,99 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf.experiments.records.results import ResultStore, record_key
+
+RECORD = {
+    "system": "A", "system_fingerprint": "a", "task": "B", "task_fingerprint": "b", "protocol": "full",
+    "settings": {"probe": "mlp", "max_length": 512}, "seed": 0, "metrics": {"accuracy": 0.5}, "seconds": 1.0,
+}  # fmt: skip
+
+
+def test_a_record_is_found_again_whatever_the_names_and_the_order_of_settings(tmp_path):
+    ResultStore(tmp_path, {"command": "first"}).add(RECORD)
+    same = RECORD | {"system": "another name", "settings": {"max_length": 512, "probe": "mlp"}}
+    assert ResultStore(tmp_path).find(same) == RECORD | {"run": 0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"system_fingerprint": "a2"},
+        {"task_fingerprint": "b2"},
+        {"protocol": "knn"},
+        {"settings": {"probe": "logistic", "max_length": 512}},
+        {"settings": {"probe": "mlp", "max_length": 256}},
+        {"seed": 1},
+    ],
+)
+def test_a_changed_model_task_setting_or_seed_is_not_found(tmp_path, change):
+    store = ResultStore(tmp_path)
+    store.add(RECORD)
+    assert store.find(RECORD | change) is None
+
+
+def test_a_run_that_measures_nothing_leaves_the_file_as_it_is(tmp_path):
+    store = ResultStore(tmp_path, {"command": "first"})
+    store.describe_task("b", {"test": 3})
+    store.add(RECORD)
+    before = store.path.read_bytes()
+    again = ResultStore(tmp_path, {"command": "second"})
+    again.describe_task("b", {"test": 3})
+    assert again.find(RECORD) and store.path.read_bytes() == before
+    again.add(RECORD | {"seed": 1})
+    content = json.loads(store.path.read_text())
+    assert [run["command"] for run in content["runs"]] == ["first", "second"]
+    assert [record["run"] for record in content["records"]] == [0, 1] and content["tasks"] == {"b": {"test": 3}}
+
+
+def test_stores_put_together_hold_the_records_of_both_with_the_commands_that_measured_them(tmp_path):
+    commands = {"one": "first", "other": "second", "again": "first"}
+    stores = {name: ResultStore(tmp_path / name, {"command": command}) for name, command in commands.items()}
+    for seed, (name, store) in enumerate(stores.items()):
+        store.describe_task(name, {"test": seed + 1})
+        store.add(RECORD | {"seed": seed})
+    merged = ResultStore(tmp_path / "merged")
+    for store in (*stores.values(), stores["other"]):
+        merged.take(ResultStore(store.path.parent))
+    read = ResultStore(tmp_path / "merged")
+    assert [read.runs[record["run"]]["command"] for record in read.records] == ["first", "second", "first"]
+    assert [record["seed"] for record in read.records] == [0, 1, 2] and len(read.runs) == 2
+    assert read.tasks == {name: {"test": seed + 1} for seed, name in enumerate(stores)}
+
+
+def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    store = ResultStore(tmp_path)
+    store.add(RECORD)
+    monkeypatch.setattr("docsplit_hf.experiments.records.results.os.replace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        store.add(RECORD | {"seed": 1})
+    assert len(ResultStore(tmp_path).records) == 1
+
+
+@pytest.mark.parametrize("content", ["", '{"records": []}', "[]", '{"version": 99}', '{"version": 1, "rec'])
+def test_a_file_of_something_else_is_named(tmp_path, content):
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(ValueError, match="results.json.*Move it away to start anew"):
+        ResultStore(tmp_path)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_nan_is_no_result(tmp_path, number):
+    with pytest.raises(ValueError, match=r"A on B, full: \['accuracy'\] is not a finite number"):
+        ResultStore(tmp_path).add(RECORD | {"metrics": {"accuracy": number}})
+    assert not (tmp_path / "results.json").exists()
+
+
+@given(st.text(), st.text(), st.floats(0, 1))
+def test_any_name_and_number_comes_back_to_the_last_bit(tmp_path_factory, system, task, number):
+    folder = tmp_path_factory.mktemp("store")
+    record = RECORD | {"system": system, "task": task, "metrics": {"accuracy": number}}
+    ResultStore(folder).add(record)
+    assert ResultStore(folder).records == [record | {"run": 0}]
+
+
+def test_the_key_holds_no_name():
+    assert record_key(RECORD) == record_key(RECORD | {"system": "C", "task": "D", "metrics": {}, "seconds": 9.0})

@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.records import runner
+from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.experiments.records.runner import describe_task, run_protocols, short_names
+from docsplit_hf.experiments.systems.loading import EncoderSystem, TfidfSystem
+from docsplit_hf.experiments.tasks.loading import ClassificationTask, CorpusTask, PairTask
+
+SETTINGS = EvaluationSettings(seeds=2, repeats=3, shots=2, probe="logistic")
+
+
+@pytest.fixture
+def task(texts):
+    labels = np.array(["river" in text for text in texts], dtype=np.int64)
+    return ClassificationTask("rivers", texts[:32], labels[:32], texts[32:], labels[32:], ["no", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["a/b/model", "tfidf"], ["model", "tfidf"]),
+        (["a/x/model", "b/x/model", "c/other"], ["a/x/model", "b/x/model", "other"]),
+        (["google-bert/bert-base-uncased#pooling=mean"], ["bert-base-uncased#pooling=mean"]),
+        (["m", "m#pooling=mean"], ["m", "m#pooling=mean"]),
+        ([".", "tfidf"], [".", "tfidf"]),
+        (["out/best#name=DocSplit"], ["DocSplit"]),
+        (["https://api.openai.com/v1#text-embedding-3-small"], ["text-embedding-3-small"]),
+    ],
+)
+def test_short_names(names, short):
+    assert short_names(names) == short
+
+
+@pytest.mark.parametrize("names", [["tfidf", "tfidf"], ["a/m#name=X", "b/m#name=X"]])
+def test_two_models_of_one_name_are_refused(names):
+    with pytest.raises(ValueError, match="Two models are called '(tfidf|X)': tell them apart"):
+        short_names(names)
+
+
+def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypatch):
+    systems = {"tfidf": TfidfSystem()}
+    first, _ = run_protocols(systems, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path))
+    assert [record["protocol"] for record in first] == ["full"] * 2 + ["few_shot"] * 3
+    content = (tmp_path / "results.json").read_bytes()
+    monkeypatch.setattr(runner, "measure", lambda *_: 1 / 0)
+    again, _ = run_protocols(
+        {"tfidf": TfidfSystem("TF-IDF")}, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
+    )
+    assert again == [record | {"system": "TF-IDF"} for record in first]
+    assert (tmp_path / "results.json").read_bytes() == content
+
+
+def test_a_changed_task_is_measured_anew(tmp_path, task, texts):
+    run_protocols({"tfidf": TfidfSystem()}, [task], ["knn"], SETTINGS, ResultStore(tmp_path))
+    changed = ClassificationTask(
+        task.name, [*texts[:31], "Another."], task.train_labels, task.test_texts, task.test_labels, task.label_names
+    )
+    store = ResultStore(tmp_path)
+    run_protocols({"tfidf": TfidfSystem()}, [changed], ["knn"], SETTINGS, store)
+    assert len(store.records) == 4 and len(store.tasks) == 2
+
+
+def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_path, task):
+    class Broken:
+        fingerprint = "broken"
+
+        def encode(self, texts, show_progress=True):
+            return np.full((len(texts), 2), np.nan, dtype=np.float32)
+
+    systems = {"tfidf": TfidfSystem(), "ours": EncoderSystem("ours", Broken(), show_progress=False)}
+    store = ResultStore(tmp_path)
+    with pytest.raises(ValueError, match="ours on rivers, full: .*NaN"):
+        run_protocols(systems, [task], ["full"], SETTINGS, store)
+    assert len(ResultStore(tmp_path).records) == 2
+
+
+def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):
+    monkeypatch.setattr(runner, "measure", lambda *_: 1 / 0)
+    with pytest.raises(ValueError, match="no protocol 'few-shot'"):
+        run_protocols({"tfidf": TfidfSystem()}, [task], ["full", "few-shot"], SETTINGS, ResultStore(tmp_path))
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_without_spacy_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_path, task, caplog):
+    settings = EvaluationSettings(seeds=1, spacy_pipeline="en_core_web_of_nowhere")
+    records, left_out = run_protocols(
+        {"tfidf": TfidfSystem()}, [task], ["redundancy", "attention"], settings, ResultStore(tmp_path)
+    )
+    assert [record["protocol"] for record in records] == ["redundancy"]
+    [line] = left_out
+    assert "spacy download en_core_web_of_nowhere" in line and line in caplog.text
+
+
+def test_a_task_is_described_by_its_kind_and_sizes(task):
+    assert describe_task(task) | {"mean_words": 0} == {
+        "kind": "texts with labels", "train": 32, "test": 16, "classes": 2, "mean_words": 0,
+    }  # fmt: skip
+    pairs = PairTask("cited", {"a": "One word.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0), ("a", "b", 1)])
+    assert describe_task(pairs) == {
+        "kind": "pairs of documents", "train": 1, "test": 2, "documents": 2, "mean_words": 1.5,
+    }  # fmt: skip
+    assert describe_task(CorpusTask("alone", ["One."]))["kind"] == "texts alone"

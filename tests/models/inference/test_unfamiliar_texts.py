@@ -1,0 +1,99 @@
+import inspect
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
+
+import docsplit_hf
+from docsplit_hf.models.inference.cut_texts import cut_texts_summed_up
+from docsplit_hf.models.inference.unfamiliar_texts import warn_of_unfamiliar_texts
+
+CHINESE = "暴雨袭击沿海地区，街道积水严重，居民被困，消防队员驾驶橡皮艇救援，预计明日降雨逐渐减弱，交通部门提醒慢行。"
+
+DOCUMENTATION = [inspect.getdoc(getattr(np, name)) or "" for name in sorted(np.__all__)]  # some 500 English texts
+
+
+@pytest.fixture(scope="module")
+def english():
+    """The tokenizer that ships, and a byte-level one, which has no unknown token."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=3000, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(DOCUMENTATION, trainer)
+    shipped = AutoTokenizer.from_pretrained(docsplit_hf.default_checkpoint())
+    return {"shipped": shipped, "byte-level": PreTrainedTokenizerFast(tokenizer_object=backend)}
+
+
+@pytest.fixture(scope="module")
+def chinese():
+    backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=100, special_tokens=["[UNK]"], show_progress=False)
+    backend.train_from_iterator([CHINESE], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
+
+
+@pytest.mark.parametrize("name", ["shipped", "byte-level"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        CHINESE,
+        "Сегодня в городе прошёл сильный дождь, и многие улицы затоплены.",
+        "Σήμερα στην πόλη έπεσε δυνατή βροχή και πολλοί δρόμοι πλημμύρισαν.",
+        "هطلت اليوم أمطار غزيرة في المدينة وغمرت المياه العديد من الشوارع.",
+        "今日は街で激しい雨が降り、多くの道路が冠水しました。住民は故障を報告しています。",
+        "오늘 도시에 폭우가 내려 많은 거리가 침수되었습니다. 주민들은 고장을 신고하고 소방관들이 구조합니다.",
+        "आज शहर में भारी बारिश हुई और कई सड़कें पानी में डूब गईं।",
+    ],
+)
+def test_another_script_is_warned_of(english, name, text, caplog):
+    warn_of_unfamiliar_texts([text], english[name])
+    (record,) = caplog.records
+    assert "unknown to the encoder's tokenizer" in record.message and "multilingual" in record.message
+
+
+@pytest.mark.parametrize("name", ["shipped", "byte-level"])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["The heavy rain flooded many streets of the city, and residents report power failures."],
+        ["Great movie 😀😀🎉 loved it ❤️", "🤣🤣🤣"],
+        [
+            "Łukasz and Дмитрий met 小明 in Saint-Étienne, where heavy rain had flooded many of the streets. "
+            "Residents had to wait for hours until the power returned."
+        ],
+        ["3.14159 26535 89793", ""],
+        ["привет"],
+        [],
+    ],
+)
+def test_english_is_not_nor_are_emojis_names_and_numbers(english, name, texts, caplog):
+    warn_of_unfamiliar_texts(texts, english[name])
+    assert not caplog.text
+
+
+def test_who_reads_chinese_is_not_warned_of_chinese(chinese, caplog):
+    warn_of_unfamiliar_texts([CHINESE], chinese)
+    assert not caplog.text
+
+
+def test_the_documentation_of_packages_is_familiar(english, caplog):
+    for tokenizer in english.values():
+        warn_of_unfamiliar_texts(DOCUMENTATION, tokenizer)
+    assert not caplog.text
+
+
+def test_it_is_said_once_with_an_example(english, caplog):
+    with cut_texts_summed_up():
+        for _ in range(3):
+            warn_of_unfamiliar_texts([CHINESE, "rain"], english["shipped"])
+    (record,) = caplog.records
+    assert any(repr(part[:40]) in record.message for part in CHINESE[:-1].split("，"))
+
+
+@pytest.mark.parametrize("text", ["The heavy rain flooded many streets of the city.", CHINESE])
+def test_a_tokenizer_of_bytes_spells_all_languages(text, caplog):
+    warn_of_unfamiliar_texts([text], ByT5Tokenizer())
+    assert not caplog.text

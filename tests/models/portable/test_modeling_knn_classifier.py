@@ -1,0 +1,171 @@
+import ast
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, BertModel, LongformerConfig
+
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig
+from docsplit_hf.models.portable.modeling_knn_classifier import MULTI_LABEL, classification_loss
+
+NAMES = {0: "river", 1: "engine", 2: "garden"}
+
+
+@pytest.fixture
+def classifier(tiny_config):
+    torch.manual_seed(0)
+    return KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, id2label=NAMES, pooling="mean")).eval()
+
+
+@pytest.fixture
+def batch(tokenizer, texts):
+    return tokenizer(texts[:5], padding=True, truncation=True, max_length=64, return_tensors="pt")
+
+
+def test_equation_1_and_the_retrieval_head_in_plain_torch(classifier, batch):
+    states = classifier.encoder(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    mask = batch["attention_mask"][:, :, None]
+    h = (states * mask).sum(1) / mask.sum(1)
+    output = classifier(**batch)
+    torch.testing.assert_close(output.logits, h @ classifier.classifier.weight.T + classifier.classifier.bias)
+    first, last = classifier.retrieval_head[0], classifier.retrieval_head[2]
+    hidden = torch.nn.functional.gelu(h @ first.weight.T + first.bias)
+    torch.testing.assert_close(output.retrieval_embeddings, hidden @ last.weight.T + last.bias)
+
+
+def test_shared_representation_is_what_is_classified(tiny_config, batch):
+    model = KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, decouple=False, num_labels=2)).eval()
+    first_token = model.encoder(**batch).last_hidden_state[:, 0]
+    torch.testing.assert_close(model(**batch).retrieval_embeddings, first_token)
+
+
+@pytest.mark.parametrize("options, size", [({"retrieval_dimension": 7}, 7), ({"decouple": False}, 32), ({}, 32)])
+def test_retrieval_size_norm_and_pooling(tiny_config, batch, options, size):
+    config = KNNClassifierConfig(encoder_config=tiny_config, normalize=True, retrieval_pooling="max", **options)
+    embeddings = KNNClassifier(config).eval()(**batch).retrieval_embeddings
+    assert embeddings.shape == (5, size) == (5, config.retrieval_size)
+    torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(5))
+
+
+def test_padding_changes_nothing(classifier, tokenizer, texts, batch):
+    together = classifier(**batch)
+    for i in range(5):
+        alone = classifier(**tokenizer(texts[i], truncation=True, max_length=64, return_tensors="pt"))
+        torch.testing.assert_close(alone.logits[0], together.logits[i], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            alone.retrieval_embeddings[0], together.retrieval_embeddings[i], atol=1e-5, rtol=1e-5
+        )
+
+
+def test_both_auto_classes_load_it_bit_for_bit(classifier, batch, tmp_path):
+    classifier.save_pretrained(tmp_path)
+    expected = classifier(**batch)
+    assert isinstance(AutoConfig.from_pretrained(tmp_path), KNNClassifierConfig)
+    for auto_class in (AutoModel, AutoModelForSequenceClassification, KNNClassifier):
+        model, report = auto_class.from_pretrained(tmp_path, output_loading_info=True)
+        assert type(model) is KNNClassifier and not report["missing_keys"] and not report["unexpected_keys"]
+        output = model.eval()(**batch)
+        assert output.logits.equal(expected.logits)
+        assert output.retrieval_embeddings.equal(expected.retrieval_embeddings)
+    assert model.config.id2label == NAMES and model.config.label_names == list(NAMES.values())
+    assert "label_names" not in model.config.to_json_string(use_diff=False)  # it would be there twice
+
+
+def test_from_encoder_keeps_weights_pooling_and_length(tiny_model, tokenizer, texts, tmp_path):
+    tiny_model.config.docsplit = {"pooling": "mean", "max_length": 20}
+    tiny_model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = KNNClassifier.from_encoder(str(tmp_path), id2label=NAMES, decouple=False, normalize=True).eval()
+    assert (model.config.pooling, model.config.max_length, model.config.num_labels) == ("mean", 20, 3)
+    expected = DocumentEncoder.from_pretrained(str(tmp_path)).encode(texts[:3], show_progress=False)
+    inputs = tokenizer(texts[:3], padding=True, truncation=True, max_length=20, return_tensors="pt")
+    assert model(**inputs).retrieval_embeddings.detach().numpy() == pytest.approx(expected, abs=1e-5)
+    saved = json.dumps(model.config.to_dict())
+    assert str(tmp_path) not in saved and model.config.encoder_config.name_or_path == tmp_path.name
+
+
+def test_from_encoder_takes_an_adapter(tiny_config, tokenizer, tmp_path, batch):
+    torch.manual_seed(1)
+    base = AutoModelForDocSplit.from_config(tiny_config)
+    base.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    base = AutoModelForDocSplit.from_pretrained(str(tmp_path / "base"))
+    adapted = get_peft_model(base, LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
+    adapted.save_pretrained(tmp_path / "adapter")
+    model = KNNClassifier.from_encoder(str(tmp_path / "adapter"), num_labels=2, decouple=False).eval()
+    merged = adapted.merge_and_unload().base_model.eval()
+    expected = merged(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state[:, 0]
+    torch.testing.assert_close(model(**batch).retrieval_embeddings, expected)
+
+
+def test_no_labels_means_no_head(tiny_config, batch, tmp_path):
+    model = KNNClassifier.around(BertModel(tiny_config), 0, decouple=False)
+    assert model.classifier is None and model(**batch).logits.shape == (5, 0)
+    model.save_pretrained(tmp_path)
+    assert KNNClassifier.from_pretrained(tmp_path).config.num_labels == 0
+
+
+@pytest.mark.parametrize("arguments", [{}, {"num_labels": 2, "id2label": NAMES}, {"id2label": {1: "a", 2: "b"}}])
+def test_labels_that_do_not_add_up_are_refused(tiny_config, arguments):
+    with pytest.raises(ValueError, match="do not say how many labels"):
+        KNNClassifier.around(BertModel(tiny_config), **arguments)
+
+
+def test_unknown_pooling_and_regression_are_refused(tiny_config):
+    for options, message in (({"pooling": "sum"}, "'sum'"), ({"problem_type": "regression"}, "'regression'")):
+        with pytest.raises(ValueError, match=message):
+            KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, **options))
+
+
+def test_losses_are_torchs_own(classifier, batch):
+    labels = torch.tensor([0, 1, 2, 1, 0])
+    output = classifier(**batch, labels=labels)
+    torch.testing.assert_close(output.loss, torch.nn.functional.cross_entropy(output.logits, labels))
+    several = torch.nn.functional.one_hot(labels, 3)
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(output.logits, several.float())
+    torch.testing.assert_close(classification_loss(output.logits, several, MULTI_LABEL), expected)
+    with pytest.raises(ValueError, match="no classification head"):
+        classification_loss(output.logits[:, :0], labels)
+
+
+def test_the_first_token_of_longformer_sees_the_whole_text():
+    torch.manual_seed(0)
+    config = LongformerConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        attention_window=4, max_position_embeddings=80, pad_token_id=1,
+    )  # fmt: skip
+    model = KNNClassifier(KNNClassifierConfig(encoder_config=config, num_labels=2)).eval()
+    ids = torch.randint(4, 50, (1, 64))
+    other = ids.clone()
+    other[:, 40:] = 5
+    assert not torch.allclose(model(ids).logits, model(other).logits, atol=1e-6)
+
+
+def test_a_repository_alone_is_enough_with_trust_remote_code(classifier, tokenizer, tmp_path):
+    """In a process that cannot import docsplit_hf, from a copy of the folder."""
+    classifier.save_pretrained(tmp_path / "saved")
+    tokenizer.save_pretrained(tmp_path / "saved")
+    shutil.copytree(tmp_path / "saved", tmp_path / "repository")
+    code = f"""
+import sys
+sys.modules["docsplit_hf"] = None
+from transformers import pipeline
+print(pipeline("text-classification", model={str(tmp_path / "repository")!r}, trust_remote_code=True)("a river"))
+from transformers import AutoModelForSequenceClassification
+model = AutoModelForSequenceClassification.from_pretrained({str(tmp_path / "repository")!r}, trust_remote_code=True)
+try:
+    model.from_encoder("any", 2)
+except ImportError as error:
+    print(error)
+"""
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path).stdout
+    logits = classifier(**tokenizer("a river", return_tensors="pt")).logits[0].softmax(0)
+    answer, error = printed.strip().splitlines()[-2:]
+    assert ast.literal_eval(answer) == [
+        {"label": NAMES[logits.argmax().item()], "score": pytest.approx(logits.max().item(), abs=1e-5)}
+    ]
+    assert "pip install docsplit_hf" in error

@@ -1,0 +1,301 @@
+"""Packed equals padded: states, losses and all gradients; what cannot be packed stays as it was."""
+
+import copy
+import logging
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from docsplit_hf.models.portable.packing import PACKED, is_packed, run_encoder, use_packing
+from docsplit_hf.pretraining.model import AutoModelForDocSplit
+
+LENGTHS = [40, 1, 7, 23, 1, 2, 23, 40]
+SMALL = {
+    "vocab_size": 120,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": 96,
+}
+SPECIAL_TOKENS = {f"{name}_token_id": i for i, name in enumerate(["pad", "bos", "eos", "cls", "sep", "mask"])}
+PACKABLE = {
+    "albert": SMALL | {"embedding_size": 16},
+    "bert": SMALL,
+    "camembert": SMALL,
+    "data2vec-text": SMALL,
+    "distilbert": {
+        "vocab_size": 120,
+        "dim": 32,
+        "n_layers": 2,
+        "n_heads": 4,
+        "hidden_dim": 64,
+        "max_position_embeddings": 96,
+    },
+    "electra": SMALL | {"embedding_size": 16},
+    "ernie": SMALL,
+    "eurobert": SMALL | SPECIAL_TOKENS | {"num_key_value_heads": 2},  # grouped heads
+    "modernbert": SMALL
+    | SPECIAL_TOKENS
+    | {"local_attention": 8, "global_attn_every_n_layers": 2},  # a window of 4 + 1 + 4
+    "nomic_bert": SMALL,
+    "roberta": SMALL,  # positions count from 2
+    "xlm-roberta": SMALL,
+}
+PADDED = {
+    "longformer": SMALL | {"attention_window": 8, "max_position_embeddings": 98},
+    "big_bird": SMALL | {"attention_type": "original_full"},
+    "mpnet": SMALL,
+    "deberta-v2": SMALL | {"relative_attention": True, "pos_att_type": "p2c|c2p"},
+}
+
+
+def _model(architecture: str, sizes: dict, pooling: str = "mean") -> torch.nn.Module:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(architecture, **sizes)
+    model = AutoModelForDocSplit.from_config(config, pooling=pooling).eval()
+    for parameter in model.parameters():  # fresh weights of 0.02 would make attention too even to tell a mistake
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+def _batch(lengths: list[int] = LENGTHS) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    attention_mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    input_ids = torch.randint(6, 120, attention_mask.shape, generator=generator)
+    labels = torch.where(torch.rand(input_ids.shape, generator=generator) < 0.3, input_ids, -100)
+    pad = attention_mask == 0
+    mlm_input_ids = torch.where(labels != -100, 5, input_ids)
+    return {
+        "input_ids": input_ids.masked_fill(pad, 1),
+        "attention_mask": attention_mask,
+        "mlm_input_ids": mlm_input_ids.masked_fill(pad, 1),
+        "mlm_labels": labels.masked_fill(pad, -100),
+    }
+
+
+def _run(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Embeddings, MLM loss and all gradients of a loss that depends on both."""
+    model.zero_grad()
+    output = model(**batch)
+    weights = torch.linspace(-1, 1, output.embeddings.numel()).view_as(output.embeddings)
+    ((output.embeddings * weights).mean() + output.mlm_loss).backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return {"embeddings": output.embeddings, "mlm_loss": output.mlm_loss} | gradients
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("architecture", PACKABLE)
+def test_packed_equals_padded(architecture, pooling):
+    model, batch = _model(architecture, PACKABLE[architecture], pooling), _batch()
+    padded = _run(model, batch)
+    assert use_packing(model, "on")
+    assert is_packed(model.base_model)
+    packed = _run(model, batch)
+    assert padded.keys() == packed.keys()
+    assert len(padded) > 10
+    for name in padded:
+        torch.testing.assert_close(packed[name], padded[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+def test_an_encoder_without_a_head_is_packed_too(architecture):
+    batch = {name: _batch()[name] for name in ("input_ids", "attention_mask")}
+    config = AutoConfig.for_model(architecture, **PACKABLE[architecture])
+    model = AutoModelForDocSplit.from_config(config, pooling="mean", mlm_head=False).eval()
+    padded = model(**batch).embeddings
+    assert use_packing(model, "on")
+    torch.testing.assert_close(model(**batch).embeddings, padded, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", PADDED)
+def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
+    model, batch = _model(architecture, PADDED[architecture]), _batch()
+    implementation, before = model.config._attn_implementation, _run(model, batch)
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        assert not use_packing(model)
+        assert not use_packing(model)
+    assert sum("runs with padding" in record.message for record in caplog.records) == 1
+    assert model.config._attn_implementation == implementation
+    after = _run(model, batch)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    with pytest.raises(ValueError, match="cannot run without padding"):
+        use_packing(model, "on")
+
+
+def test_a_chosen_attention_implementation_is_kept():
+    config = AutoConfig.for_model("bert", **SMALL)
+    model = AutoModel.from_config(config, attn_implementation="eager")
+    assert not use_packing(model)
+    assert model.config._attn_implementation == "eager"
+
+
+def test_packing_can_be_switched_off_again():
+    model, batch = _model("bert", SMALL), _batch()
+    before = _run(model, batch)
+    assert use_packing(model)
+    assert not use_packing(model, "off")
+    assert model.config._attn_implementation == "sdpa"
+    assert all(torch.equal(value, before[name]) for name, value in _run(model, batch).items())
+
+
+def test_switched_off_stays_off_until_it_is_switched_on():
+    model = _model("bert", SMALL)
+    use_packing(model, "off")
+    assert not use_packing(model)
+    assert use_packing(model, "on")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "eurobert"])
+def test_half_precision_does_not_hide_what_can_be_packed(architecture, dtype):
+    assert use_packing(_model(architecture, PACKABLE[architecture]).to(dtype), "on")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_model_that_only_seems_to_fit_is_found_out(dtype, monkeypatch):
+    """One whose attention sees all rows, as a model would that goes its own way under the same name."""
+    model = _model("bert", SMALL).to(dtype)
+
+    def careless(module, query, key, value, *args, **kwargs):
+        whole = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        return whole.transpose(1, 2), None
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._global_mapping, PACKED, careless)
+    assert not use_packing(model)
+    with pytest.raises(ValueError, match="its results would not be the same"):
+        use_packing(model, "on")
+
+
+def test_arguments_that_are_not_of_tokens_leave_the_rows_padded():
+    model = BertModel(BertConfig(**SMALL)).eval()
+    mask = _batch()["attention_mask"]
+    use_packing(model)
+    assert run_encoder(model, mask, mask, output_hidden_states=True).hidden_states[0].shape[:2] == mask.shape
+    positions = torch.arange(mask.shape[1]).flip(0).expand(mask.shape)
+    turned = run_encoder(model, mask, mask, position_ids=positions).last_hidden_state
+    torch.testing.assert_close(turned, model(mask, attention_mask=mask, position_ids=positions).last_hidden_state)
+
+
+def test_unknown_choice():
+    with pytest.raises(ValueError, match="'maybe'"):
+        use_packing(_model("bert", SMALL), "maybe")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])
+def test_other_callers_meet_the_stock_model(architecture):
+    """Padded rows of a packed model, called as transformers calls it, with and without a mask."""
+    model, batch = _model(architecture, PACKABLE[architecture]), _batch()
+    stock = AutoModelForMaskedLM.from_config(model.config)
+    stock.load_state_dict(model.state_dict())
+    stock.eval()
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    expected = stock(**inputs).logits, stock(input_ids=inputs["input_ids"]).logits
+    assert use_packing(stock)
+    found = stock(**inputs).logits, stock(input_ids=inputs["input_ids"]).logits
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_nothing_of_it_is_saved(tmp_path):
+    model = _model("bert", SMALL)
+    use_packing(model)
+    model.save_pretrained(tmp_path)
+    assert "docsplit_packed" not in (tmp_path / "config.json").read_text()
+    assert AutoModel.from_pretrained(tmp_path).config._attn_implementation == "sdpa"
+
+
+def test_gradient_checkpointing_replays_packed_rows():
+    model, batch = _model("modernbert", PACKABLE["modernbert"]), _batch()
+    use_packing(model)
+    expected = _run(model, batch)
+    model.activation_checkpointing_enable()
+    model.train()
+    found = _run(model, batch)  # these sizes' configuration has no dropout
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name])
+
+
+def test_a_compiled_model_gives_the_same_for_batches_of_all_shapes():
+    model, batches = _model("bert", SMALL), [_batch(), _batch([9, 3]), _batch([1]), _batch([30, 2, 2, 17, 5])]
+    use_packing(model)
+    expected = [_run(model, batch) for batch in batches]
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="aot_eager")  # the same graphs as inductor's, without a compiler of C++
+    for batch, one in zip(batches, expected, strict=True):
+        model.zero_grad()
+        output = compiled(**batch)
+        (output.embeddings.square().mean() + output.mlm_loss).backward()
+        torch.testing.assert_close(output.embeddings, one["embeddings"])
+        torch.testing.assert_close(output.mlm_loss, one["mlm_loss"])
+    assert all(parameter.grad is not None for name, parameter in model.named_parameters() if name in expected[0])
+
+
+def test_a_deep_copy_is_packed_by_itself():
+    model, batch = _model("bert", SMALL), _batch()
+    use_packing(model)
+    twin = copy.deepcopy(model)
+    assert is_packed(twin.base_model)
+    torch.testing.assert_close(twin(**batch).embeddings, model(**batch).embeddings)
+
+
+def test_further_arguments_are_packed_too():
+    model = BertModel(BertConfig(**SMALL)).eval()
+    mask = _batch()["attention_mask"]
+    types = torch.randint(0, 2, mask.shape, generator=torch.Generator().manual_seed(1))
+    padded = run_encoder(model, mask, mask, token_type_ids=types).last_hidden_state
+    use_packing(model)
+    packed = run_encoder(model, mask, mask, token_type_ids=types).last_hidden_state
+    torch.testing.assert_close(packed[mask.bool()], padded[mask.bool()], rtol=1e-5, atol=1e-5)
+    assert packed[mask == 0].eq(0).all()
+
+
+def test_no_row_sees_another():
+    model, batch = _model("modernbert", PACKABLE["modernbert"]), _batch()
+    use_packing(model)
+    together = model(batch["input_ids"], batch["attention_mask"]).embeddings
+    for i, length in enumerate(LENGTHS):
+        alone = model(batch["input_ids"][i : i + 1, :length], batch["attention_mask"][i : i + 1, :length]).embeddings
+        torch.testing.assert_close(together[i], alone[0], rtol=1e-5, atol=1e-5)
+
+
+def test_in_bfloat16_packed_is_as_close_to_float32_as_padded():
+    model, batch = _model("bert", SMALL), _batch()
+    exact = model(**batch).embeddings
+    with torch.autocast("cpu", torch.bfloat16):
+        padded = model(**batch).embeddings
+        use_packing(model)
+        packed = model(**batch).embeddings
+    assert (packed - exact).abs().mean() < 1.5 * (padded - exact).abs().mean()
+
+
+def test_packed_rows_have_few_different_lengths():
+    """On a CPU memory grows with each number of tokens that is new."""
+    stock, found, real = BertModel(BertConfig(**SMALL)).eval(), [], []
+    model = copy.deepcopy(stock)
+    use_packing(model)
+    model.embeddings.register_forward_pre_hook(
+        lambda _, args, kwargs: found.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        batch = _batch(torch.randint(1, 41, (24,), generator=generator).tolist())
+        mask = batch["attention_mask"]
+        packed = run_encoder(model, batch["input_ids"], mask).last_hidden_state
+        padded = stock(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
+        torch.testing.assert_close(packed[mask == 1], padded[mask == 1], rtol=1e-4, atol=1e-5)
+        real.append(int(mask.sum()))
+    assert all(tokens <= length <= 1.04 * tokens for tokens, length in zip(real, found, strict=True))
+    assert len(set(found)) < len(set(real)) / 2
+
+
+def test_rows_that_are_filled_up_by_several_sequences_give_what_padded_rows_give():
+    model, batch = _model("bert", SMALL), _batch([1, 2, 1, 40, 40, 40, 5])
+    assert -int(batch["attention_mask"].sum()) % 4 == 3, "the first three tokens, which are of two sequences"
+    padded = _run(model, batch)
+    assert use_packing(model)
+    packed = _run(model, batch)
+    for name in padded:
+        torch.testing.assert_close(packed[name], padded[name], rtol=1e-4, atol=1e-5, msg=name)

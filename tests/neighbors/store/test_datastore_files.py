@@ -1,0 +1,410 @@
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from docsplit_hf.neighbors.store.datastore_files import DatastoreError, read_datastore, write_datastore
+from docsplit_hf.neighbors.store.index import IndexOptions
+from docsplit_hf.neighbors.store.manifest import read_manifest, render_manifest
+from docsplit_hf.neighbors.store.row_table import make_rows
+from docsplit_hf.neighbors.store.snapshot import Snapshot
+
+
+def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True, **changes):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, (rows, 3)).astype(bool) if multi_label else rng.integers(0, 3, rows)
+    snapshot = Snapshot(
+        keys=rng.standard_normal((rows, 4)).astype(dtype),
+        labels=labels,
+        rows=make_rows(rows, [f"{seed}-{i}" for i in range(rows)], [f"Text {i} ü 好" for i in range(rows)]),
+        label_names=("fruit", "mineral", "ünïcode \ud800"),
+        next_id=seed,
+        options=IndexOptions("IVF16,PQ2", nprobe=4, rerank=2),
+        probe=rng.standard_normal((3, 4)).astype(np.float32) if probe else None,
+    )
+    return replace(snapshot, **changes)
+
+
+def contents(snapshot):
+    """All that a snapshot says, to be compared."""
+    probe = None if snapshot.probe is None else snapshot.probe.tolist()
+    arrays = [(array.dtype, array.shape, array.tolist()) for array in (snapshot.keys, snapshot.labels)]
+    return arrays, snapshot.rows.to_pylist(), snapshot.label_names, snapshot.next_id, snapshot.options, probe
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"multi_label": True},
+        {"dtype": "float16", "probe": False},
+        {"rows": 0},
+        {"rows": 0, "multi_label": True, "label_names": (), "labels": np.zeros((0, 0), dtype=bool)},
+        {"labels": np.zeros((6, 3), dtype=bool)},
+        {"rows": 2, "text": [None, "x"], "text_pair": ["y", None]},
+    ],
+)
+def test_what_is_written_is_read(changes, tmp_path):
+    texts = [changes.pop(name, None) for name in ("text", "text_pair")]
+    snapshot = make_snapshot(**changes)
+    if any(texts):
+        snapshot = replace(snapshot, rows=make_rows(2, ["a", "b"], *texts))
+    manifest = write_datastore(tmp_path, snapshot)
+    again, manifest_again = read_datastore(tmp_path)
+    assert contents(again) == contents(snapshot)
+    assert {**manifest_again, "sha256": None} == {**manifest, "sha256": None}
+    assert again.rows.schema == snapshot.rows.schema
+
+
+def test_the_folder_holds_plain_data_in_three_files(tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["keys", "manifest.json", "rows"]
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert {name: manifest[name] for name in ("rows", "dimension", "dtype", "metric", "multi_label", "next_id")} == {
+        "rows": 6, "dimension": 4, "dtype": "float32", "metric": "squared_l2", "multi_label": False, "next_id": 0,
+    }  # fmt: skip
+    assert list(manifest)[-1] == "sha256"
+    for entry in manifest["files"].values():
+        content = (tmp_path / entry["name"]).read_bytes()
+        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+        assert entry["bytes"] == len(content)
+    table = pq.read_table(tmp_path / manifest["files"]["rows"]["name"])
+    assert table.column_names == ["id", "label", "text"]
+    assert table.schema.metadata is None
+
+
+def test_what_the_folder_held_before_is_gone_and_files_of_others_stay(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "keys-mine.safetensors").write_text("mine")
+    (tmp_path / ".saving").mkdir()
+    (tmp_path / ".saving" / ".tmpO6hDDo").write_text("of safetensors, killed while it wrote")
+    for seed in range(3):
+        write_datastore(tmp_path, make_snapshot(seed))
+    assert len(list(tmp_path.iterdir())) == 3 + 2
+    assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(2))
+
+
+def test_a_failed_save_leaves_the_old_datastore_and_no_scraps(tmp_path, monkeypatch):
+    write_datastore(tmp_path, make_snapshot(0))
+    before = sorted(path.name for path in tmp_path.iterdir())
+
+    def fail(*arguments, **options):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("pyarrow.parquet.write_table", fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_datastore(tmp_path, make_snapshot(1))
+    assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(0))
+    monkeypatch.undo()
+    write_datastore(tmp_path, make_snapshot(0))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_each_of_500_flipped_bits_is_noticed_and_its_file_named(tmp_path):
+    write_datastore(tmp_path, make_snapshot(multi_label=True))
+    rng = np.random.default_rng(0)
+    files = sorted(path for path in tmp_path.iterdir())
+    for flip in range(500):
+        path = files[flip % 3]
+        content = path.read_bytes()
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(DatastoreError, match=path.name):
+            read_datastore(tmp_path)
+        path.write_bytes(content)
+    assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(multi_label=True))
+
+
+@pytest.mark.parametrize("role", ["keys", "rows", "manifest"])
+@pytest.mark.parametrize("kept", [0, 0.5, -1])
+def test_a_truncated_file_is_named(role, kept, tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    (path,) = tmp_path.glob(f"{role}*")
+    content = path.read_bytes()
+    path.write_bytes(content[: -1 if kept == -1 else int(kept * len(content))])
+    with pytest.raises(DatastoreError, match=f"{path.name} is damaged.*or build it anew"):
+        read_datastore(tmp_path)
+
+
+@pytest.mark.parametrize("role", ["keys", "rows"])
+def test_a_missing_file_is_named(role, tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    (path,) = tmp_path.glob(f"{role}*")
+    path.unlink()
+    with pytest.raises(DatastoreError, match=f"missing: .*{path.name}"):
+        read_datastore(tmp_path)
+
+
+def test_no_manifest_is_no_datastore(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no datastore in .*: save one with KNNDatastore.save_pretrained"):
+        read_datastore(tmp_path)
+
+
+def sign(folder, change):
+    """Change a manifest as a careful attacker would, with a checksum that fits."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_bytes(render_manifest(manifest))
+
+
+def exchange(folder, role, write):
+    """Put another file in place of one, with a manifest that fits."""
+    path = folder / "new"
+    write(path)
+    content = path.read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    name = f"{role}-{sha256[:16]}.{'safetensors' if role == 'keys' else 'parquet'}"
+    path.rename(folder / name)
+    entry = {"name": name, "bytes": len(content), "sha256": sha256}
+    sign(folder, lambda manifest: manifest["files"].update({role: entry}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update(rows=7), r"keys-.*holds keys float32 \(6, 4\).*manifest.json says float32 \(7, 4\)"),
+        (lambda m: m.update(rows=-1), "manifest.json: rows is -1"),
+        (lambda m: m.update(rows=6.0), "manifest.json: rows is 6.0, not int"),
+        (lambda m: m.update(rows=True), "manifest.json: rows is True, not int"),
+        (lambda m: m.update(dimension=2), r"\(6, 4\).*manifest.json says float32 \(6, 2\)"),
+        (lambda m: m.update(dimension=0), "manifest.json: dimension is 0"),
+        (lambda m: m.update(dtype="float16"), r"holds keys float32.*says float16"),
+        (lambda m: m.update(dtype="object"), "manifest.json: dtype is 'object'"),
+        (lambda m: m.update(metric="cosine"), "manifest.json: the metric is 'cosine', not 'squared_l2'"),
+        (lambda m: m.update(multi_label=True), "rows-.* has other columns than a datastore"),
+        (lambda m: m.update(label_names=["fruit"]), "rows-.*: label [12], but there are 1 label names"),
+        (lambda m: m.update(label_names=["a", "b", "a"]), "manifest.json: a label name is there twice"),
+        (lambda m: m.update(label_names=["a", "b", 3]), "manifest.json: a label name is not a string"),
+        (lambda m: m.update(next_id=-1), "manifest.json: next_id is -1"),
+        (lambda m: m.pop("next_id"), "manifest.json: next_id is None, not int"),
+        (lambda m: m.update(version=3), "says format 3, and this docsplit_hf reads up to 2: upgrade docsplit_hf"),
+        (lambda m: m.update(version=0), "manifest.json: there is no format 0"),
+        (lambda m: m.update(format="another"), "manifest.json is not the manifest of a datastore"),
+        (lambda m: m["index"].update(factory="HNSW0"), "manifest.json: Unknown index 'HNSW0'"),
+        (lambda m: m["index"].update(nprobe=-1), "manifest.json: nprobe must be"),
+        (lambda m: m["index"].pop("rerank"), "manifest.json: index is"),
+        (lambda m: m["files"].pop("rows"), r"manifest.json: files are \['keys'\]"),
+        (lambda m: m["files"].update(index={}), "manifest.json: files are .*'index'"),
+        (lambda m: m["files"].update(keys=[]), "manifest.json: the entry of keys is"),
+        (lambda m: m["files"]["keys"].update(bytes="1"), "manifest.json: the entry of keys is"),
+        (lambda m: m["files"]["keys"].update(name="../../secret"), "named '../../secret', not by its role"),
+        (lambda m: m["files"]["keys"].update(name="/etc/passwd"), "named '/etc/passwd', not by its role"),
+        (lambda m: m["files"]["keys"].update(name="../" + m["files"]["keys"]["name"]), "named '../keys-.* not by"),
+        (lambda m: m["files"]["keys"].update(name=m["files"]["keys"]["name"] + "\n"), "not by its role"),
+        (lambda m: m["files"]["keys"].update(m["files"]["rows"]), "the file of keys is named 'rows-"),
+        (lambda m: m["files"]["keys"].update(sha256="0" * 64), "not by its role and checksum"),
+    ],
+)
+def test_a_signed_manifest_that_does_not_fit_is_refused(change, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    sign(tmp_path, change)
+    with pytest.raises(DatastoreError, match=message):
+        read_datastore(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"[" * 100_000, b"\xff", b'{"format": NaN}', b"9" * 5000])
+def test_what_is_no_manifest_is_refused(content, tmp_path):
+    (tmp_path / "manifest.json").write_bytes(content)
+    with pytest.raises(DatastoreError, match="manifest.json is"):
+        read_datastore(tmp_path)
+
+
+def test_the_same_manifest_written_otherwise_is_refused(tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    for content in (json.dumps(manifest), path.read_text() + "\n", path.read_text().replace("{", '{"rows": 1,', 1)):
+        path.write_text(content)
+        with pytest.raises(DatastoreError, match="does not match its checksum"):
+            read_manifest(tmp_path)
+
+
+def keys_of(folder):
+    return load_file(next(folder.glob("keys*")))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t["keys"].__setitem__((4, 1), np.nan), "keys: row 4 holds NaN"),
+        (lambda t: t["probe"].__setitem__((0, 0), np.inf), "probe: row 0 holds NaN"),
+        (lambda t: t.update(keys=t["keys"][:5]), r"holds keys float32 \(5, 4\)"),
+        (lambda t: t.update(keys=t["keys"].ravel()), r"holds keys float32 \(24,\)"),
+        (lambda t: t.update(keys=t["keys"].astype(np.float64)), "holds keys float64"),
+        (lambda t: t.update(probe=t["probe"][:, :2].copy()), r"the probe is float32 \(3, 2\)"),
+        (lambda t: t.update(probe=t["probe"].astype(np.int64)), "the probe is int64"),
+        (lambda t: t.update(more=t["probe"]), r"and \['more'\] besides"),
+        (lambda t: t.pop("keys"), "holds no keys"),
+    ],
+)
+def test_keys_that_do_not_fit_are_refused(change, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    tensors = keys_of(tmp_path)
+    tensors = {name: tensor.copy() for name, tensor in tensors.items()}
+    change(tensors)
+    exchange(tmp_path, "keys", lambda path: save_file(tensors, path))
+    with pytest.raises(DatastoreError, match=f"keys-.*safetensors.*{message}"):
+        read_datastore(tmp_path)
+
+
+def bfloat16_file(path):
+    header = b'{"keys":{"dtype":"BF16","shape":[6,4],"data_offsets":[0,48]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(48))
+
+
+@pytest.mark.parametrize("role", ["keys", "rows"])
+@pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"nonsense"), bfloat16_file])
+def test_a_signed_file_of_another_format_is_refused(role, write, tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    exchange(tmp_path, role, write)
+    with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds keys)"):
+        read_datastore(tmp_path)
+
+
+ROWS = {"id": list("abcdef"), "label": [0, 1, 2, 0, 1, 2], "text": list("uvwxyz")}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (ROWS | {"label": [0, 1, 2, 0, 3, 2]}, "label 3, but there are 3 label names"),
+        (ROWS | {"label": [0, 1, 2, 0, -1, 2]}, "label -1, but there are 3 label names"),
+        (ROWS | {"label": [0, 1, 2, 0, None, 2]}, "a row has no label"),
+        (ROWS | {"label": list("uvwxyz")}, "has other columns"),
+        (ROWS | {"id": list("abcdea")}, "the id 'a' is there twice"),
+        (ROWS | {"id": [*"abcde", None]}, "a row has no id"),
+        (ROWS | {"id": list(range(6))}, "has other columns"),
+        (ROWS | {"more": list("uvwxyz")}, "has other columns"),
+        ({name: ROWS[name] for name in ("id", "label")}, "has other columns"),
+        ({name: ROWS[name][:5] for name in ROWS}, "has 5 rows, manifest.json says 6"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(columns, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    exchange(tmp_path, "rows", lambda path: pq.write_table(pa.table(columns), path))
+    with pytest.raises(DatastoreError, match=f"rows-.*parquet.*{message}"):
+        read_datastore(tmp_path)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    table = pa.table(ROWS)
+    exchange(tmp_path, "rows", lambda path: pq.write_table(table.append_column("id", table["text"]), path))
+    with pytest.raises(DatastoreError, match="has other columns"):
+        read_datastore(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [([[0], [3], [], [], [], []], "label 3, but"), ([[0], None] + [[]] * 4, "a row has no label")],
+)
+def test_lists_of_labels_that_do_not_fit_are_refused(labels, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot(multi_label=True))
+    exchange(tmp_path, "rows", lambda path: pq.write_table(pa.table(ROWS | {"label": labels}), path))
+    with pytest.raises(DatastoreError, match=message):
+        read_datastore(tmp_path)
+
+
+def test_reading_while_others_save_gives_one_of_theirs(tmp_path):
+    write_datastore(tmp_path, make_snapshot(0))
+    expected = [contents(make_snapshot(seed)) for seed in range(2)]
+    done = threading.Event()
+    failures = []
+
+    def save(seed):
+        while not done.is_set():
+            try:
+                write_datastore(tmp_path, make_snapshot(seed))
+            except Exception as error:
+                failures.append(error)
+
+    writers = [threading.Thread(target=save, args=(seed,)) for seed in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            assert contents(read_datastore(tmp_path)[0]) in expected
+    finally:
+        done.set()
+        for writer in writers:
+            writer.join()
+    assert failures == []
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+SAVER = """
+import os, random, signal, sys, time
+import numpy as np
+sys.path.insert(0, sys.argv[2])
+from test_datastore_files import make_snapshot, write_datastore
+
+snapshots = [make_snapshot(seed, rows=2000) for seed in range(2)]
+random.seed(0)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        for number in range(1000):
+            write_datastore(sys.argv[1], snapshots[number % 2])
+        os._exit(1)
+    time.sleep(0.02 + 0.08 * random.random())
+    os.kill(child, signal.SIGKILL)
+    killed = os.waitpid(child, 0)[1] == signal.SIGKILL
+    print("killed" if killed else "was done before", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(tmp_path, caplog):
+    # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
+    expected = [contents(make_snapshot(seed, rows=2000)) for seed in range(2)]
+    write_datastore(tmp_path, make_snapshot(0, rows=2000))
+    command = [sys.executable, "-c", SAVER, tmp_path, Path(__file__).parent]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as saver:
+        for _ in range(20):
+            saver.stdin.write("\n")
+            saver.stdin.flush()
+            assert saver.stdout.readline() == "killed\n"
+            assert contents(read_datastore(tmp_path)[0]) in expected
+            assert len(list(tmp_path.iterdir())) == 3
+        saver.stdin.close()
+    assert "interrupted" in caplog.text  # else none of them was killed in the middle
+    write_datastore(tmp_path, make_snapshot(1, rows=2000))
+    assert contents(read_datastore(tmp_path)[0]) == expected[1]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_texts_that_are_there_many_times_are_saved_and_read_all_the_same(tmp_path):
+    rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)  # 130 MB, of 5 kB packed
+    snapshot = make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64))
+    write_datastore(tmp_path, replace(snapshot, rows=rows))
+    assert read_datastore(tmp_path)[0].rows.equals(rows)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}])
+def test_rows_that_unpack_to_much_more_than_their_file_are_refused_before_they_are_read(options, tmp_path):
+    rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)
+    write_datastore(tmp_path, make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64)))
+    table = rows.add_column(1, "label", pa.array([0] * 200, pa.int64())).drop_columns("text_pair")
+    path = next(tmp_path.glob("rows-*"))
+    pq.write_table(table, path, **{"compression": "zstd", "store_schema": False, **options})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path = path.rename(path.with_name(f"rows-{digest[:16]}.parquet"))
+    entry = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+    sign(tmp_path, lambda manifest: manifest["files"].update(rows=entry))
+    before = pa.total_allocated_bytes()
+    with pytest.raises(DatastoreError, match="unpacks to 13[0-9],.* bytes, and from its size at most"):
+        read_datastore(tmp_path)
+    assert pa.total_allocated_bytes() - before < 2**20

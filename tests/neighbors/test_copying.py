@@ -1,0 +1,108 @@
+"""Pickle, copy, spawn, joblib and scikit-learn's clone: the same answers, and nothing shared."""
+
+import copy
+import multiprocessing
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from transformers import BertModel, pipeline
+
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
+from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.portable.packing import is_packed
+
+WAYS = {
+    "pickle": lambda given: pickle.loads(pickle.dumps(given)),
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    "clone": lambda given: clone(given, safe=False),
+}
+QUERIES = np.random.default_rng(1).standard_normal((5, 8)).astype(np.float32)
+
+
+def make_datastore(index):
+    keys = np.random.default_rng(0).standard_normal((1200, 8))
+    datastore = KNNDatastore(
+        keys, [i % 3 for i in range(1200)], ["a", "b", "c"], index=index, texts=map(str, range(1200))
+    )
+    datastore.remove(["7"])
+    datastore.add(QUERIES[:1], ["a"], texts=["outside of the index"])
+    return datastore
+
+
+@pytest.fixture(params=["auto", "off"])
+def pipe(request, tiny_config, tokenizer, texts):
+    torch.manual_seed(0)
+    pipe = pipeline(
+        "docsplit-knn", model=BertModel(tiny_config), tokenizer=tokenizer, packing=request.param, device="cpu"
+    )
+    pipe.add_examples(texts[:20], ["river" if "river" in text else "other" for text in texts[:20]])
+    assert is_packed(pipe.model.encoder) == (request.param == "auto")
+    return pipe
+
+
+def search(datastore):
+    neighbors = datastore.search(QUERIES, 9)
+    return neighbors.distances.tolist(), neighbors.ids, neighbors.labels.tolist(), neighbors.texts
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("index", ["Flat", "IVF16,Flat", "HNSW16"])
+def test_a_copied_datastore_is_searched_alike_and_grows_apart(index, way):
+    datastore = make_datastore(index)
+    before = search(datastore)
+    other = WAYS[way](datastore)
+    assert search(other) == before and repr(other) == repr(datastore)
+    assert not other.keys.flags.writeable and not other.labels.flags.writeable
+    assert datastore.add(QUERIES[1:2], ["b"]) == other.add(QUERIES[2:3], ["c"]) == ["1201"]
+    datastore.remove(["3"])
+    assert len(other) == 1201 and len(datastore) == 1200
+    assert datastore.search(QUERIES[2:3], 1).distances[0, 0] > 0 == other.search(QUERIES[2:3], 1).distances[0, 0]
+    other.add(np.random.default_rng(2).standard_normal((1200, 8)), ["c"] * 1200)
+    assert (other._state.index is None) == (index == "Flat") and other.dtype == "float32"
+
+
+@pytest.mark.parametrize("way", ["pickle", "deepcopy", "clone"])
+def test_a_copied_pipeline_answers_alike_and_learns_apart(pipe, texts, way):
+    before = pipe(texts, return_neighbors=2)
+    other = WAYS[way](pipe)
+    assert other(texts, return_neighbors=2) == before and is_packed(other.model.encoder) == is_packed(
+        pipe.model.encoder
+    )
+    other.add_examples(texts[20:40], ["new"] * 20, allow_new_labels=True)
+    assert pipe(texts, return_neighbors=2) == before and other({"text": texts[30]}, k=1)["label"] == "new"
+
+
+def answers_of(pipe, encoder, model, datastore, texts):
+    embeddings = encoder.encode(texts, show_progress=False).tolist()
+    logits = predict(model, pipe.tokenizer, texts).logits.tolist()
+    return pipe(texts, return_neighbors=2), embeddings, logits, search(datastore)
+
+
+@pytest.mark.parametrize("pipe, how", [("auto", "spawn"), ("off", "loky")], indirect=["pipe"])
+def test_other_processes_answer_alike(pipe, how, make_tiny_config, tokenizer, texts):
+    torch.manual_seed(0)
+    encoder = DocumentEncoder(AutoModelForDocSplit.from_config(make_tiny_config(), mlm_head=False), tokenizer, "mean")
+    model = KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3)).eval()
+    arguments = (pipe, encoder, model, make_datastore("IVF16,Flat"), texts[:6])
+    expected = answers_of(*arguments)
+    if how == "spawn":
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found = pool.apply(answers_of, arguments)
+    else:
+        (found,) = joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(answers_of)(*arguments)])
+    assert found == expected
+
+
+@pytest.mark.parametrize("mlm_head", [True, False])
+def test_a_model_that_is_trained_further_is_copied(make_tiny_config, tokenizer, texts, mlm_head):
+    torch.manual_seed(0)
+    model = AutoModelForDocSplit.from_config(make_tiny_config(), mlm_head=mlm_head).eval()
+    again = pickle.loads(pickle.dumps(model))
+    assert type(again) is type(model) and again.config.docsplit == model.config.docsplit
+    inputs = {name: values for name, values in tokenizer(texts[:1], return_tensors="pt").items() if "type" not in name}
+    torch.testing.assert_close(again(**inputs).embeddings, model(**inputs).embeddings, rtol=0, atol=0)

@@ -1,0 +1,119 @@
+"""Files that are classified and files of answers: every row and every field, as it was."""
+
+import datetime
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.neighbors.prediction_files import BLOCK, check_output, read_rows, write_rows
+from docsplit_hf.text.files import load_file
+
+FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@given(fields=st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=3))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_written_is_read_again(tmp_path, ending, fields):
+    rows = [{"id": first, "text": second} for first, second in fields]
+    file = tmp_path / f"rows.{ending}"
+    write_rows(file, lambda: rows, ["id", "text"])
+    assert list(read_rows(file)) == rows
+
+
+def test_fields_of_csv_are_strings_whatever_they_look_like(tmp_path):
+    (tmp_path / "rows.csv").write_text("\ufeffid,text,n\n007,NA,1.10\n1,,null\n\n2,short\n", encoding="utf-8")
+    values = [("007", "NA", "1.10"), ("1", "", "null"), ("2", "short", "")]
+    assert [tuple(row.values()) for row in read_rows(tmp_path / "rows.csv")] == values
+
+
+def test_separators_and_encodings(tmp_path):
+    (tmp_path / "rows.csv").write_bytes("id;text\n007;été\n".encode("cp1252"))
+    assert list(read_rows(tmp_path / "rows.csv", "text", ";", "cp1252")) == [{"id": "007", "text": "été"}]
+    (tmp_path / "rows.tsv").write_bytes("id\ttext\n007\tété\n".encode("utf-16"))
+    assert list(read_rows(tmp_path / "rows.tsv")) == [{"id": "007", "text": "été"}]
+    (tmp_path / "rows.txt").write_bytes("été\n".encode("cp1252"))
+    assert list(read_rows(tmp_path / "rows.txt", encoding="cp1252")) == [{"text": "été"}]
+
+
+def test_texts_of_any_length_and_compressed_files(tmp_path):
+    text = "long " * 100_000
+    with gzip.open(tmp_path / "rows.csv.gz", "wt") as file:
+        file.write(f"text\n{text}\n")
+    assert [row["text"] for row in read_rows(tmp_path / "rows.csv.gz")] == [text]
+    with gzip.open(tmp_path / "rows.txt.gz", "wt") as file:
+        file.write("One.\n\nThree.")
+    assert list(read_rows(tmp_path / "rows.txt.gz", "body")) == [{"body": "One."}, {"body": ""}, {"body": "Three."}]
+
+
+def test_a_folder_of_texts(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.txt").write_text("Two.\nLines.")
+    (tmp_path / "deep" / "a.txt").write_text("One.")
+    assert list(read_rows(tmp_path)) == [{"id": "b.txt", "text": "Two.\nLines."}, {"id": "deep/a.txt", "text": "One."}]
+
+
+def test_types_of_parquet_are_kept_and_late_values_fit(tmp_path):
+    day = datetime.datetime(2024, 1, 31)
+    rows = [{"n": number, "day": day, "neighbors": None} for number in range(BLOCK)]
+    rows += [{"n": BLOCK, "day": None, "neighbors": [{"label": "a", "weight": 0.5}]}]
+    write_rows(tmp_path / "rows.parquet", lambda: rows, ["n", "day", "neighbors"])
+    schema = pq.read_schema(tmp_path / "rows.parquet")
+    assert schema.field("n").type == pa.int64() and pa.types.is_timestamp(schema.field("day").type)
+    assert list(read_rows(tmp_path / "rows.parquet")) == rows
+
+
+def test_lists_are_json_in_csv(tmp_path):
+    write_rows(tmp_path / "rows.csv", lambda: [{"neighbors": [{"label": "été"}]}], ["neighbors"])
+    (row,) = read_rows(tmp_path / "rows.csv")
+    assert json.loads(row["neighbors"]) == [{"label": "été"}]
+
+
+@pytest.mark.parametrize("name, content, error, said", [
+    ("rows.xls", b"", ValueError, "The format of .* is unknown"),
+    ("rows.txt", b"\xff", ValueError, "rows.txt cannot be used: .*Say in what it is encoded"),
+    ("rows.csv", b"text\n\xff\n", ValueError, "rows.csv cannot be used: .*Say in what it is encoded"),
+    ("rows.csv", b"id;text\n1;One.\n", ValueError, "pass csv_separator=';'"),
+    ("rows.csv", b"", ValueError, "cannot be used: No columns"),
+    ("rows.csv", b'text\n"open\n', ValueError, "cannot be used: .*EOF inside string"),
+    ("rows.jsonl", b"{", ValueError, "Row 1 of rows.jsonl is not JSON"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_named(tmp_path, name, content, error, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(error, match=said):
+        list(read_rows(tmp_path / name))
+
+
+def test_what_is_not_there(tmp_path):
+    for path, said in ((tmp_path / "new.csv", "There is no file"), (tmp_path, "holds no .txt file")):
+        with pytest.raises(FileNotFoundError, match=said):
+            list(read_rows(path))
+
+
+def test_a_column_of_several_types_does_not_fit_into_parquet(tmp_path):
+    with pytest.raises(ValueError, match="do not fit into Parquet .*: choose .jsonl or .csv"):
+        write_rows(tmp_path / "rows.parquet", lambda: [{"n": 1}, {"n": "one"}], ["n"])
+    assert not (tmp_path / "rows.parquet").exists()
+
+
+@pytest.mark.parametrize("rows, said", [
+    (["Hello, world,1", "Bye,2"], "its rows have more fields than its header: quote texts that hold the separator"),
+    (["Bye,2"] * BLOCK + ["Hello, world,1"], "Expected 2 fields in line 258, saw 3"),
+])  # fmt: skip
+def test_fields_beyond_the_header_are_refused_as_load_file_does(tmp_path, rows, said):
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(["text,id", *rows]))
+    for read in (load_file, lambda path: list(read_rows(path))):
+        with pytest.raises(ValueError, match=f"rows.csv cannot be used: .*{said}"):
+            read(file)
+
+
+def test_endings_of_answers_in_any_case(tmp_path):
+    check_output(tmp_path / "answers.CSV")
+    write_rows(tmp_path / "answers.CSV", lambda: [{"n": 1}], ["n"])
+    assert (tmp_path / "answers.CSV").read_text() == "n\n1\n"

@@ -1,0 +1,182 @@
+"""classify_file against the pipeline's own answers, interrupted at any byte, and beside what belongs to other runs."""
+
+import contextlib
+import csv
+import json
+
+import pytest
+import torch
+from transformers import BertModel, pipeline
+
+from docsplit_hf.neighbors import predictions
+from docsplit_hf.neighbors.prediction_files import BLOCK, read_rows
+from docsplit_hf.neighbors.predictions import Texts, classify_file, look_through
+
+
+@pytest.fixture(scope="module")
+def pipe(make_tiny_config, tokenizer, texts):
+    torch.manual_seed(0)
+    pipe = pipeline("docsplit-knn", model=BertModel(make_tiny_config()), tokenizer=tokenizer, device="cpu")
+    pipe.add_examples(texts[:16], ["odd", "even"] * 8)
+    return pipe
+
+
+@pytest.fixture
+def new(texts, tmp_path):
+    """A file of a block and more, in which every hundredth row has no text."""
+    rows = [{"nr": i, "body": f"{texts[i % 48]} {i}" if i % 100 else None} for i in range(BLOCK + 10)]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "new.jsonl", rows
+
+
+def read(file):
+    return [json.loads(line) for line in file.open(encoding="utf-8")]
+
+
+def test_the_answers_are_those_of_the_pipeline(pipe, new, tmp_path):
+    source, rows = new
+    outcome = classify_file(pipe, Texts(source, tmp_path / "a.jsonl", "body"), return_neighbors=2, show_progress=False)
+    assert outcome == (len(rows), 3, 0)
+    written = read(tmp_path / "a.jsonl")
+    assert [{"nr": row["nr"], "body": row["body"]} for row in written] == rows
+    answers = iter(pipe([row["body"] for row in rows if row["body"]], return_neighbors=2))
+    for row in written:
+        expected = next(answers) if row["body"] else {"label": None, "score": None, "neighbors": None}
+        assert row["label"] == expected["label"] and row["score"] == pytest.approx(expected["score"], abs=1e-4)
+        ids = [[neighbor["id"] for neighbor in answer["neighbors"] or []] for answer in (row, expected)]
+        assert ids[0] == ids[1]
+
+
+def test_several_labels_and_columns_of_the_same_name(pipe, tmp_path, texts, caplog):
+    (tmp_path / "new.csv").write_text(f"text,label,input_label,score\n{texts[0]},gold,x,y\n")
+    classify_file(pipe, Texts(tmp_path / "new.csv", tmp_path / "a.csv"), top_k=2, return_neighbors=1)
+    ((row),) = csv.DictReader((tmp_path / "a.csv").open(newline=""))
+    assert list(row) == ["text", "input_input_label", "input_label", "input_score", "label", "score", "top_k"]
+    assert (row["input_input_label"], row["input_label"], row["input_score"]) == ("gold", "x", "y")
+    best, second = json.loads(row["top_k"])
+    assert (best["label"], str(best["score"])) == (row["label"], row["score"])
+    assert best["score"] + second["score"] == pytest.approx(1)
+    assert len(best["neighbors"]) + len(second["neighbors"]) == 1
+    assert "'label' is 'input_input_label'" in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_interrupted_anywhere_it_gives_the_same_file(pipe, new, tmp_path, ending, monkeypatch):
+    whole, target = tmp_path / f"whole.{ending}", tmp_path / f"a.{ending}"
+    classify_file(pipe, Texts(new[0], whole, "body"), show_progress=False)
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, Texts(new[0], target, "body"), show_progress=False)
+    partial = tmp_path / f"a.{ending}.partial"
+    kept = partial.read_bytes()
+    behind_block = len(b"".join(kept.splitlines(keepends=True)[: BLOCK + 1]))
+    for end in (0, 5, kept.index(b"\n"), behind_block - 1, behind_block, behind_block + 30, len(kept)):
+        partial.write_bytes(kept[:end])
+        outcome = classify_file(pipe, Texts(new[0], target, "body"), show_progress=False, overwrite=True)
+        assert outcome.resumed == (BLOCK if end >= behind_block else 0)
+        assert target.read_bytes() == whole.read_bytes()
+        assert not partial.exists() and not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("change", ["input", "examples", "options", "columns"])
+def test_what_belongs_to_another_run_is_not_used(pipe, new, tmp_path, change, monkeypatch, caplog, texts):
+    source, _ = new
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, Texts(source, tmp_path / "a.csv", "body"), show_progress=False)
+    options, column, added = {}, "body", []
+    if change == "input":
+        source.write_text(source.read_text() + '{"body": "One more."}')
+    elif change == "examples":
+        added = pipe.add_examples([texts[20]], ["odd"])
+    elif change == "options":
+        options = {"max_length": 16}
+    else:
+        source.write_text(source.read_text().replace('"body"', '"essay"'))
+        column = "essay"
+    outcome = classify_file(pipe, Texts(source, tmp_path / "a.csv", column), show_progress=False, **options)
+    assert outcome.resumed == 0
+    assert "of another input, classifier or other options: starting anew" in caplog.text
+    pipe.remove_examples(added)
+
+
+def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(pipe, new, tmp_path):
+    (tmp_path / "a.csv").write_text("mine")
+    with pytest.raises(ValueError, match="a.csv is there already"):
+        classify_file(pipe, Texts(new[0], tmp_path / "a.csv", "body"))
+    with pytest.raises(ValueError, match="new.jsonl is there already"):
+        classify_file(pipe, Texts(new[0], new[0], "body"), overwrite=True)
+    with pytest.raises(ValueError, match="no column 'text' in .*only .'nr', 'body'"):
+        classify_file(pipe, Texts(new[0], tmp_path / "b.csv"))
+    assert (tmp_path / "a.csv").read_text() == "mine"
+
+
+def test_defaults_of_the_pipeline_count_as_options(pipe, new, tmp_path, monkeypatch):
+    """They are part of what a run goes on from, and what they ask for is written."""
+
+    def classify(name, *, interrupted=False, overwrite=False, **options):
+        with monkeypatch.context() as patched, contextlib.ExitStack() as stack:
+            if interrupted:
+                patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+                stack.enter_context(pytest.raises(ZeroDivisionError))
+            texts = Texts(new[0], tmp_path / name, "body")
+            return classify_file(pipe, texts, show_progress=False, overwrite=overwrite, **options).resumed
+
+    classify("option.csv", return_neighbors=2, k=1)
+    classify("plain.jsonl", interrupted=True)
+    assert classify("plain.jsonl", max_length=None) == BLOCK
+    classify("plain.jsonl", interrupted=True, overwrite=True)
+    with monkeypatch.context() as defaults:
+        defaults.setattr(pipe, "_forward_params", {"k": 1})
+        defaults.setattr(pipe, "_postprocess_params", {"return_neighbors": 2})
+        assert classify("plain.jsonl", overwrite=True) == 0
+        classify("default.csv")
+        defaults.setattr(pipe, "_postprocess_params", {"top_k": 2, "_legacy": False})
+        classify("top.jsonl")
+    assert (tmp_path / "default.csv").read_bytes() == (tmp_path / "option.csv").read_bytes()
+    assert all("neighbors" in row for row in read(tmp_path / "plain.jsonl"))
+    assert [len(row["top_k"] or []) for row in read(tmp_path / "top.jsonl")[:3]] == [0, 2, 2]
+
+
+def test_a_second_run_on_the_same_answers_is_refused(pipe, new, tmp_path, monkeypatch):
+    texts, first = Texts(new[0], tmp_path / "a.jsonl", "body"), predictions._answers
+
+    def second(*arguments):
+        with pytest.raises(ValueError, match="a.jsonl.partial is in use by another run"):
+            classify_file(pipe, texts, show_progress=False)
+        return first(*arguments)
+
+    monkeypatch.setattr(predictions, "_answers", second)
+    classify_file(pipe, texts, show_progress=False)
+    assert len(read(texts.target)) == len(new[1]) and not list(tmp_path.glob("*.partial"))
+
+
+def test_more_answers_than_rows_are_of_no_use(pipe, new, tmp_path, monkeypatch, caplog):
+    texts = Texts(new[0], tmp_path / "a.jsonl", "body")
+    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, texts, show_progress=False)
+    partial = tmp_path / "a.jsonl.partial"
+    header, *answers = partial.read_bytes().splitlines(keepends=True)
+    partial.write_bytes(header + b"".join(answers * 2))
+    assert classify_file(pipe, texts, show_progress=False).resumed == 0
+    assert "holds 512 answers, and there are 266 rows: starting anew" in caplog.text
+    assert len(read(texts.target)) == len(new[1])
+
+
+def test_what_parquet_cannot_hold_is_found_before_anything_is_classified(tmp_path):
+    rows = [{"text": "One.", "n": 1}, *[{"text": "Two."}] * BLOCK, {"text": "Three.", "n": "three"}]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match="do not fit into Parquet"):
+        look_through(Texts(tmp_path / "new.jsonl", tmp_path / "a.parquet"))
+    assert look_through(Texts(tmp_path / "new.jsonl", tmp_path / "a.csv")).rows == len(rows)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_lone_surrogates_deep_in_a_row_do_not_stop_the_writing(pipe, tmp_path, ending):
+    (tmp_path / "new.jsonl").write_text(json.dumps({"text": "One.", "meta": {"\ud800": ["\udfff"]}}) + "\n")
+    texts = Texts(tmp_path / "new.jsonl", tmp_path / f"a.{ending}")
+    assert classify_file(pipe, texts, show_progress=False).rows == 1
+    (row,) = read_rows(texts.target)
+    meta = json.loads(row["meta"]) if ending == "csv" else row["meta"]
+    assert meta == {"\ufffd": ["\ufffd"]}

@@ -1,0 +1,199 @@
+import copy
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional
+from transformers import AutoModel
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.pretraining.baselines.contrastive_tension import STATE_FILE, EncoderPair, contrastive_tension
+from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics
+
+
+def random_pair(size=10, dimension=6):
+    return torch.randn(2, size, dimension, generator=torch.Generator().manual_seed(0)) / 2
+
+
+def reference(anchors, candidates, negatives):
+    """Pair by pair, as the paper says it: a text against itself and K others."""
+    losses = []
+    for i, anchor in enumerate(anchors):
+        for step in range(negatives + 1):
+            score = float(anchor @ candidates[(i + step) % len(candidates)])
+            losses.append(math.log(1 + math.exp(-score if step == 0 else score)))
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("negatives", [1, 7, 9])
+def test_the_loss_is_the_mean_binary_cross_entropy_of_the_pairs(negatives):
+    anchors, candidates = random_pair()
+    result = contrastive_tension(anchors, candidates, negatives=negatives)
+    assert result.loss.mean().item() == pytest.approx(reference(anchors, candidates, negatives), abs=1e-5)
+    assert (result.negatives == negatives).all()
+    torch.testing.assert_close(result.positive_similarity, (anchors * candidates).sum(1))
+
+
+def test_anchors_of_one_process_against_the_candidates_of_all():
+    anchors, candidates = random_pair()
+    whole = contrastive_tension(anchors, candidates)
+    for first in (0, 4, 8):
+        part = contrastive_tension(anchors[first : first + 2], candidates, first)
+        for field, expected in zip(part, whole, strict=True):
+            torch.testing.assert_close(field, expected[first : first + 2])
+
+
+def test_duplicates_are_no_negatives():
+    anchors, candidates = random_pair(4)
+    ids = torch.tensor([1, 2, 1, 3])
+    result = contrastive_tension(anchors, candidates, 0, ids, ids, negatives=3)
+    assert result.negatives.tolist() == [2, 3, 2, 3]
+    pairs = [(0, 1.0), (1, 0.0), (3, 0.0)]
+    scores = torch.stack([anchors[0] @ candidates[i] for i, _ in pairs])
+    labels = torch.tensor([label for _, label in pairs])
+    expected = functional.binary_cross_entropy_with_logits(scores, labels)
+    torch.testing.assert_close(result.loss[0], expected)
+
+
+def test_too_few_candidates():
+    with pytest.raises(ValueError, match="7 negatives need a batch of 8 documents, got 7"):
+        contrastive_tension(*random_pair(7))
+
+
+def test_the_pair_has_no_dropout_and_knows_whether_it_trains(make_baseline):
+    pair = make_baseline("contrastive_tension", dropout=0.5).model
+    assert isinstance(pair.train(), EncoderPair) and pair.training
+    assert not any(module.training for module in pair.encoders.modules())
+    ids = torch.randint(5, 90, (4, 9))
+    first, again = (pair(ids, torch.ones_like(ids)).embeddings for _ in range(2))
+    assert first.equal(again) and not pair.eval().training
+
+
+def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_steps):
+    """With RMSprop and the schedule of the released code, its boundaries at 1 and 3 steps instead of 500 and 1000."""
+    trainer = make_baseline(
+        "contrastive_tension", "simcse", optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0,
+        learning_rate=1e-4, learning_rate_steps={"1": 8e-5, "3": 6e-5}, max_steps=4, num_train_epochs=4, dropout=0.3,
+    )  # fmt: skip
+    batches = list(trainer.get_train_dataloader())
+    encoders = copy.deepcopy(trainer.model.encoders).eval()
+    optimizer = torch.optim.RMSprop([p for p in encoders.parameters() if p.requires_grad], 1e-4, alpha=0.9, eps=1e-7)
+    expected = {}
+    for step, batch in enumerate(batches, start=1):
+        embeddings = []
+        for encoder, ids, mask in zip(
+            encoders, batch["input_ids"].chunk(2), batch["attention_mask"].chunk(2), strict=True
+        ):
+            states = encoder.stock_forward(input_ids=ids, attention_mask=mask).last_hidden_state
+            embeddings.append((states * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True))
+        scores, labels = [], []
+        for i in range(8):
+            for other in range(8):
+                scores.append(embeddings[0][i] @ embeddings[1][other])
+                labels.append(float(i == other))
+        loss = functional.binary_cross_entropy_with_logits(torch.stack(scores), torch.tensor(labels))
+        expected[step] = loss.item()
+        optimizer.param_groups[0]["lr"] = {1: 1e-4, 2: 8e-5, 3: 8e-5, 4: 6e-5}[step]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss_of_steps(trainer) == pytest.approx(expected, rel=1e-5)
+    for name, weight in trainer.model.encoders.named_parameters():
+        if name.endswith("key.bias"):
+            continue  # attention does not depend on it: its gradient is rounding, which RMSprop brings to full size
+        torch.testing.assert_close(weight, encoders.get_parameter(name), atol=1e-5, rtol=1e-4, msg=name)
+    rates = [logs["learning_rate"] for logs in trainer.state.log_history if "loss" in logs]
+    assert rates == pytest.approx([1e-4, 8e-5, 8e-5, 6e-5])
+
+
+def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):
+    options = {"max_steps": 2, "optim": "sgd", "max_grad_norm": 0}
+    whole = make_baseline("contrastive_tension", "simcse_long", **options)
+    chunked = make_baseline("contrastive_tension", "simcse_long", forward_chunk_size=3, **options)
+    assert loss_of_steps(chunked) == pytest.approx(loss_of_steps(whole), rel=1e-5)
+    for name, weight in whole.model.named_parameters():
+        torch.testing.assert_close(chunked.model.get_parameter(name), weight, atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_path):
+    trainer = make_baseline("contrastive_tension", "simcse", num_train_epochs=2, eval_strategy="epoch")
+    trainer.train()
+    with torch.no_grad():  # make the first one worse
+        trainer.model.encoders[0].embeddings.word_embeddings.weight.fill_(1.0)
+    metrics = trainer.evaluate()
+    halves = trainer._evaluation_collator([trainer.eval_dataset[i] for i in range(13)])
+    with torch.no_grad():
+        second = trainer.model.encoders[1].eval()(halves["input_ids"], halves["attention_mask"]).embeddings
+    expected = half_retrieval_metrics(*second.chunk(2), halves["document_ids"])
+    assert metrics["eval_second_encoder_recall@1"] == metrics["eval_recall@1"] == pytest.approx(expected["recall@1"])
+    assert metrics["eval_mrr"] == pytest.approx(expected["mrr"])
+    assert metrics["eval_first_encoder_recall@1"] < metrics["eval_recall@1"]
+    trainer.model.chosen.fill_(0)
+    predicted = trainer.predict(trainer.train_dataset)  # documents that decide nothing
+    assert trainer.model.chosen == 0 and "test_second_encoder_recall@1" not in predicted.metrics
+    trainer.model.chosen.fill_(1)
+    trainer.save_model(str(tmp_path / "saved"))
+    saved = AutoModel.from_pretrained(tmp_path / "saved")
+    for name, weight in saved.named_parameters():
+        assert weight.equal(trainer.model.encoders[1].get_parameter(name)), name
+    assert saved.config.docsplit == {"pooling": "mean", "max_length": 64}
+    assert DocumentEncoder.from_pretrained(str(tmp_path / "saved")).encode(["A text."]).shape == (1, 32)
+    assert not (tmp_path / "saved" / STATE_FILE).exists()
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert "first_encoder_recall@1" in card and "the better of the two on held-out documents" in card
+
+
+def test_without_an_evaluation_the_card_claims_no_choice(make_baseline, tmp_path):
+    trainer = make_baseline(
+        "contrastive_tension", "simcse", max_steps=1, optim="rmsprop", learning_rate_steps={1: 1e-6}
+    )
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert "the first of the two: no held-out documents were evaluated" in card
+    assert "| Learning rate | 0.001 (piecewise constant), rmsprop |" in card
+
+
+def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):
+    options = {
+        "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 3, "eval_strategy": "steps", "eval_steps": 3,
+        "load_best_model_at_end": True, "optim": "rmsprop",
+    }  # fmt: skip
+    alone = make_baseline("contrastive_tension", "simcse", folder="alone", **options)
+    expected = loss_of_steps(alone)
+    interrupted = make_baseline("contrastive_tension", "simcse", **options)
+    interrupted.add_callback(stop_after(4))
+    interrupted.train()
+    resumed = make_baseline("contrastive_tension", "simcse", **options)
+    found = loss_of_steps(resumed, str(Path(resumed.args.output_dir, "checkpoint-3")))
+    assert list(found) == list(expected) == list(range(1, 9)) and found == expected  # to the last bit
+    assert resumed.state.best_metric == alone.state.best_metric
+    assert resumed.evaluate()["eval_recall@1"] == alone.state.best_metric  # the best encoders are back
+    for name, tensor in resumed.model.state_dict().items():
+        assert tensor.equal(alone.model.state_dict()[name]), name
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"per_device_train_batch_size": 7}, "batch of at least 8 documents, got 7"),
+        ({"similarity": "cosine"}, "compares by dot products, got similarity='cosine'"),
+        ({"mlm_weight": 0.1}, "trained without MLM"),
+        ({"activation_checkpointing": True}, "use forward_chunk_size"),
+        ({"dataloader_drop_last": False}, "too few negatives"),
+        ({"prediction_loss_only": True}, "decides which is saved"),
+        ({"neftune_noise_alpha": 5.0}, "without noise"),
+        ({"tension_negatives": 0}, "at least 1, got 0"),
+        (
+            {"save_only_model": True, "load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 1,
+             "save_strategy": "steps", "save_steps": 1},
+            "needs both encoders",
+        ),
+        ({"learning_rate_steps": "8e-6"}, "dictionary from steps to learning rates.*8e-6"),
+        ({"learning_rate_steps": {500: -8e-6}}, "rate -8e-06 from step 500 on"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(make_baseline, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_baseline("contrastive_tension", **options)

@@ -1,0 +1,168 @@
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from docsplit_hf.pretraining.baselines.momentum_contrast import STATE_FILE, KeyQueue, follow, momentum_contrast
+
+
+def random_tensors(*shapes):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_the_loss_is_contrievers(similarity):
+    queries, keys, queue = random_tensors((5, 8), (5, 8), (11, 8))
+    if similarity == "cosine":
+        queries, keys, queue = (functional.normalize(tensor) for tensor in (queries, keys, queue))
+    positive = torch.einsum("nc,nc->n", queries, keys).unsqueeze(-1)
+    logits = torch.cat([positive, torch.einsum("nc,kc->nk", queries, queue)], dim=1) / 0.3
+    expected = functional.cross_entropy(logits, torch.zeros(5, dtype=torch.int64))
+    result = momentum_contrast(3 * queries if similarity == "cosine" else queries, keys, queue, 0.3, similarity)
+    assert result.loss.mean().item() == pytest.approx(expected.item(), abs=1e-5)
+    assert (result.negatives == 11).all() and result.correct.tolist() == (logits.argmax(1) == 0).tolist()
+    torch.testing.assert_close(result.positive_similarity, positive[:, 0])
+
+
+@given(size=st.integers(1, 12), batches=st.lists(st.integers(1, 12), max_size=8))
+def test_the_queue_holds_the_last_keys(size, batches):
+    queue = KeyQueue(size, 1)
+    seen, given_out = queue.keys.flatten().tolist(), 10.0  # above all of norm 1
+    for batch in (min(batch, size) for batch in batches):
+        keys = torch.arange(batch) + given_out
+        given_out += batch
+        queue.enqueue(keys[:, None])
+        seen += keys.tolist()
+    last_batches = sorted(seen[-size:])
+    assert sorted(queue.keys.flatten().tolist()) == pytest.approx(last_batches)
+
+
+def test_the_queue_begins_with_random_directions_the_same_for_the_same_seed():
+    queue = KeyQueue(50, 8, seed=1)
+    torch.testing.assert_close(queue.keys.norm(dim=1), torch.ones(50))
+    assert queue.keys.equal(KeyQueue(50, 8, seed=1).keys) and not queue.keys.equal(KeyQueue(50, 8, seed=2).keys)
+    with pytest.raises(ValueError, match="queue of 50 keys cannot take 51"):
+        queue.enqueue(torch.ones(51, 8))
+
+
+@pytest.mark.parametrize("similarity, temperature", [("dot", 20.0), ("cosine", 0.5)])  # so that it does not saturate
+def test_steps_are_those_of_contrievers_loop(make_baseline, loss_of_steps, similarity, temperature):
+    """Against the loop of the released code, written down here: its momentum update stands before each forward."""
+    trainer = make_baseline(
+        "momentum_contrast", "cropping", optim="sgd", lr_scheduler_type="constant", max_grad_norm=0, max_steps=4,
+        learning_rate=0.01, queue_size=24, momentum=0.9, temperature=temperature, similarity=similarity, seed=3,
+    )  # fmt: skip
+    batches = list(trainer.get_train_dataloader())
+    encoder = copy.deepcopy(trainer.model).train()
+    key_encoder, queue, pointer = copy.deepcopy(encoder), KeyQueue(24, 32, seed=3).keys.T.clone(), 0
+
+    def embed(model, ids, mask):
+        states = model.stock_forward(input_ids=ids, attention_mask=mask).last_hidden_state
+        embeddings = (states * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
+        return functional.normalize(embeddings) if similarity == "cosine" else embeddings
+
+    expected = {}
+    for step, batch in enumerate(batches, start=1):
+        (q_ids, k_ids), (q_mask, k_mask) = batch["input_ids"].chunk(2), batch["attention_mask"].chunk(2)
+        q = embed(encoder, q_ids, q_mask)
+        with torch.no_grad():
+            for param_q, param_k in zip(encoder.parameters(), key_encoder.parameters(), strict=True):
+                param_k.copy_(param_k * 0.9 + param_q * 0.1)
+            k = embed(key_encoder, k_ids, k_mask)
+        logits = torch.cat([torch.einsum("nc,nc->n", q, k)[:, None], torch.einsum("nc,ck->nk", q, queue)], 1)
+        logits = logits / temperature
+        loss = functional.cross_entropy(logits, torch.zeros(8, dtype=torch.int64))
+        queue = queue.clone()
+        queue[:, pointer : pointer + 8] = k.T
+        pointer = (pointer + 8) % 24
+        expected[step] = loss.item()
+        encoder.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for parameter in encoder.parameters():
+                if parameter.grad is not None:
+                    parameter -= 0.01 * parameter.grad
+
+    assert all(loss > 0.1 for loss in expected.values())
+    assert loss_of_steps(trainer) == pytest.approx(expected, abs=1e-5)
+    torch.testing.assert_close(trainer.queue.keys, queue.T, atol=1e-5, rtol=1e-5)
+    for name, weight in trainer.model.named_parameters():
+        torch.testing.assert_close(weight, encoder.get_parameter(name), atol=1e-5, rtol=1e-4, msg=name)
+
+
+def test_the_key_encoder_follows_once_a_step_and_keeps_its_dropout(make_baseline):
+    trainer = make_baseline(
+        "momentum_contrast", dropout=0.1, max_steps=1, gradient_accumulation_steps=2, queue_size=16, momentum=0.75,
+    )  # fmt: skip
+    start = copy.deepcopy(trainer.model)
+    trainer.train()
+    assert all(module.training for module in trainer.key_encoder.modules())
+    follow(start, trainer.model, 0.75)
+    for name, weight in start.named_parameters():
+        torch.testing.assert_close(trainer.key_encoder.get_parameter(name), weight)
+        assert trainer.key_encoder.get_parameter(name).grad is None
+
+
+def test_keys_are_computed_in_half_precision_where_queries_are(make_baseline, monkeypatch):
+    trainer = make_baseline("momentum_contrast", max_steps=1, queue_size=16, bf16=True)
+    seen, forward = set(), torch.nn.Linear.forward
+
+    def watched(layer, rows):
+        products = forward(layer, rows)
+        seen.add((torch.is_grad_enabled(), products.dtype))
+        return products
+
+    monkeypatch.setattr(torch.nn.Linear, "forward", watched)
+    trainer.train()
+    assert seen == {(True, torch.bfloat16), (False, torch.bfloat16)}
+
+
+def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):
+    options = {"dropout": 0.1, "num_train_epochs": 2, "queue_size": 20, "momentum": 0.5, "save_strategy": "steps"}
+    alone = make_baseline("momentum_contrast", "cropping", save_steps=3, folder="alone", **options)
+    expected = loss_of_steps(alone)
+    interrupted = make_baseline("momentum_contrast", "cropping", save_steps=3, **options)
+    interrupted.add_callback(stop_after(4))
+    interrupted.train()
+    resumed = make_baseline("momentum_contrast", "cropping", save_steps=3, **options)
+    found = loss_of_steps(resumed, "last")
+    assert list(found) == list(expected) == list(range(1, 9)) and found == expected  # to the last bit
+    assert resumed.queue.keys.equal(alone.queue.keys) and resumed.queue.position == alone.queue.position
+    for name, weight in resumed.key_encoder.named_parameters():
+        assert weight.equal(alone.key_encoder.get_parameter(name))
+    folder = Path(resumed.args.output_dir, "checkpoint-6")
+    assert (folder / STATE_FILE).is_file() and (folder / "model.safetensors").is_file()
+    resumed.save_model()
+    assert not (folder.parent / STATE_FILE).exists()  # what is only for resuming is not shared
+
+
+def test_a_checkpoint_of_another_objective_is_not_resumed(make_baseline):
+    make_baseline("info_nce", max_steps=2, save_strategy="steps", save_steps=1, mlm_weight=0.0).train()
+    with pytest.raises(ValueError, match="objective: 'info_nce', now 'momentum_contrast'"):
+        make_baseline("momentum_contrast", max_steps=3, queue_size=16).train("last")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"queue_size": 7}, "queue_size=7 is less than a batch of 8"),
+        ({"gather_negatives": False}, "holds the keys of all processes"),
+        ({"momentum": 1.0}, "momentum must be in .*got 1.0"),
+        ({"mlm_weight": 0.1}, "trained without MLM.*mlm_weight=0.1"),
+        ({"forward_chunk_size": 4}, "gradient_accumulation_steps does the same"),
+        ({"symmetric": True}, "'momentum_contrast' has one direction"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make_baseline, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_baseline("momentum_contrast", **options)
+
+
+def test_a_queue_longer_than_the_corpus_is_warned_of(make_baseline, caplog):
+    make_baseline("momentum_contrast", queue_size=36)
+    assert "queue_size=36 is more than the 35 training documents" in caplog.text

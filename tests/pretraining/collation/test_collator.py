@@ -1,0 +1,146 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from docsplit_hf import DataCollatorForDocSplit
+from docsplit_hf.pretraining.collation.collator import document_id
+from docsplit_hf.pretraining.collation.masking import IGNORED_LABEL
+from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
+
+
+def test_shapes_and_rows(documents, tokenizer):
+    batch = DataCollatorForDocSplit(tokenizer)([documents[i] for i in range(5)])
+    length = batch["input_ids"].shape[1]
+    assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == {
+        "input_ids": (10, length),
+        "attention_mask": (10, length),
+        "mlm_input_ids": (10, length),
+        "mlm_labels": (10, length),
+        "document_ids": (5,),
+        "view_lengths": (10,),
+    }
+    assert all(tensor.dtype == torch.int64 for tensor in batch.values())
+    assert length == batch["attention_mask"].sum(1).max() == batch["view_lengths"].max() + 2
+    for i in range(5):
+        views = [batch["input_ids"][row][batch["attention_mask"][row] == 1] for row in (i, 5 + i)]
+        assert all(view[0] == tokenizer.cls_token_id and view[-1] == tokenizer.sep_token_id for view in views)
+        tokens = torch.cat([view[1:-1] for view in views])
+        assert sorted(tokens.tolist()) == sorted(documents[i]["input_ids"])
+
+
+def test_rows_of_three_views(documents, tokenizer):
+    collator = DataCollatorForDocSplit(tokenizer, views_kwargs={"parts": 3})
+    batch = collator([documents[i] for i in range(5)])
+    assert collator.view_count == 3 and collator.for_evaluation().view_count == 2
+    assert [len(batch[name]) for name in ("input_ids", "mlm_labels", "view_lengths", "document_ids")] == [15, 15, 15, 5]
+    for i in range(5):
+        views = [batch["input_ids"][row][batch["attention_mask"][row] == 1] for row in (i, 5 + i, 10 + i)]
+        tokens = torch.cat([view[1:-1] for view in views])
+        assert sorted(tokens.tolist()) == sorted(documents[i]["input_ids"])
+
+
+def test_as_many_views_of_every_document(documents, tokenizer):
+    def uneven(tokens, sentence_lengths, rng):
+        return [tokens] * min(len(tokens), 5)
+
+    with pytest.raises(ValueError, match="'uneven' made 5 views of a document and 2 of another"):
+        DataCollatorForDocSplit(tokenizer, views=uneven)(list(documents))
+
+
+def test_special_tokens_and_padding_are_never_masked(tokenizer, documents):
+    collator = DataCollatorForDocSplit(tokenizer, mlm_probability=0.99)
+    batch = collator(list(documents))
+    special = torch.isin(batch["input_ids"], torch.tensor(tokenizer.all_special_ids))
+    chosen = batch["mlm_labels"] != IGNORED_LABEL
+    assert not (special & chosen).any()
+    assert chosen[~special].float().mean() > 0.97
+    assert (batch["mlm_labels"][chosen] == batch["input_ids"][chosen]).all()
+    assert (batch["mlm_input_ids"][~chosen] == batch["input_ids"][~chosen]).all()
+
+
+def test_no_masked_copy_without_mlm(tokenizer, documents):
+    batch = DataCollatorForDocSplit(tokenizer, mlm_probability=0)([documents[0]])
+    assert set(batch) == {"input_ids", "attention_mask", "document_ids", "view_lengths"}
+
+
+def rows_of(batch, i):
+    size = len(batch["document_ids"])
+    keep = batch["attention_mask"][[i, size + i]] == 1
+    return [batch[name][[i, size + i]][keep].tolist() for name in ("input_ids", "mlm_input_ids", "mlm_labels")]
+
+
+def test_a_document_gets_the_same_views_and_mask_in_any_batch_and_new_ones_in_each_epoch(collator, documents):
+    alone = rows_of(collator([documents[3]]), 0)
+    assert rows_of(collator([documents[7], documents[3], documents[1]]), 1) == alone
+    collator.set_epoch(1)
+    assert rows_of(collator([documents[3]]), 0) != alone
+    assert rows_of(collator([{**documents[3], EPOCH_KEY: 0, "epoch": "a column of the user"}]), 0) == alone
+    collator.set_epoch(0)
+    assert rows_of(collator([documents[3]]), 0) == alone
+    assert rows_of(pickle.loads(pickle.dumps(collator))([documents[3]]), 0) == alone
+
+
+def test_the_seed_changes_the_views(tokenizer, documents):
+    batches = [DataCollatorForDocSplit(tokenizer, seed=seed)(list(documents)) for seed in (0, 0, 1)]
+    assert batches[0]["input_ids"].equal(batches[1]["input_ids"])
+    assert batches[0]["view_lengths"].tolist() != batches[2]["view_lengths"].tolist()
+
+
+def test_global_random_state_is_neither_read_nor_changed(collator, documents):
+    torch.manual_seed(1), np.random.seed(1)
+    first = collator([documents[0]])
+    torch.manual_seed(2), np.random.seed(2)
+    state = torch.get_rng_state()
+    assert collator([documents[0]])["mlm_input_ids"].equal(first["mlm_input_ids"])
+    assert torch.get_rng_state().equal(state)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_that_live_on_see_the_next_epoch(collator, documents, workers):
+    def epoch(loader, number):
+        collator.set_epoch(number)
+        return [batch["mlm_input_ids"].tolist() for batch in loader]
+
+    alone = DataLoader(documents, batch_size=8, collate_fn=collator)
+    loader = DataLoader(documents, batch_size=8, collate_fn=collator, num_workers=workers, persistent_workers=True)
+    expected = [epoch(alone, 0), epoch(alone, 1)]
+    assert [epoch(loader, 0), epoch(loader, 1)] == expected
+    assert expected[0] != expected[1]
+
+
+def test_a_frozen_copy_stays_where_it_is(collator, documents):
+    frozen = collator.for_evaluation()
+    before = rows_of(frozen([documents[0]]), 0)
+    collator.set_epoch(5)
+    assert rows_of(frozen([documents[0]]), 0) == before
+
+
+def test_evaluation_is_on_plain_halves_whatever_the_views(tokenizer, documents):
+    plain = DataCollatorForDocSplit(tokenizer)
+    options = {"max_tokens": 9, "probability_spread": 0.4}
+    other = DataCollatorForDocSplit(tokenizer, views_kwargs=options)
+    rows, expected = list(documents), plain(list(documents))
+    assert other(rows)["view_lengths"].max() == 9 < expected["view_lengths"].max()
+    found = other.for_evaluation()(rows)
+    assert all(found[name].equal(expected[name]) for name in expected)
+
+
+def test_what_is_cut_is_counted(tokenizer, documents):
+    batch = DataCollatorForDocSplit(tokenizer, max_length=8)(list(documents))
+    assert batch["input_ids"].shape[1] == 8
+    assert batch["view_lengths"].sum() == sum(len(ids) for ids in documents["input_ids"])
+
+
+def test_padding_is_on_the_right_whatever_the_tokenizer_says(tokenizer, documents):
+    tokenizer = pickle.loads(pickle.dumps(tokenizer))
+    tokenizer.padding_side = "left"
+    batch = DataCollatorForDocSplit(tokenizer)(list(documents))
+    assert (batch["attention_mask"].diff(dim=1) <= 0).all()
+
+
+def test_duplicates_share_their_id():
+    assert document_id(np.array([1, 2, 3])) == document_id(np.array([1, 2, 3]))
+    assert len({document_id(np.array(tokens)) for tokens in ([1, 2], [2, 1], [1], [1, 2, 0])}) == 4

@@ -1,0 +1,37 @@
+from itertools import islice
+
+import pytest
+from datasets import Dataset
+from torch.utils.data import DataLoader
+
+from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY, RepeatedStream
+
+
+def stream(rows=6, shards=1):
+    return Dataset.from_dict({"number": list(range(rows))}).to_iterable_dataset(num_shards=shards)
+
+
+def test_each_pass_says_its_number():
+    rows = list(islice(RepeatedStream(stream(3)), 7))
+    assert [(row["number"], row[EPOCH_KEY]) for row in rows] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
+
+
+def test_a_shuffled_stream_is_shuffled_anew_and_the_same_every_time():
+    shuffled = RepeatedStream(stream(20).shuffle(seed=3, buffer_size=20))
+    rows = [row["number"] for row in islice(shuffled, 40)]
+    assert sorted(rows[:20]) == sorted(rows[20:]) == list(range(20))
+    assert rows[:20] != rows[20:]
+    assert [row["number"] for row in islice(shuffled, 40)] == rows
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_workers_without_a_shard_leave_the_others_to_go_on(shards):
+    loader = DataLoader(RepeatedStream(stream(4, shards)), batch_size=2, num_workers=2, collate_fn=list)
+    batches = list(islice(loader, 6))
+    assert [len(batch) for batch in batches] == [2] * 6
+    assert {row["number"] for batch in batches for row in batch} == {0, 1, 2, 3}
+
+
+def test_an_empty_stream_is_an_error():
+    with pytest.raises(ValueError, match="no documents"):
+        next(iter(RepeatedStream(stream(4).filter(lambda row: False))))

@@ -1,0 +1,242 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf.pretraining.collation.views import (
+    VIEWS,
+    count_views,
+    cropping,
+    docsplit,
+    get_views,
+    inverse_cloze,
+    simcse,
+    simcse_long,
+)
+
+LENGTHS = st.lists(st.integers(1, 5), min_size=1, max_size=30)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def views_of(function, lengths, seed, **options):
+    """Views of a document whose tokens are their own places in it."""
+    return function(np.arange(sum(lengths)), np.array(lengths), np.random.default_rng(seed), **options)
+
+
+def is_contiguous(view):
+    return (np.diff(view) == 1).all()
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=30), seed=SEEDS)
+def test_halves_are_a_partition_that_keeps_sentences_and_order(lengths, seed):
+    tokens = np.arange(sum(lengths))
+    halves = docsplit(tokens, np.array(lengths), np.random.default_rng(seed))
+    assert all(len(half) > 0 for half in halves)
+    assert all((np.diff(half) > 0).all() for half in halves)
+    assert sorted(np.concatenate(halves)) == tokens.tolist()
+    for sentence in np.split(tokens, np.cumsum(lengths)[:-1]):
+        assert np.isin(sentence, halves[0]).all() or np.isin(sentence, halves[1]).all()
+
+
+def test_every_split_with_two_non_empty_halves_is_equally_likely():
+    rng = np.random.default_rng(0)
+    splits = [tuple(docsplit(np.arange(3), np.ones(3, int), rng)[0].tolist()) for _ in range(6000)]
+    counts = {split: splits.count(split) for split in set(splits)}
+    assert len(counts) == 6
+    assert all(abs(count - 1000) < 150 for count in counts.values())  # 5 standard deviations
+
+
+def papers_docsplit(tokens, sentence_lengths, rng):
+    """As it was before it had options, to the last random number."""
+    if len(sentence_lengths) == 1:
+        return tokens, tokens
+    in_second = rng.random(len(sentence_lengths)) < 0.5
+    while in_second.all() or not in_second.any():
+        in_second = rng.random(len(sentence_lengths)) < 0.5
+    token_in_second = np.repeat(in_second, sentence_lengths)
+    return tokens[~token_in_second], tokens[token_in_second]
+
+
+@given(lengths=LENGTHS, seed=SEEDS)
+def test_without_options_the_halves_are_those_of_the_papers_and_nothing_else_is_drawn(lengths, seed):
+    tokens, sentence_lengths = np.arange(sum(lengths)), np.array(lengths)
+    expected_rng, rng = np.random.default_rng(seed), np.random.default_rng(seed)
+    expected = papers_docsplit(tokens, sentence_lengths, expected_rng)
+    found = docsplit(tokens, sentence_lengths, rng)
+    assert [half.tolist() for half in found] == [half.tolist() for half in expected]
+    assert rng.bit_generator.state == expected_rng.bit_generator.state
+
+
+@given(lengths=LENGTHS, seed=SEEDS, max_tokens=st.integers(1, 40))
+def test_a_budget_is_filled_with_sentences_of_which_one_may_be_cut(lengths, seed, max_tokens):
+    wholes = views_of(docsplit, lengths, seed)
+    sentences = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    halves = views_of(docsplit, lengths, seed, max_tokens=max_tokens)
+    for half, whole in zip(halves, wholes, strict=True):
+        assert np.isin(half, whole).all() and (np.diff(half) > 0).all()
+        assert len(half) == min(len(whole), max_tokens)
+        drawn = [(sentence, half[np.isin(half, sentence)]) for sentence in sentences if np.isin(sentence, half).any()]
+        assert all(kept.tolist() == sentence[: len(kept)].tolist() for sentence, kept in drawn)
+        assert sum(len(kept) < len(sentence) for sentence, kept in drawn) <= 1
+
+
+def test_a_budget_reaches_the_whole_document_and_takes_long_sentences_as_often_as_short_ones():
+    def drawn(length, seed):
+        halves = views_of(docsplit, [length, *[7] * 11], seed, max_tokens=20)
+        return [bool((half < length).any()) for half in halves]
+
+    assert all(drawn(1, seed) == drawn(60, seed) for seed in range(200))
+    kept = np.concatenate([views_of(docsplit, [1] * 40, seed, max_tokens=5) for seed in range(1000)])
+    counts = np.bincount(kept.ravel(), minlength=40)
+    assert abs(counts - 250).max() < 5 * np.sqrt(250)
+
+
+@pytest.mark.parametrize("spread", [0.25, 0.5])
+def test_the_halves_are_as_unequal_as_asked(spread):
+    sizes = [len(views_of(docsplit, [1] * 10, seed, probability_spread=spread)[1]) for seed in range(4000)]
+    counts = np.bincount(sizes, minlength=11)
+    probabilities = np.linspace(0.5 - spread, 0.5 + spread, 2001)[:, None]
+    ways = np.array([math.comb(10, size) for size in range(1, 10)])
+    expected = (ways * probabilities ** np.arange(1, 10) * (1 - probabilities) ** (10 - np.arange(1, 10))).mean(0)
+    expected *= 4000 / expected.sum()
+    assert (np.abs(counts[1:10] - expected) < 5 * np.sqrt(expected)).all() and counts[0] == counts[10] == 0
+    if spread == 0.5:  # all sizes are equally likely
+        assert expected == pytest.approx([4000 / 9] * 9, rel=0.01)
+
+
+@given(lengths=LENGTHS, seed=SEEDS, parts=st.integers(2, 8))
+def test_parts_are_a_partition_or_each_has_a_sentence(lengths, seed, parts):
+    views = views_of(docsplit, lengths, seed, parts=parts)
+    sentences = [sentence.tolist() for sentence in np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])]
+    assert len(views) == parts and all(len(view) > 0 for view in views)
+    if len(lengths) >= parts:
+        assert sorted(np.concatenate(views)) == list(range(sum(lengths)))
+        assert all((np.diff(view) > 0).all() for view in views)
+        assert all(any(set(sentence) <= set(view) for view in views) for sentence in sentences)
+    else:  # every sentence is dealt, none more than once more often than another
+        times = [sum(view.tolist() == sentence for view in views) for sentence in sentences]
+        assert sum(times) == parts and max(times) - min(times) <= 1
+
+
+def test_every_assignment_to_three_parts_is_equally_likely():
+    assignments = [
+        tuple(tuple(view.tolist()) for view in views_of(docsplit, [1] * 4, seed, parts=3)) for seed in range(7200)
+    ]
+    counts = {assignment: assignments.count(assignment) for assignment in set(assignments)}
+    assert len(counts) == 36  # surjections of 4 on 3
+    assert all(abs(count - 200) < 5 * np.sqrt(200) for count in counts.values())
+
+
+def test_parts_have_budgets_too():
+    views = views_of(docsplit, [3] * 30, 0, parts=3, max_tokens=7)
+    assert [len(view) for view in views] == [7, 7, 7]
+
+
+def test_views_are_counted():
+    assert count_views(docsplit) == 2 and count_views(get_views("docsplit", {"parts": 5})) == 5
+    with pytest.raises(ValueError, match="two views of a document at least, and .* makes 1"):
+        count_views(lambda tokens, sentence_lengths, rng: (tokens,))
+
+
+@pytest.mark.parametrize("view", [docsplit, inverse_cloze])
+def test_one_sentence_is_paired_with_itself(view):
+    tokens = np.array([7, 8])
+    first, second = view(tokens, np.array([2]), np.random.default_rng(0))
+    assert first.tolist() == second.tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_an_empty_document_is_an_error(view):
+    with pytest.raises(ValueError, match="empty document"):
+        view(np.array([]), np.array([]), np.random.default_rng(0))
+
+
+@given(lengths=LENGTHS, seed=SEEDS)
+def test_simcse_is_one_whole_sentence_twice_and_simcse_long_the_document(lengths, seed):
+    first, second = views_of(simcse, lengths, seed)
+    sentences = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    assert first.tolist() == second.tolist() and first.tolist() in [sentence.tolist() for sentence in sentences]
+    assert [view.tolist() for view in views_of(simcse_long, lengths, seed)] == 2 * [list(range(sum(lengths)))]
+
+
+def test_each_sentence_is_drawn_as_often():
+    rng = np.random.default_rng(0)
+    drawn = [simcse(np.arange(6), np.array([1, 3, 2]), rng)[0].tolist() for _ in range(3000)]
+    assert all(abs(drawn.count(sentence) - 1000) < 130 for sentence in ([0], [1, 2, 3], [4, 5]))
+
+
+@given(lengths=LENGTHS, seed=SEEDS, ratios=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)))
+def test_crops_are_contiguous_inside_the_document_and_as_long_as_asked(lengths, seed, ratios):
+    low, high = sorted(ratios)
+    for crop in views_of(cropping, lengths, seed, ratio_min=low, ratio_max=high):
+        assert is_contiguous(crop) and crop[0] >= 0 and crop[-1] < sum(lengths)
+        assert max(1, int(sum(lengths) * low)) <= len(crop) <= max(1, int(sum(lengths) * high))
+
+
+@given(lengths=LENGTHS, seed=SEEDS, deletion=st.floats(0.01, 0.99))
+def test_deletion_keeps_order_and_at_least_one_token(lengths, seed, deletion):
+    for crop in views_of(cropping, lengths, seed, deletion=deletion):
+        assert len(crop) > 0 and (np.diff(crop) > 0).all()
+
+
+def test_crops_are_independent_reach_both_ends_and_lose_a_tenth():
+    pairs = [views_of(cropping, [100], seed, deletion=0.1) for seed in range(2000)]
+    starts, ends = ([view[place] for pair in pairs for view in pair] for place in (0, -1))
+    assert min(starts) == 0 and max(ends) == 99
+    lengths = np.array([[len(view) for view in pair] for pair in pairs])
+    assert abs(np.corrcoef(lengths.T)[0, 1]) < 0.1
+    assert lengths.mean() == pytest.approx(0.9 * 29.5, abs=0.5)  # int(100 * U(0.1, 0.5)), and a tenth deleted
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=30), seed=SEEDS)
+def test_span_and_complement_together_are_the_document(lengths, seed):
+    span, rest = views_of(inverse_cloze, lengths, seed)
+    assert is_contiguous(span) and len(span) > 0 and len(rest) > 0
+    assert np.concatenate([rest[rest < span[0]], span, rest[rest > span[-1]]]).tolist() == list(range(sum(lengths)))
+    assert (np.diff(rest) > 0).all()
+    boundaries = {0, *np.cumsum(lengths).tolist()}
+    assert span[0] in boundaries and span[-1] + 1 in boundaries
+
+
+def test_the_span_stays_in_its_document_as_often_as_asked():
+    kept = [len(views_of(inverse_cloze, [1, 2, 3], seed, keep_span=0.1)[1]) == 6 for seed in range(2000)]
+    assert np.mean(kept) == pytest.approx(0.1, abs=0.03)
+
+
+def test_views_by_name_or_function():
+    assert get_views("docsplit") is VIEWS["docsplit"]
+    assert get_views(docsplit) is docsplit
+    with pytest.raises(ValueError, match="'halves'.*'cropping', 'docsplit'"):
+        get_views("halves")
+
+
+def test_options_are_passed_on():
+    crops = get_views("cropping", {"ratio_min": 1, "ratio_max": 1})(np.arange(9), [9], np.random.default_rng(0))
+    assert [len(crop) for crop in crops] == [9, 9]
+
+
+@pytest.mark.parametrize(
+    "views, options, message",
+    [
+        ("cropping", {"ratio": 0.1}, "no option 'ratio'.*ratio_min=0.1, ratio_max=0.5, deletion=0.0"),
+        ("simcse", {"ratio": 0.1}, "no option 'ratio'.*none"),
+        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*max_tokens=0, probability_spread=0.0, parts=2"),
+        ("docsplit", {"max_tokens": 9.5}, "max_tokens of the views 'docsplit' is a whole number, got 9.5"),
+        ("docsplit", {"max_tokens": -1}, r"max_tokens must be 0 \(whole halves\) or above, got -1"),
+        ("docsplit", {"parts": 1}, "parts must be from 2, as in the papers, to 8, got 1"),
+        ("docsplit", {"parts": 9}, "got 9"),
+        ("docsplit", {"parts": 3, "probability_spread": 0.1}, "leave it out with parts=3"),
+        ("docsplit", {"probability_spread": 0.6}, r"probability_spread must be in \[0, 0.5\], got 0.6"),
+        ("cropping", {"ratio_min": "a"}, "ratio_min of the views 'cropping' is a number, got 'a'"),
+        ("cropping", {"ratio_min": 0.6}, "ratio_min <= ratio_max <= 1, got 0.6 and 0.5"),
+        ("cropping", {"ratio_min": 0}, "0 < ratio_min"),
+        ("cropping", {"deletion": 1.0}, r"deletion must be in \[0, 1\), got 1.0"),
+        ("inverse_cloze", {"keep_span": 2}, "keep_span must be in .*got 2"),
+        ("cropping", [0.1], r"a dictionary such as .*got \[0.1\]"),
+    ],
+)
+def test_options_that_do_not_fit(views, options, message):
+    with pytest.raises(ValueError, match=message):
+        get_views(views, options)

@@ -1,0 +1,77 @@
+import json
+
+import huggingface_hub
+import pytest
+from transformers import BertConfig
+
+from docsplit_hf import ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.pretraining.card import save_sentence_transformers_files
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "last"])
+def test_sentence_transformers_reads_the_settings(pooling, tiny_config, tokenizer, texts, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from transformers import BertModel
+
+    from docsplit_hf import DocumentEncoder
+
+    model = BertModel(tiny_config)
+    model.config.docsplit = {"pooling": pooling, "max_length": 20}
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    save_sentence_transformers_files(tmp_path, model.config)
+    expected = SentenceTransformer(str(tmp_path), device="cpu").encode(texts[:7])
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path))
+    assert (encoder.pooling, encoder.max_length) == (pooling, 20)
+    assert encoder.encode(texts[:7], show_progress=False) == pytest.approx(expected, abs=1e-5)
+
+
+def test_beside_an_adapter_only_the_settings_are_written(tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    config = BertConfig(docsplit={"pooling": "last", "max_length": 9})
+    save_sentence_transformers_files(tmp_path, config)
+    assert not (tmp_path / "modules.json").exists()
+    assert json.loads((tmp_path / "1_Pooling" / "config.json").read_text())["pooling_mode_lasttoken"] is True
+
+
+def test_push_to_hub_sends_what_is_saved(tiny_model, tokenizer, documents, tmp_path, monkeypatch):
+    """The upload itself is Hugging Face's; what it is given to upload is ours."""
+    sent = {}
+
+    def upload_folder(self, *, repo_id, folder_path, ignore_patterns, **kwargs):
+        from pathlib import Path
+
+        paths = (str(path.relative_to(folder_path)) for path in Path(folder_path).rglob("*") if path.is_file())
+        sent[repo_id] = sorted(huggingface_hub.utils.filter_repo_objects(paths, ignore_patterns=ignore_patterns))
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", upload_folder)
+    monkeypatch.setattr(
+        huggingface_hub.HfApi, "create_repo", lambda self, repo_id, **kwargs: huggingface_hub.RepoUrl(f"me/{repo_id}")
+    )
+    args = ContrastiveTrainingArguments(
+        str(tmp_path / "run"),
+        max_steps=2,
+        save_steps=1,
+        per_device_train_batch_size=4,
+        use_cpu=True,
+        disable_tqdm=True,
+        push_to_hub=True,
+    )
+    collator = DataCollatorForDocSplit(tokenizer, max_length=64)
+    trainer = ContrastiveTrainer(tiny_model, args, documents, data_collator=collator)
+    trainer.train()
+    assert not sent  # not in between: what the Trainer sends then holds a pickle
+    trainer.save_model()
+    (files,) = sent.values()
+    assert files == [
+        "1_Pooling/config.json",
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "modules.json",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "training_args.json",
+    ]
+    assert "| Optimizer steps | 2 |" in (tmp_path / "run" / "README.md").read_text()

@@ -1,0 +1,334 @@
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, BigBirdConfig, TrainerCallback
+
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.pretraining.checks import freeze_unused
+from docsplit_hf.pretraining.half_retrieval import evaluations_by_step
+from docsplit_hf.pretraining.info_nce import info_nce
+
+
+@pytest.fixture
+def make_trainer(tiny_config, tokenizer, documents, tmp_path):
+    def make(mlm_head=True, max_length=64, eval_dataset=None, views_kwargs=None, **arguments):
+        arguments = {"per_device_train_batch_size": 8, "report_to": "none", "seed": 0, **arguments}
+        args = ContrastiveTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
+        torch.manual_seed(0)
+        model = AutoModelForDocSplit.from_config(tiny_config, mlm_head=mlm_head)
+        probability = 0.15 if args.mlm_weight else 0
+        collator = DataCollatorForDocSplit(tokenizer, max_length, probability, views_kwargs=views_kwargs)
+        split = documents.train_test_split(test_size=13, seed=0)
+        return ContrastiveTrainer(
+            model, args, split["train"], eval_dataset or split["test"], collator, processing_class=tokenizer
+        )
+
+    return make
+
+
+def gradients_after_one_step(trainer):
+    """What the optimizer is given, parameter by parameter."""
+    captured = {}
+
+    class Capture(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, **kwargs):
+            for name, parameter in trainer.model.named_parameters():
+                captured[name] = None if parameter.grad is None else parameter.grad.clone()
+
+    trainer.add_callback(Capture())
+    trainer.train()
+    return captured
+
+
+def test_one_step_is_info_nce_plus_a_tenth_of_the_stock_mlm_loss(make_trainer):
+    trainer = make_trainer(max_steps=1, logging_steps=1, learning_rate=0.0)
+    batch = next(iter(trainer.get_train_dataloader()))
+    stock = AutoModelForMaskedLM.from_config(trainer.model.config)
+    stock.load_state_dict(trainer.model.state_dict())
+    hidden = stock.bert(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    contrastive = info_nce(*hidden[:, 0].chunk(2)).loss.mean()
+    mlm = stock(batch["mlm_input_ids"], attention_mask=batch["attention_mask"], labels=batch["mlm_labels"]).loss
+    torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), contrastive + 0.1 * mlm)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_three_views_are_the_mean_over_their_pairs(make_trainer, symmetric):
+    trainer = make_trainer(views_kwargs={"parts": 3}, symmetric=symmetric, logging_steps=1, max_steps=1)
+    batch = next(iter(trainer.get_train_dataloader()))
+    output = trainer.model.train()(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
+    assert output.embeddings.shape == (24, 32)
+    a, b, c = output.embeddings.chunk(3)
+    pairs = [(a, b), (a, c), (b, c)] + ([(b, a), (c, a), (c, b)] if symmetric else [])
+    expected = sum(info_nce(*pair).loss.mean() for pair in pairs) / len(pairs) + 0.1 * output.mlm_loss
+    torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected)
+    trainer.train()
+    logs = trainer.state.log_history[0]
+    assert logs["negatives"] == 7 and 0 < logs["in_batch_accuracy"] < 1
+    trainer.save_model()
+    card = (Path(trainer.args.output_dir) / "README.md").read_text()
+    assert "at random to 3 parts, its views. Each two of the 3 views of a document are each other's positive" in card
+    assert "mean over 3 pairs of views, + 0.1 x MLM" in card and "| Negatives per document | 7 |" in card
+
+
+def test_three_views_are_evaluated_on_two_halves(make_trainer):
+    two, three = (make_trainer(views_kwargs=options).evaluate() for options in (None, {"parts": 3}))
+    measured = [name for name in two if name.endswith(("loss", "recall@1", "recall@10", "mrr", "similarity"))]
+    assert len(measured) == 9 and [two[name] for name in measured] == [three[name] for name in measured]
+
+
+def test_the_loss_is_of_projected_embeddings_and_the_evaluation_of_plain_ones(make_trainer):
+    trainer = make_trainer(projection_head=True, max_steps=1, logging_steps=1)
+    batch = next(iter(trainer.get_train_dataloader()))
+    model = trainer.model.eval()
+    output = model(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
+    anchors, positives = torch.tanh(model.projection_head.dense(output.embeddings)).chunk(2)
+    expected = info_nce(anchors, positives).loss.mean() + 0.1 * output.mlm_loss
+    torch.testing.assert_close(trainer.compute_loss(model.train(), batch), expected)
+    assert trainer.evaluate()["eval_mrr"] == make_trainer().evaluate()["eval_mrr"]
+    gradients = gradients_after_one_step(trainer)
+    assert all(gradients[f"projection_head.dense.{name}"].abs().max() > 1e-4 for name in ("weight", "bias"))
+
+
+def test_a_projection_head_is_resumed_and_no_part_of_the_model(make_trainer, caplog):
+    steps = {"max_steps": 6, "save_steps": 3, "logging_steps": 1, "learning_rate": 1e-2, "projection_head": True}
+    whole = make_trainer(**steps)
+    whole.train()
+    first = Path(whole.args.output_dir, "checkpoint-3")
+    begun = {name for name in load_file(first / "model.safetensors") if "projection" in name}
+    assert not begun and set(load_file(first / "projection_head.safetensors")) == {"dense.weight", "dense.bias"}
+    resumed = make_trainer(**steps)
+    caplog.clear()
+    resumed.train(str(first))
+    assert "missing keys" not in caplog.text
+    losses = [[logs["loss"] for logs in run.state.log_history if "loss" in logs] for run in (whole, resumed)]
+    assert losses[0] == losses[1] and len(losses[0]) == 6
+    assert all(weight.equal(resumed.model.state_dict()[name]) for name, weight in whole.model.state_dict().items())
+    resumed.save_model()
+    folder = Path(resumed.args.output_dir)
+    _, info = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    assert not (folder / "projection_head.safetensors").exists()
+    assert "InfoNCE behind a projection head that the model is saved without" in (folder / "README.md").read_text()
+    with pytest.raises(ValueError, match="projection_head: True, now False"):
+        make_trainer(**steps | {"projection_head": False}).train(str(first))
+    (first / "projection_head.safetensors").unlink()
+    with pytest.raises(ValueError, match="has no projection_head.safetensors, .*projection_head=True"):
+        make_trainer(**steps).train(str(first))
+
+
+def test_logs_say_what_users_ask(make_trainer):
+    trainer = make_trainer(max_steps=4, logging_steps=1, max_length=16, eval_strategy="steps", eval_steps=4)
+    trainer.train()
+    logs = next(logs for logs in trainer.state.log_history if "loss" in logs)
+    assert logs["loss"] == pytest.approx(logs["contrastive_loss"] + 0.1 * logs["mlm_loss"], rel=1e-5)
+    assert logs["negatives"] == 7
+    assert 0 <= logs["in_batch_accuracy"] <= 1
+    assert -1 <= logs["negative_similarity"] <= logs["positive_similarity"] + 0.1 <= 1.1
+    assert 0 < logs["fraction_tokens_cut"] < 1
+    evaluation = next(logs for logs in trainer.state.log_history if "eval_loss" in logs)
+    assert {"eval_recall@1", "eval_recall@10", "eval_mrr", "eval_contrastive_loss"} <= set(evaluation)
+    assert evaluation["eval_chance_recall@1"] == pytest.approx(1 / 13)  # all 13, though 8 make a batch
+
+
+def test_the_fraction_of_tokens_cut_is_counted(make_trainer, documents):
+    trainer = make_trainer(max_steps=4, logging_steps=4, max_length=12)
+    trainer.train()
+    batches = list(make_trainer(max_steps=4, max_length=12).get_train_dataloader())
+    total = sum(int(batch["view_lengths"].sum()) for batch in batches)
+    kept = sum(int(batch["view_lengths"].clamp(max=10).sum()) for batch in batches)
+    assert trainer.state.log_history[0]["fraction_tokens_cut"] == pytest.approx(1 - kept / total, rel=1e-5)
+
+
+@pytest.mark.parametrize("batch, accumulation", [(4, 2), (2, 4), (1, 8)])
+def test_accumulation_gives_the_mlm_gradient_of_the_whole_batch(make_trainer, batch, accumulation, monkeypatch):
+    # A batch of one document is refused, having no negatives; here only its MLM gradient is looked at.
+    monkeypatch.setattr("docsplit_hf.pretraining.contrastive_trainer.check_fit", lambda *args: None)
+
+    def mlm_gradients(size, steps):
+        trainer = make_trainer(
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=steps,
+            max_steps=1,
+            max_grad_norm=0,
+            train_sampling_strategy="sequential",
+        )
+        # The contrastive part depends on the negatives, which accumulation does not add: leave it out.
+        trainer.contrast = lambda embeddings, inputs: info_nce(
+            embeddings.detach().chunk(2)[0], embeddings.detach().chunk(2)[0]
+        )
+        return gradients_after_one_step(trainer)
+
+    whole, accumulated = mlm_gradients(8, 1), mlm_gradients(batch, accumulation)
+    assert max(gradient.abs().max() for gradient in whole.values()) > 1e-3
+    for name, gradient in whole.items():
+        torch.testing.assert_close(accumulated[name], gradient, atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_accumulation_averages_the_contrastive_loss_of_its_batches(make_trainer):
+    losses = {}
+    for steps in (1, 2):
+        trainer = make_trainer(
+            per_device_train_batch_size=4, gradient_accumulation_steps=steps, max_steps=2 // steps, learning_rate=0.0,
+            logging_steps=2 // steps, train_sampling_strategy="sequential",
+        )  # fmt: skip
+        trainer.train()
+        losses[steps] = trainer.state.log_history[0]
+    for name in ("contrastive_loss", "negatives", "positive_similarity"):
+        assert losses[1][name] == pytest.approx(losses[2][name], rel=1e-5)
+    assert losses[2]["negatives"] == 3
+
+
+def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(make_trainer):
+    trainer = make_trainer()
+    first = trainer.evaluate()
+    trainer.data_collator.set_epoch(3)
+    trainer.args.per_device_eval_batch_size = 3
+    second = trainer.evaluate()
+    for name in ("eval_recall@1", "eval_recall@10", "eval_mrr"):
+        assert first[name] == second[name]
+
+
+@pytest.mark.parametrize(
+    "size, options",
+    [
+        (1, {}),
+        (3, {}),
+        (7, {"mlm_input": "shared"}),
+        (3, {"mlm_weight": 0.0}),
+        (3, {"symmetric": True}),
+        (3, {"packing": "off"}),
+        (3, {"activation_checkpointing": True}),
+        (3, {"views_kwargs": {"parts": 3}, "symmetric": True}),
+        (7, {"views_kwargs": {"parts": 4}, "mlm_input": "shared"}),
+        (3, {"projection_head": True}),
+        (3, {"projection_head": True, "mlm_weight": 0.0}),
+    ],
+    ids=str,
+)
+def test_chunks_give_the_gradients_of_the_whole_batch(make_trainer, size, options):
+    options = {"max_steps": 1, "max_grad_norm": 0, "logging_steps": 1, **options}
+    whole, chunked = make_trainer(**options), make_trainer(forward_chunk_size=size, **options)
+    expected, found = gradients_after_one_step(whole), gradients_after_one_step(chunked)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
+    logs, expected_logs = chunked.state.log_history[0], whole.state.log_history[0]
+    for name in {name for name in expected_logs if "loss" in name} | {"negatives", "fraction_tokens_cut"}:
+        assert logs[name] == pytest.approx(expected_logs[name], abs=1e-5), name
+
+
+@pytest.mark.parametrize("options", [{}, {"projection_head": True}], ids=str)
+def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint, options):
+    def adapted(**arguments):
+        trainer = make_trainer(
+            max_steps=1, max_grad_norm=0, gradient_accumulation_steps=2, per_device_train_batch_size=4, **arguments
+        )
+        model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint))
+        torch.manual_seed(0)
+        model = get_peft_model(model, LoraConfig(target_modules="all-linear", init_lora_weights=False))
+        datasets = trainer.train_dataset, trainer.eval_dataset, trainer.data_collator
+        return ContrastiveTrainer(model, trainer.args, *datasets, processing_class=trainer.processing_class)
+
+    expected = gradients_after_one_step(adapted(**options))
+    chunked = adapted(forward_chunk_size=3, **options)
+    found = gradients_after_one_step(chunked)
+    chunked.save_model()
+    assert not any("projection" in name for name in load_file(f"{chunked.args.output_dir}/adapter_model.safetensors"))
+    assert sum(gradient is not None for gradient in expected.values()) > 4
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("mlm_input", ["separate", "shared"])
+def test_chunks_are_replayed_with_the_same_dropout(make_trainer, tiny_config, mlm_input):
+    tiny_config.hidden_dropout_prob = tiny_config.attention_probs_dropout_prob = 0.3
+    trainer = make_trainer(max_steps=1, forward_chunk_size=3, mlm_input=mlm_input)
+    seen = []
+
+    def record(module, arguments, output):
+        if module.training:
+            seen.append((output.mlm_loss is not None, output.embeddings.detach()))
+
+    trainer.model.register_forward_hook(record)
+    trainer.train()
+    views = [embeddings for has_mlm, embeddings in seen if mlm_input == "shared" or not has_mlm]
+    assert len(views) == 6  # three chunks, twice
+    assert all(torch.equal(one, other) for one, other in zip(views[:3], views[3:], strict=True))
+    assert not torch.equal(views[0], views[1][: len(views[0])])
+
+
+@pytest.mark.parametrize("options", [{"mlm_input": "shared"}, {"symmetric": True}, {"mlm_weight": 0.0}])
+def test_variants_learn(make_trainer, options):
+    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=5, **options)
+    trainer.train()
+    logs = [logs for logs in trainer.state.log_history if "loss" in logs]
+    assert logs[-1]["contrastive_loss"] < logs[0]["contrastive_loss"] - 0.1
+    assert ("mlm_loss" in logs[0]) == (options.get("mlm_weight") != 0)
+    assert math.isfinite(logs[-1]["loss"])
+
+
+def test_without_mlm_the_head_is_frozen_and_every_other_parameter_is_trained(make_trainer):
+    trainer = make_trainer(mlm_weight=0.0, max_steps=1)
+    frozen = {name for name, parameter in trainer.model.named_parameters() if not parameter.requires_grad}
+    assert frozen and all(name.startswith("cls.") for name in frozen)
+    headless = make_trainer(mlm_head=False, mlm_weight=0.0, max_steps=1)
+    frozen = {name for name, parameter in headless.model.named_parameters() if not parameter.requires_grad}
+    assert frozen == {"pooler.dense.weight", "pooler.dense.bias"}
+    gradients = gradients_after_one_step(headless)
+    assert all(gradient is not None for name, gradient in gradients.items() if name not in frozen)
+
+
+def test_a_pooler_is_frozen_with_mlm_too_so_that_ddp_does_not_wait_for_it():
+    sizes = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    model = AutoModelForDocSplit.from_config(BigBirdConfig(**sizes, attention_type="original_full"))
+    freeze_unused(model, mlm=True)
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    assert frozen == {"bert.pooler.weight", "bert.pooler.bias"}
+
+
+def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):
+    trainer = make_trainer(
+        num_train_epochs=6, learning_rate=3e-3, eval_strategy="steps", eval_steps=4, save_steps=4,
+        load_best_model_at_end=True,
+    )  # fmt: skip
+    trainer.train()
+    recalls = [logs["eval_recall@1"] for logs in trainer.state.log_history if "eval_recall@1" in logs]
+    assert trainer.state.best_metric == max(recalls)
+    assert trainer.evaluate()["eval_recall@1"] == max(recalls)
+
+
+def test_predict_leaves_no_document_out_and_training_as_it_was(make_trainer):
+    trainer = make_trainer()
+    trainer.data_collator.set_epoch(2)
+    first, second = trainer.predict(trainer.eval_dataset), trainer.predict(trainer.eval_dataset)
+    assert [views.shape for views in first.predictions] == [(13, 32), (13, 32)]
+    assert (first.predictions[0] == second.predictions[0]).all()
+    assert trainer._means.pop() == {} and trainer.args.dataloader_drop_last
+
+
+def test_several_sets_to_evaluate_on(make_trainer, documents):
+    sets = {"first": documents.select(range(9)), "second": documents.select(range(9, 20))}
+    trainer = make_trainer(
+        eval_dataset=sets, max_steps=4, eval_strategy="steps", eval_steps=2, save_steps=2, load_best_model_at_end=True
+    )
+    trainer.train()
+    by_step = evaluations_by_step(trainer.state.log_history)
+    assert [evaluation["step"] for evaluation in by_step] == [2, 4]
+    assert trainer.state.best_metric == max(evaluation["eval_first_recall@1"] for evaluation in by_step)
+    assert {"eval_second_mrr", "eval_first_contrastive_loss", "eval_second_mlm_loss"} <= set(by_step[0])
+    trainer.save_model()
+    card = (Path(trainer.args.output_dir) / "README.md").read_text()
+    assert "| first_recall@1 |" in card and "| second_recall@10 |" in card
+    assert f"of step {trainer.state.best_global_step}, the best" in card
+
+
+def test_the_card_counts_the_tokens_cut_in_the_whole_run(make_trainer):
+    trainer = make_trainer(max_steps=4, logging_steps=3, max_length=12)
+    trainer.train()
+    batches = list(make_trainer(max_steps=4, max_length=12).get_train_dataloader())
+    total = sum(int(batch["view_lengths"].sum()) for batch in batches)
+    kept = sum(int(batch["view_lengths"].clamp(max=10).sum()) for batch in batches)
+    assert trainer._cut_fraction == pytest.approx(1 - kept / total, rel=1e-5)

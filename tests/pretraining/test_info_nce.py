@@ -1,0 +1,83 @@
+import math
+
+import pytest
+import torch
+
+from docsplit_hf.pretraining.info_nce import info_nce, mean_of
+
+
+def random_pair(size=6, dimension=8):
+    return torch.randn(2, size, dimension, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("size", [2, 7, 36])
+def test_uniform_embeddings_give_log_n(size):
+    result = info_nce(torch.ones(size, 4), torch.ones(size, 4))
+    assert result.loss.mean() == pytest.approx(math.log(size), abs=1e-5)
+    assert (result.negatives == size - 1).all()
+
+
+def test_orthogonal_documents_give_the_closed_form():
+    embeddings = torch.eye(5)
+    result = info_nce(embeddings, embeddings, temperature=0.5)
+    assert result.loss == pytest.approx([math.log(1 + 4 * math.exp(-2))] * 5, abs=1e-6)
+    assert (result.correct == 1).all() and (result.positive_similarity == 1).all()
+    assert (result.negative_similarity == 0).all()
+
+
+def test_it_is_cross_entropy_of_cosine_similarities():
+    anchors, positives = random_pair()
+    logits = torch.cosine_similarity(anchors[:, None], positives[None], dim=2) / 0.05
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(6))
+    assert info_nce(anchors, positives).loss.mean() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_norms_do_not_matter():
+    anchors, positives = random_pair()
+    torch.testing.assert_close(info_nce(5 * anchors, positives).loss, info_nce(anchors, 0.1 * positives).loss)
+
+
+def test_anchors_of_one_process_against_the_candidates_of_all():
+    anchors, positives = random_pair()
+    whole = info_nce(anchors, positives)
+    for first in (0, 2, 4):
+        part = info_nce(anchors[first : first + 2], positives, first_positive=first)
+        for field, expected in zip(part, whole, strict=True):
+            torch.testing.assert_close(field, expected[first : first + 2])
+
+
+def test_duplicates_are_no_negatives():
+    anchors, positives = random_pair()
+    ids = torch.tensor([1, 2, 1, 3, 4, 5])
+    result = info_nce(anchors, positives, anchor_ids=ids, candidate_ids=ids)
+    assert result.negatives.tolist() == [4, 5, 4, 5, 5, 5]
+    keep = torch.tensor([0, 1, 3, 4, 5])
+    torch.testing.assert_close(result.loss[0], info_nce(anchors[keep], positives[keep]).loss[0])
+
+
+def test_without_negatives_there_is_nothing_to_learn():
+    anchors = torch.randn(1, 4, requires_grad=True)
+    result = info_nce(anchors, torch.randn(1, 4))
+    result.loss.sum().backward()
+    assert result.loss.item() == 0 and (anchors.grad == 0).all() and result.negative_similarity.item() == 0
+
+
+def test_low_precision_embeddings_are_compared_in_float32():
+    anchors, positives = random_pair(32, 64).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        result = info_nce(anchors, positives)
+    torch.testing.assert_close(result.loss, info_nce(anchors.float(), positives.float()).loss)
+
+
+def test_the_mean_of_both_directions_or_of_one():
+    anchors, positives = random_pair()
+    forward, backward = info_nce(anchors, positives), info_nce(positives, anchors)
+    torch.testing.assert_close(mean_of([forward, backward]).loss, (forward.loss + backward.loss) / 2)
+    assert not torch.allclose(forward.loss, backward.loss)
+    assert all(mean.equal(value) for mean, value in zip(mean_of([forward]), forward, strict=True))
+
+
+@pytest.mark.parametrize("temperature", [0, -1])
+def test_temperature_must_be_positive(temperature):
+    with pytest.raises(ValueError, match=f"above 0, got {temperature}"):
+        info_nce(*random_pair(), temperature=temperature)

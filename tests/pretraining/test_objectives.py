@@ -1,0 +1,218 @@
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM
+
+from docsplit_hf import (
+    AutoModelForDocSplit,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DataCollatorForDocSplit,
+    DocumentEncoder,
+)
+from docsplit_hf.pretraining.collation.views import VIEWS
+from docsplit_hf.pretraining.objectives import OBJECTIVES
+from docsplit_hf.pretraining.trainers import get_trainer_class
+
+OPTIONS = {"momentum_contrast": {"queue_size": 16}}
+
+
+PAIRS = [
+    ("info_nce", "inverse_cloze"),
+    ("info_nce", "simcse_long"),
+    ("momentum_contrast", "cropping"),
+    ("contrastive_tension", "simcse"),
+    ("mlm", "docsplit"),
+]
+
+
+def test_no_objective_and_no_views_are_left_out():
+    assert ({objective for objective, _ in PAIRS}, {views for _, views in PAIRS}) == (set(OBJECTIVES), set(VIEWS))
+
+
+@pytest.mark.parametrize("objective, views", PAIRS)
+def test_every_objective_and_every_view_trains_evaluates_and_leaves_a_stock_checkpoint(make_baseline, objective, views):
+    trainer = make_baseline(objective, views, max_steps=2, **OPTIONS.get(objective, {}))
+    before = copy.deepcopy(trainer.model.state_dict())
+    trainer.train()
+    assert any(not torch.equal(weight, before[name]) for name, weight in trainer.model.state_dict().items())
+    assert {"eval_recall@1", "eval_mrr", "eval_contrastive_loss"} <= set(trainer.evaluate())
+    trainer.save_model()
+    folder = trainer.args.output_dir
+    kind = AutoModelForMaskedLM if trainer.args.mlm_weight else AutoModel
+    _, info = kind.from_pretrained(folder, output_loading_info=True)
+    assert not info["unexpected_keys"] and all(key.startswith("pooler.") for key in info["missing_keys"])
+    assert DocumentEncoder.from_pretrained(folder).encode(["A text."], show_progress=False).shape == (1, 32)
+    card = Path(folder, "README.md").read_text()
+    assert f"| Views | {views} |" in card and f"| Objective | {objective} |" in card
+    arguments = json.loads(Path(folder, "training_args.json").read_text())
+    assert (arguments["objective"], arguments["views"], arguments["max_length"]) == (objective, views, 64)
+
+
+def test_the_card_of_a_baseline_does_not_claim_to_be_docsplit(make_baseline):
+    trainer = make_baseline("info_nce", "cropping", {"ratio_min": 0.2}, max_steps=1, similarity="dot", mlm_weight=0.0)
+    trainer.train()
+    trainer.save_model()
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "Two views of each document, `cropping`: Crop the document twice at random" in card
+    assert "| Views | cropping, ratio_min 0.2 |" in card and "InfoNCE of dot products, temperature 0.05" in card
+    assert "a baseline for DocSplit, not DocSplit itself" in card and "\n- docsplit\n" not in card
+    assert "two halves, its views" not in card
+    arguments = json.loads(Path(trainer.args.output_dir, "training_args.json").read_text())
+    assert arguments["views_kwargs"] == {"ratio_min": 0.2} and arguments["similarity"] == "dot"
+
+
+@pytest.mark.parametrize("views", ["docsplit", VIEWS["docsplit"]])
+def test_the_card_of_docsplit_says_so(make_baseline, views):
+    trainer = make_baseline("info_nce", views, max_steps=1)
+    trainer.save_model()
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "two halves, its views" in card and "DocSplit: Simple Contrastive" in card and "\n- docsplit\n" in card
+
+
+def test_the_card_of_docsplit_with_options_says_which(make_baseline):
+    trainer = make_baseline("info_nce", "docsplit", {"max_tokens": 20, "probability_spread": 0.2}, max_steps=1)
+    trainer.train()
+    trainer.save_model()
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "| Views | docsplit, max_tokens 20, probability_spread 0.2 |" in card
+    assert "two halves, its views. The probability of the second half was drawn anew for each, from 0.3 to 0.7." in card
+    assert "Of a view of more than 20 tokens, sentences were drawn at random until it had so many." in card
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_the_card_of_an_adapter_puts_it_on_what_it_was_trained_on(tiny_checkpoint, documents, tokenizer, head):
+    from peft import LoraConfig, get_peft_model
+
+    model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), mlm_head=head)
+    args = ContrastiveTrainingArguments(str(tiny_checkpoint.parent / "run"), mlm_weight=0.0, use_cpu=True)
+    adapted = get_peft_model(model, LoraConfig(target_modules="all-linear"))
+    trainer = ContrastiveTrainer(adapted, args, documents, data_collator=DataCollatorForDocSplit(tokenizer, 64, 0.0))
+    trainer.save_model()
+    card = Path(args.output_dir, "README.md").read_text()
+    loaded = {}
+    exec(next(block for block in card.split("```") if "import PeftModel" in block).removeprefix("python"), loaded)
+    assert not loaded["model"].load_adapter(args.output_dir, "default").unexpected_keys
+
+
+def test_mlm_only_is_the_stock_loss_of_the_masked_views(make_baseline, loss_of_steps):
+    trainer = make_baseline("mlm", max_steps=1, learning_rate=0.0)
+    batch = next(iter(trainer.get_train_dataloader()))
+    stock = AutoModelForMaskedLM.from_config(trainer.model.config)
+    stock.load_state_dict(trainer.model.state_dict())
+    expected = stock(batch["mlm_input_ids"], attention_mask=batch["attention_mask"], labels=batch["mlm_labels"]).loss
+    assert loss_of_steps(trainer) == {1: pytest.approx(expected.item(), abs=1e-5)}
+    logs = trainer.state.log_history[0]
+    assert "contrastive_loss" not in logs and logs["mlm_loss"] == pytest.approx(logs["loss"], rel=1e-5)
+
+
+def test_all_objectives_and_views_are_evaluated_on_the_same_halves(make_baseline):
+    """The same model, whatever it is going to be trained with."""
+    trainers = [make_baseline(name, views) for name in OBJECTIVES for views in ("simcse_long", "cropping")]
+    for trainer in trainers:
+        with torch.no_grad():
+            for name, parameter in sorted(trainer.model.named_parameters()):
+                key = name.split("bert.")[-1].removeprefix("encoders.0.").removeprefix("encoders.1.")
+                generator = torch.Generator().manual_seed(sum(map(ord, key)))
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) / 10)
+    recalls = [trainer.evaluate()["eval_mrr"] for trainer in trainers]
+    assert recalls == pytest.approx([recalls[0]] * len(recalls)) and recalls[0] < 1
+
+
+def test_embeddings_of_held_out_documents_are_of_unmasked_texts(make_baseline):
+    separate, shared = (make_baseline("info_nce", mlm_input=mlm_input) for mlm_input in ("separate", "shared"))
+    predictions = [trainer.predict(trainer.eval_dataset) for trainer in (separate, shared)]
+    for expected, found in zip(*(prediction.predictions for prediction in predictions), strict=True):
+        assert found == pytest.approx(expected)
+    assert predictions[1].metrics["test_loss"] == pytest.approx(predictions[0].metrics["test_loss"])
+
+
+def test_in_batch_dot_products(make_baseline):
+    trainer = make_baseline("info_nce", similarity="dot", mlm_weight=0.0, temperature=0.7)
+    batch = next(iter(trainer.get_train_dataloader()))
+    anchors, positives = trainer.model(batch["input_ids"], batch["attention_mask"]).embeddings.chunk(2)
+    expected = torch.nn.functional.cross_entropy(anchors @ positives.T / 0.7, torch.arange(8))
+    assert trainer.compute_loss(trainer.model.train(), batch).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_what_an_objective_brings_along():
+    arguments = {name: ContrastiveTrainingArguments("output", objective=name, use_cpu=True) for name in OBJECTIVES}
+    assert {name: args.mlm_weight for name, args in arguments.items()} == {
+        "info_nce": 0.1, "momentum_contrast": 0.0, "contrastive_tension": 0.0, "mlm": 1.0,
+    }  # fmt: skip
+    assert [args.similarity for args in arguments.values()] == ["cosine", "dot", "dot", "cosine"]
+
+
+def test_names_that_there_are_not(make_baseline):
+    with pytest.raises(ValueError, match="no objective named 'moco'.*contrastive_tension.*mlm"):
+        get_trainer_class("moco")
+    with pytest.raises(ValueError, match="no objective named 'moco'"):
+        ContrastiveTrainingArguments("output", objective="moco", use_cpu=True)
+    with pytest.raises(ValueError, match="similarity must be one of .*'cosinus'"):
+        ContrastiveTrainingArguments("output", similarity="cosinus", use_cpu=True)
+
+
+def test_the_trainer_of_another_objective(make_baseline):
+    trainer = make_baseline("mlm")
+    with pytest.raises(ValueError, match="ContrastiveTrainer trains 'info_nce' and the arguments say objective='mlm'"):
+        ContrastiveTrainer(trainer.model, trainer.args, trainer.train_dataset, None, trainer.data_collator)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"forward_chunk_size": 4}, "does not go with objective='mlm'"), ({"mlm_weight": 0.0}, "nothing to learn"),
+    ({"queue_size": 9}, "queue_size=9 is an option of objective='momentum_contrast' and has no effect on 'mlm'"),
+    ({"tension_negatives": 5}, "tension_negatives=5 is an option of objective='contrastive_tension'"),
+    ({"projection_head": True}, "projection_head=True is an option of objective='info_nce'"),
+])  # fmt: skip
+def test_mlm_refuses_what_does_not_fit(make_baseline, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_baseline("mlm", **options)
+
+
+@pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])
+def test_two_encoders_compare_two_views(make_baseline, objective):
+    with pytest.raises(
+        ValueError, match="compares two views of a document, and 'docsplit' with .*'parts': 3.* makes 3"
+    ):
+        make_baseline(objective, "docsplit", {"parts": 3}, **OPTIONS.get(objective, {}))
+
+
+def test_mlm_reads_any_number_of_views(make_baseline, loss_of_steps):
+    assert len(loss_of_steps(make_baseline("mlm", "docsplit", {"parts": 3}, max_steps=2))) == 2
+
+
+@pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])
+def test_two_encoders_are_not_trained_with_adapters_or_in_half_precision(make_baseline, objective):
+    from peft import LoraConfig, get_peft_model
+
+    trainer = make_baseline("info_nce", mlm_weight=0.0)
+    trainer.args.objective, trainer.args.similarity, trainer.args.queue_size = objective, "dot", 16
+    others = trainer.args, trainer.train_dataset, None, trainer.data_collator
+    half = copy.deepcopy(trainer.model).bfloat16()
+    adapted = get_peft_model(trainer.model, LoraConfig(target_modules="all-linear"))
+    with pytest.raises(ValueError, match="do without PEFT"):
+        get_trainer_class(objective)(adapted, *others)
+    with pytest.raises(ValueError, match="weights of torch.bfloat16: load the model in float32"):
+        get_trainer_class(objective)(half, *others)
+
+
+@pytest.mark.parametrize("objective, views, options, warns", [
+    ("info_nce", "simcse", {"mlm_weight": 0.0}, True),
+    ("info_nce", "simcse_long", {}, True),
+    ("momentum_contrast", "simcse", {}, True),
+    ("info_nce", "simcse", {"dropout": 0.1}, False),
+    ("info_nce", "simcse_long", {"mlm_input": "shared"}, False),  # two masks tell the views apart
+    ("info_nce", "docsplit", {}, False),
+    ("contrastive_tension", "simcse", {}, False),
+    ("mlm", "simcse_long", {}, False),
+])  # fmt: skip
+def test_equal_embeddings_of_both_views_are_warned_of(make_baseline, objective, views, options, warns, caplog):
+    trainer = make_baseline(objective, views, **OPTIONS.get(objective, {}), **options)
+    assert ("nothing is left to learn" in caplog.text) == warns
+    if objective == "info_nce":
+        drawn = torch.rand(3)
+        untried = make_baseline(objective, "docsplit", **options)
+        assert torch.rand(3).equal(drawn) and trainer.model.training == untried.model.training

@@ -1,0 +1,121 @@
+import logging
+
+import pytest
+from datasets import Dataset, IterableDataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf import segment_documents
+from docsplit_hf.text.segmentation.documents import _tokenize
+from docsplit_hf.text.surrogates import replace_lone_surrogates
+
+TEXTS = ["One is here. Two is there.", "Only one sentence.", "   ", "First of three.\nSecond!\n\nThird?", None, ""]
+
+
+def test_columns_and_lengths(tokenizer):
+    dataset = Dataset.from_dict({"text": TEXTS, "label": list(range(6)), "id": list("abcdef")})
+    documents = segment_documents(dataset, tokenizer)
+    assert sorted(documents.column_names) == ["id", "input_ids", "label", "sentence_lengths"]
+    assert documents["id"][:] == ["a", "d"]
+    assert [len(lengths) for lengths in documents["sentence_lengths"]] == [2, 3]
+    for row, text in zip(documents, (TEXTS[0], TEXTS[3]), strict=True):
+        assert row["input_ids"] == tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert sum(row["sentence_lengths"]) == len(row["input_ids"])
+
+
+def test_sentences_are_cut_where_they_end(tokenizer):
+    document = segment_documents(Dataset.from_dict({"text": TEXTS[3:4]}), tokenizer)[0]
+    words, sentences = iter(document["input_ids"]), []
+    for length in document["sentence_lengths"]:
+        sentences.append(tokenizer.decode([next(words) for _ in range(length)]))
+    expected = [
+        tokenizer.decode(tokenizer(s, add_special_tokens=False)["input_ids"]) for s in TEXTS[3].split("\n") if s
+    ]
+    assert sentences == expected
+
+
+@pytest.mark.parametrize("source", ["table", "stream", "stream without features"])
+def test_a_table_and_a_stream_give_the_same(tokenizer, texts, source, caplog):
+    rows = [{"text": text, "number": i} for i, text in enumerate([*texts, *TEXTS])]
+    dataset = Dataset.from_list(rows)
+    if source == "stream":
+        dataset = dataset.to_iterable_dataset(num_shards=3)
+    elif source == "stream without features":
+        dataset = IterableDataset.from_generator(lambda: iter(rows))
+    with caplog.at_level(logging.INFO, logger="docsplit_hf"):
+        documents = list(segment_documents(dataset, tokenizer))
+    assert [row["number"] for row in documents] == [*range(len(texts)), len(texts), len(texts) + 3]
+    expected = segment_documents(Dataset.from_list(rows), tokenizer)
+    assert [row["input_ids"] for row in documents] == expected["input_ids"][:]
+
+
+def test_drops_are_counted_and_logged(tokenizer, caplog):
+    segment_documents(Dataset.from_dict({"text": TEXTS}), tokenizer)
+    assert "kept 2. Dropped 4: 1 not a string, 2 empty, 1 single sentence" in caplog.text
+
+
+def test_a_stream_logs_its_drops_as_it_goes(tokenizer, caplog):
+    stream = Dataset.from_dict({"text": TEXTS * 50}).to_iterable_dataset()
+    assert len(list(segment_documents(stream, tokenizer))) == 100
+    assert "Segmented 100 documents" in caplog.text and "Segmented 200 documents" in caplog.text
+
+
+def test_processes_and_cache_give_the_same(tokenizer, texts, tmp_path):
+    Dataset.from_dict({"text": texts}).to_parquet(tmp_path / "texts.parquet")
+
+    def segmented(num_proc):
+        dataset = Dataset.from_parquet(str(tmp_path / "texts.parquet"), cache_dir=str(tmp_path / "cache"))
+        return segment_documents(dataset, tokenizer, num_proc=num_proc)
+
+    one, two, again = segmented(None), segmented(2), segmented(None)
+    assert one["input_ids"][:] == two["input_ids"][:]
+    assert again.cache_files == one.cache_files
+
+
+def test_one_sentence_documents_can_stay_or_be_an_error(tokenizer):
+    dataset = Dataset.from_dict({"text": TEXTS})
+    kept = segment_documents(dataset, tokenizer, single_sentence="dropout_pair")
+    assert [len(lengths) for lengths in kept["sentence_lengths"]] == [2, 1, 3]
+    with pytest.raises(ValueError, match="'Only one sentence.' has one sentence"):
+        segment_documents(dataset, tokenizer, single_sentence="error")
+
+
+def test_a_segmenter_of_ones_own(tokenizer):
+    def halves(text):
+        return [text[: len(text) // 2], text[len(text) // 2 :]]
+
+    document = segment_documents(Dataset.from_dict({"text": ["abc def ghi jkl mno"]}), tokenizer, segmenter=halves)[0]
+    assert len(document["sentence_lengths"]) == 2
+
+
+def test_slow_tokenizers_work_sentence_by_sentence(tokenizer, monkeypatch):
+    fast = _tokenize([["One is here. ", "Two is there."]], tokenizer)
+    monkeypatch.setattr(type(tokenizer), "is_fast", False)
+    assert _tokenize([["One is here. ", "Two is there."]], tokenizer) == fast
+
+
+@given(sentences=st.lists(st.text(min_size=1), min_size=1, max_size=5))
+@settings(deadline=None)
+def test_sentence_lengths_always_sum_to_the_tokens(sentences):
+    from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+    from tests.conftest import make_text
+
+    tokenizer = train_small_bert_tokenizer([make_text(0)], vocab_size=100)
+    sentences = [replace_lone_surrogates(sentence) for sentence in sentences]
+    tokens, lengths = _tokenize([sentences], tokenizer)[0]
+    assert sum(lengths) == len(tokens)
+    assert len(lengths) <= len(sentences) and all(length > 0 for length in lengths)
+
+
+def test_lone_surrogates_are_replaced_and_pairs_are_kept():
+    assert replace_lone_surrogates("a\ud800b\udc00") == "a\ufffdb\ufffd"
+    assert replace_lone_surrogates("ok \U0001f600") == "ok \U0001f600"
+
+
+def test_a_long_document_is_tokenized_in_windows_to_the_same(tokenizer, texts):
+    sentences = [f"{sentence}. " for text in texts * 8 for sentence in text.split(". ")]
+    assert sum(map(len, sentences)) > 2**16
+    ((ids, lengths),) = _tokenize([sentences], tokenizer)
+    parts = tokenizer(sentences, add_special_tokens=False)["input_ids"]
+    assert ids == [i for part in parts for i in part] and lengths == [len(part) for part in parts]
+    assert _tokenize([sentences, ["A river. "], []], tokenizer)[1:] == _tokenize([["A river. "], []], tokenizer)

@@ -1,0 +1,349 @@
+"""Sentences join to the text, none is blank, and no text whatever makes the splitting slow."""
+
+import pickle
+import re
+import signal
+import threading
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.text.segmentation import sentences
+from docsplit_hf.text.segmentation.sentences import PysbdSegmenter, Segmentation, get_segmenter, split_plain
+
+BRACKETED_NUMBERS = "...[484 216 622 139 651 592 379 228 242 355 ...]"
+PROSE = (
+    "The committee met on Tuesday, said Dr. Smith, and approved the plan of the U.S. government. Nobody was against "
+    'it (not even Mr. Jones)! "Why?" he asked. It had cost 3.14 million, e.g. for the new roof. '
+)
+PROSE_LINES = [
+    "The house was built in 1890. It burned down twice, and nobody knows why. The owner left.",
+    "Dr. Smith met Mrs. Jones at 5 p.m. on Friday. They talked about the U.S. economy.",
+    "What is this? It is a test! Good.",
+    'He said "I will come." She did not believe him.',
+    "The price rose by 3.5 percent (see Fig. 2). Analysts expected 4.1 percent.",
+    "No sentence end here",
+    "One sentence alone.",
+    "1. Open the box. 2. Take the key. 3. Close the box.",
+    "a) the first item b) the second item c) the third item",
+    '"A quotation first" Then a sentence.',
+    "(An aside first) Then a sentence.",
+]
+HOSTILE = {
+    "empty": "",
+    "bracketed numbers": BRACKETED_NUMBERS,
+    "bracketed numbers, many": BRACKETED_NUMBERS * 20_000,
+    "bracketed numbers, many lines": (BRACKETED_NUMBERS + "\n") * 20_000,
+    "bracketed pairs of numbers": "Text." + "[1 2]" * 200 + "x",
+    "one long number in brackets": "......[289852000000260698,289852000000260744",
+    "prose, 1 MB in one line": PROSE * 5_000,
+    "prose, carriage returns": PROSE.replace(". ", ".\r") * 5_000,
+    "digits": "1" * 100_000,
+    "full stops": "." * 50_000,
+    "full stops and spaces": ". " * 100_000,
+    "list markers": "a) b) c) " * 111_111,
+    "list markers with full stops": "a. b. c. " * 111_111,
+    "quotation marks and brackets": "\"'“”‘’«»()[]{}" * 70_000,
+    "quoted letters": '"a." (b.) ' * 100_000,
+    "abbreviations": "Ph.D. Mr. No. p. " * 20_000,
+    "carriage returns": "\r" * 1_000_000,
+    "newlines": "\n" * 200_000,
+    "newlines and spaces": "a. \n \n" * 100_000,
+    "short lines": "? a\n" * 50_000,
+    "zero width and right to left": "\u200b\u202eשלום עולם. \u200fמה שלומך\u200d؟ " * 20_000,
+    "lone surrogates": "\ud800. \udfff! " * 50_000,
+    "null characters": "\0. \0" * 100_000,
+    "backslashes and quotes": '"\\\\' * 100_000,
+}
+# Of English, pysbd does not see what is certain. The guards do not ask for the language.
+EVERYTHING_BY_PYSBD = PysbdSegmenter("de")
+GROWING = {
+    "prose": PROSE,
+    "bracketed numbers": BRACKETED_NUMBERS,
+    "digits": "1",
+    "full stops": ".",
+    "list markers": "a) b) c) ",
+    "quotation marks and brackets": "\"'“”()[]",
+    "newlines": "\n",
+    "carriage returns": "a. b\r",
+}
+
+
+def assert_faithful(text: str, result: list[str]) -> None:
+    assert "".join(result) == text
+    assert all(sentence.strip() for sentence in result) or result == [text]
+    assert "" not in result
+
+
+def pysbd_sentences(text: str, language: str = "en") -> list[str]:
+    import pysbd
+
+    return [span.sent for span in pysbd.Segmenter(language=language, clean=False, char_span=True).segment(text)]
+
+
+any_text = st.text(alphabet=st.characters(exclude_categories=()))
+fragments = [
+    *"[].()!?\"'“”‘’「」。！-, 0159\n\r\t\x0b\x1c\x85\u2028\u200b\\abIXé",
+    "Dr.",
+    "e.g.",
+    "U.S.",
+    "ph.d",
+    "p.m.",
+]
+fragments += [
+    "a)",
+    "(b)",
+    "1.",
+    "2)",
+    "\x1c3. ",
+    "...",
+    "[1 2",
+    "[12]",
+    "∯",
+    "☝",
+    "Yahoo!",
+    "no. 5",
+    " is.",
+    ".[",
+    "--",
+]
+pysbd_text = st.lists(st.sampled_from(fragments), max_size=60).map("".join)
+
+
+@given(st.one_of(any_text, pysbd_text))
+@example("")
+@example(" \n ")
+@example("\n\n a. b\n \n")
+@example(BRACKETED_NUMBERS)
+@settings(max_examples=400, deadline=None)
+def test_every_segmenter_is_faithful_to_any_text(text):
+    for segmenter in (get_segmenter("pysbd"), get_segmenter("newline"), get_segmenter(list)):
+        assert_faithful(text, segmenter(text).sentences)
+    assert_faithful(text, split_plain(text))
+
+
+@given(text=pysbd_text, language=st.sampled_from(["ar", "de", "kk", "sk", "zh"]))
+@settings(max_examples=100, deadline=None)
+def test_other_languages_are_faithful_too(text, language):
+    assert_faithful(text, PysbdSegmenter(language)(text).sentences)
+
+
+@given(st.lists(st.sampled_from([f for f in fragments if not set(f) & set("\n\r\x1c∯☝")]), max_size=12).map("".join))
+@settings(max_examples=300, deadline=None)
+def test_a_line_passed_over_as_one_sentence_is_one_for_pysbd(line):
+    if sentences._single_sentence_pattern("en").fullmatch(line) and line.strip():
+        assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]
+
+
+def processor_seconds(text: str) -> float:
+    """Processor time, not time on the wall: other processes of the machine do not count."""
+    start = time.process_time()
+    PysbdSegmenter()(text)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_takes_less_than_two_seconds(text):
+    assert processor_seconds(text) < 2.0
+    assert_faithful(text, PysbdSegmenter()(text).sentences)
+
+
+@pytest.mark.parametrize("length", [20_000, 200_000])
+@pytest.mark.parametrize("text", GROWING.values(), ids=GROWING)
+def test_time_grows_in_proportion_to_length(text, length):
+    short, long = ((text * size)[:size] for size in (length, 2 * length))
+    processor_seconds(short[:1_000])
+    # The floor and the best of several tries keep noise out; what grows quadratically has a ratio of 4 in every try.
+    tries = (processor_seconds(long) / max(processor_seconds(short), 0.01) for _ in range(6))
+    assert any(ratio < 2.3 for ratio in tries)
+
+
+@pytest.mark.parametrize("line", PROSE_LINES)
+def test_prose_is_split_as_by_pysbd(line):
+    assert PysbdSegmenter()(line) == Segmentation(pysbd_sentences(line), 0)
+
+
+def test_prose_of_many_lines_is_split_as_by_pysbd():
+    text = "\n".join(PROSE_LINES[:7])
+    assert PysbdSegmenter()(text) == Segmentation(pysbd_sentences(text), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Dr. Smith left. He was late.", ["Dr. Smith left. ", "He was late."]),
+        ("Fruit, e.g. apples, is cheap. Buy it.", ["Fruit, e.g. apples, is cheap. ", "Buy it."]),
+        ("It is 3.14 today. Really.", ["It is 3.14 today. ", "Really."]),
+        ('She said "no." Then she left.', ['She said "no." ', "Then she left."]),
+        ("One\r\n\r\n  Two. Three", ["One\r\n\r\n  ", "Two. ", "Three"]),
+        ("\n \nOne. Two.\n\n", ["\n \nOne. ", "Two.\n\n"]),
+    ],
+)
+def test_ordinary_english(text, expected):
+    assert PysbdSegmenter()(text) == Segmentation(expected, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two", ["One. ", "Two"]),
+        ("Is it? 'Yes!' (No.) [Ok.]\n«So.» 3.14", ["Is it? ", "'Yes!' ", "(No.) ", "[Ok.]\n", "«So.» ", "3.14"]),
+        ("好。好！」好？ 好", ["好。", "好！」", "好？ ", "好"]),
+        ("Known.[1][23] Unknown. [4]", ["Known.[1][23] ", "Unknown. ", "[4]"]),
+        ("no end", ["no end"]),
+    ],
+)
+def test_plain_rule(text, expected):
+    assert split_plain(text) == expected
+
+
+@given(st.lists(st.integers(1, 1_500), max_size=30), st.data())
+@settings(max_examples=50, deadline=None)
+def test_pieces_are_short_unless_a_sentence_is_not(lengths, data):
+    ends = [data.draw(st.sampled_from(["Dr. ", "ending. "])) for _ in lengths]
+    plain = ["x" * max(0, length - len(end)) + end for length, end in zip(lengths, ends, strict=True)]
+    pieces = sentences._pieces("".join(plain))
+    assert "".join(pieces) == "".join(plain)
+    assert all(len(piece) <= sentences.PIECE_CHARACTERS or piece in plain for piece in pieces)
+
+
+def test_long_line_goes_through_pysbd_in_pieces():
+    line = PROSE * 20
+    assert len(line) > 4 * sentences.PIECE_CHARACTERS
+    assert PysbdSegmenter()(line) == Segmentation(pysbd_sentences(PROSE) * 20, 0)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        BRACKETED_NUMBERS,
+        "A warm hand ☝ points. It does.",
+        "A \x1c1. One",
+        "a. b. c. " * 20,
+        "word " * 300 + "3.14.",
+    ],
+    ids=["numbered reference", "placeholder", "error in pysbd", "list markers", "long sentence"],
+)
+def test_each_piece_that_pysbd_cannot_take_is_counted(piece):
+    text = f"Before. Dr. Smith.\n{piece}\nAfter. Dr. Smith."
+    result = EVERYTHING_BY_PYSBD(text)
+    assert result.fallbacks == 1
+    assert_faithful(text, result.sentences)
+    assert result.sentences[0] == "Before. " and result.sentences[-1] == "Dr. Smith."
+
+
+@pytest.mark.parametrize("piece", [BRACKETED_NUMBERS, "A ☝. It is.", "a. b. c. " * 20, "word " * 300 + "and.. so."])
+def test_each_uncertain_piece_of_english_that_pysbd_cannot_take_is_counted(piece):
+    result = PysbdSegmenter()(f"Before. Dr. Smith.\n{piece}\nAfter. Dr. Smith.")
+    assert result.fallbacks == 1
+    assert_faithful(f"Before. Dr. Smith.\n{piece}\nAfter. Dr. Smith.", result.sentences)
+    assert result.sentences[:2] == ["Before. ", "Dr. Smith.\n"] and result.sentences[-1] == "Dr. Smith."
+
+
+def test_text_that_pysbd_does_not_return_is_counted(monkeypatch):
+    monkeypatch.setattr("pysbd.processor.Processor.process", lambda processor: ["Two."])
+    assert EVERYTHING_BY_PYSBD("One. Two. Three.") == Segmentation(["One. ", "Two. ", "Three."], 1)
+
+
+def test_document_beyond_its_limit_goes_by_the_plain_rule(monkeypatch):
+    monkeypatch.setattr(sentences, "DOCUMENT_CHARACTERS", 100)
+    text = "Dr. Smith left.\n" * 3
+    assert EVERYTHING_BY_PYSBD(text) == Segmentation(["Dr. Smith left.\n"] * 2 + ["Dr. ", "Smith left.\n"], 1)
+
+
+needs_timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")
+
+
+def catastrophe(length: int = 40) -> None:
+    re.match(r"(a*)*b", "a" * length)
+
+
+@needs_timer
+def test_timer_interrupts_a_regular_expression_and_leaves_nothing_behind():
+    handler = signal.getsignal(signal.SIGALRM)
+    start = time.perf_counter()
+    with pytest.raises(TimeoutError, match="catastrophe"):
+        sentences._call_within(0.1, catastrophe)
+    assert time.perf_counter() - start < 1.0
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert sentences._call_within(0.1, len, "text") == 4
+
+
+@needs_timer
+def test_after_one_time_out_the_document_goes_by_the_plain_rule(monkeypatch):
+    monkeypatch.setattr(sentences, "_is_safe", lambda piece: True)
+    monkeypatch.setattr(sentences, "PIECE_SECONDS", 0.2)
+    text = "Dr. Smith left.\n" + (BRACKETED_NUMBERS + "\n") * 50 + "Dr. Smith left."
+    start = time.perf_counter()
+    result = EVERYTHING_BY_PYSBD(text)
+    assert time.perf_counter() - start < 1.0
+    assert result.sentences[0] == "Dr. Smith left.\n" and result.sentences[-2:] == ["Dr. ", "Smith left."]
+    assert result.fallbacks == 51
+
+
+@needs_timer
+def test_running_timer_is_not_disturbed():
+    rang = threading.Event()
+    previous = signal.signal(signal.SIGALRM, lambda *_: rang.set())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        assert sentences._call_within(0.05, time.sleep, 0.1) is None
+        assert 0.0 < signal.getitimer(signal.ITIMER_REAL)[0] < 0.25
+        time.sleep(0.3)
+        assert rang.is_set()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_works_outside_the_main_thread():
+    results = []
+    text = f"Dr. Smith left. He was late.\n{BRACKETED_NUMBERS}"
+    thread = threading.Thread(target=lambda: results.append(PysbdSegmenter()(text)))
+    thread.start()
+    thread.join(timeout=5)
+    assert results == [PysbdSegmenter()(text)]
+
+
+def test_newline_segmenter():
+    assert get_segmenter("newline")("One. Two\r\n\r\n  Three\n") == Segmentation(["One. Two\r\n\r\n", "  Three\n"], 0)
+
+
+def test_callable_segmenter_attaches_blanks_and_passes_fallbacks_on():
+    assert get_segmenter(list)(" a b") == Segmentation([" a ", "b"], 0)
+    assert get_segmenter(PysbdSegmenter())(BRACKETED_NUMBERS).fallbacks == 1
+
+
+def test_callable_that_loses_text_is_told_where():
+    segmenter = get_segmenter(str.split)
+    with pytest.raises(ValueError, match=r"at character 3 .*' two', .*'two'.*end of a sentence"):
+        segmenter("one two")
+
+
+@pytest.mark.parametrize("result", ["One.", None, [1], b"One."])
+def test_callable_that_returns_no_list_of_strings(result):
+    with pytest.raises(TypeError, match="list of strings"):
+        get_segmenter(lambda text: result)("One.")
+
+
+@pytest.mark.parametrize("name", ["nltk", None, 3])
+def test_unknown_segmenter(name):
+    with pytest.raises(ValueError, match=f"{name!r}.*'pysbd', 'newline'"):
+        get_segmenter(name)
+
+
+def test_unknown_language():
+    with pytest.raises(ValueError, match="'xx'.*'de', .*'en'"):
+        get_segmenter("pysbd", language="xx")
+
+
+@pytest.mark.parametrize("segmenter", ["pysbd", "newline", split_plain])
+def test_pickle_round_trip_is_stable(segmenter):
+    function = get_segmenter(segmenter)
+    before = pickle.dumps(function)
+    expected = function("Dr. Smith left.\nHe did.")
+    assert pickle.dumps(function) == before
+    assert pickle.loads(before)("Dr. Smith left.\nHe did.") == expected

@@ -1,0 +1,218 @@
+"""Files as people have them: names, endings, encodings, separators, and broken ones."""
+
+import contextlib
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf import load_documents, load_labelled_examples
+from docsplit_hf.text.files import find_columns, load_file
+
+TEXTS = [f"Café {i}, or tea?" for i in range(30)]
+LABELS = ["yes", "no", "maybe"] * 10
+
+
+def content(ending, texts=TEXTS, labels=LABELS, separator=","):
+    """What a file with this ending holds."""
+    if ending == "txt":
+        return "".join(text + "\n" for text in texts)
+    if ending == "jsonl":
+        rows = [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)]
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    lines = [f'"{text}"{separator}{label}\n' for text, label in zip(texts, labels, strict=True)]
+    return f"text{separator}label\n" + "".join(lines)
+
+
+def write(path, content, encoding="utf-8"):
+    data = content.encode(encoding)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data) if path.suffix.lower() == ".gz" else data)
+    return path
+
+
+# Names
+
+names = st.text(st.sampled_from("a1[]*?{}!-~%#:;,+&@$'\"\\ .é"), min_size=1, max_size=8)
+names = names.filter(lambda name: name.strip("."))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=names, in_folder=st.booleans(), ending=st.sampled_from(["csv", "jsonl", "txt"]), streaming=st.booleans())
+@example(name="a[1]", in_folder=False, ending="csv", streaming=False)
+@example(name="a[1]", in_folder=True, ending="jsonl", streaming=True)
+@example(name="c [2024]", in_folder=True, ending="txt", streaming=False)
+@example(name="**", in_folder=True, ending="csv", streaming=False)
+def test_a_path_is_taken_literally(tmp_path_factory, name, in_folder, ending, streaming):
+    folder = tmp_path_factory.mktemp("names")
+    place = f"{{}}/x.{ending}" if in_folder else f"{{}}.{ending}"
+    for decoy in ("a", "a1", "1", "c 2", "aa"):
+        write(folder / place.format(decoy), content(ending, ["Decoy."], ["x"]))
+    path = write(folder / place.format(name), content(ending))
+    if "::" in name:
+        with pytest.raises(ValueError, match="rename it"):
+            load_file(path, streaming=streaming)
+    else:
+        assert [row["text"] for row in load_file(path, streaming=streaming)] == TEXTS
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=names, ending=st.sampled_from(["csv.gz", "jsonl.gz", "txt.gz"]), streaming=st.booleans())
+@example(name="a[1]", ending="csv.gz", streaming=False)
+@example(name="a\\b", ending="csv.gz", streaming=True)
+def test_a_compressed_file_is_read_or_refused_but_never_another_one(tmp_path_factory, name, ending, streaming):
+    folder = tmp_path_factory.mktemp("names")
+    write(folder / "a" / f"b.{ending}", content(ending[:-3], ["Decoy."], ["x"]))
+    path = write(folder / f"{name}.{ending}", content(ending[:-3]))
+    with contextlib.suppress(ValueError) if set(name) & set("[]*\\:") else contextlib.nullcontext():
+        assert [row["text"] for row in load_file(path, streaming=streaming)] == TEXTS
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_folder_with_brackets_and_a_relative_path(tmp_path, monkeypatch, streaming):
+    monkeypatch.chdir(tmp_path)
+    for i, text in enumerate(TEXTS):
+        write(Path("c [2024]", "#1" if i % 2 else "50%", f"{i}*.TXT"), text)
+    write(Path("c 2", "1.txt"), "Decoy.")
+    splits = load_documents("c [2024]", streaming=streaming, test_size=3)
+    assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
+    assert sorted(load_labelled_examples("c [2024]")["train"].features["label"].names) == ["#1", "50%"]
+    write(Path("a[1].csv"), content("csv"))
+    write(Path("a1.csv"), content("csv", ["Decoy."], ["x"]))
+    assert find_columns(Path("a[1].csv")) == ["text", "label"]
+    assert len(load_labelled_examples("a[1].csv", validation_size=0)["train"]) == 30
+
+
+# Endings, separators, encodings
+
+
+@pytest.mark.parametrize("ending", ["CSV", "Csv.gz", "csv.GZ", "TSV", "tsv.gz", "JSONL", "jsonl.GZ"])
+@pytest.mark.parametrize("load", [load_documents, load_labelled_examples])
+def test_endings_in_any_case_and_tabs(tmp_path, ending, load):
+    kind = ending.lower().removesuffix(".gz")
+    text = content("jsonl" if kind == "jsonl" else "csv", separator="\t" if kind == "tsv" else ",")
+    splits = load(write(tmp_path / f"train.{ending}", text))
+    assert sorted(text for split in splits.values() for text in split["text"]) == sorted(TEXTS)
+    assert set(load(tmp_path)) == {"train", "validation"} if load is load_labelled_examples else True
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_another_separator_is_an_option_and_is_named_where_it_is_not_given(tmp_path, separator, streaming):
+    file = write(tmp_path / "a.csv", content("csv", separator=separator))
+    for load in (load_documents, load_labelled_examples, lambda path: load_file(path, streaming)):
+        with pytest.raises(ValueError, match=r"a.csv .* one column, .* pass csv_separator="):
+            load(file)
+    shell = separator.replace("\t", "\\t")
+    splits = load_documents(file, streaming=streaming, test_size=3, csv_separator=shell)
+    assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
+    assert len(load_labelled_examples(file, csv_separator=separator)["validation"]) == 3
+    assert find_columns(file, csv_separator=separator) == ["text", "label"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "encoding"),
+    [(ending, code) for ending in ("csv", "csv.gz", "txt", "jsonl") for code in ("cp1252", "utf-16", "utf-8-sig")],
+)
+@pytest.mark.parametrize("streaming", [False, True])
+def test_encodings(tmp_path, ending, encoding, streaming):
+    file = write(tmp_path / f"a.{ending}", content(ending.removesuffix(".gz")), encoding)
+    options = {"encoding": encoding} if encoding == "cp1252" else {}
+    if encoding == "utf-16" and ending == "jsonl":
+        with pytest.raises(ValueError, match="a.jsonl .* in utf-16, and JSON is read in UTF-8"):
+            load_documents(file)
+    else:
+        splits = load_documents(file, streaming=streaming, test_size=3, **options)
+        assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
+    if ending != "txt":
+        splits = load_labelled_examples(file, **options)
+        assert sorted(text for split in splits.values() for text in split["text"]) == sorted(TEXTS)
+    if encoding == "cp1252":
+        for load in (load_documents, load_labelled_examples):
+            with pytest.raises(ValueError, match=r"a\..* cannot be used: .*utf-8.* encoding='cp1252'"):
+                load(file)
+
+
+def test_the_encoding_of_texts_in_a_folder(tmp_path):
+    for i, text in enumerate(TEXTS):
+        write(tmp_path / f"{i}.txt", text, "cp1252")
+    for streaming in (False, True):
+        with pytest.raises(ValueError, match=r"0.txt cannot be used: .* encoding='cp1252'"):
+            load_documents(tmp_path, streaming=streaming, test_size=3)
+        splits = load_documents(tmp_path, streaming=streaming, test_size=3, encoding="cp1252")
+        assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("a.csv", {"encoding": "klingon"}, "no encoding 'klingon'"),
+        ("a.csv", {"csv_separator": ";;"}, "csv_separator must be one character, got ';;'"),
+        ("a.txt", {"csv_separator": ";"}, "a.txt .*is no .csv file, and csv_separator=';'"),
+        ("a.jsonl", {"csv_separator": ";"}, "a.jsonl .*is no .csv file, and csv_separator=';'"),
+        ("a.parquet", {"encoding": "cp1252"}, "a.parquet .*is no text, and encoding='cp1252'"),
+    ],
+)
+@pytest.mark.parametrize("load", [load_documents, load_labelled_examples])
+def test_options_that_do_not_fit(tmp_path, name, options, message, load):
+    write(tmp_path / name, content("jsonl"))
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / name, **options)
+
+
+# Nothing in it, or broken
+
+table = pa.table({"text": TEXTS, "label": LABELS})
+
+
+def parquet(table):
+    sink = pa.BufferOutputStream()
+    pyarrow.parquet.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+compressed = gzip.compress("".join(str(i * 7919 % 10007) + ",x\n" for i in range(5000)).encode())
+BROKEN = {
+    "header.csv": b"text,label\n",
+    "header.tsv": b"text\tlabel\n",
+    "empty.csv": b"",
+    "empty.jsonl": b"",
+    "lines.jsonl": b"\n\n",
+    "list.json": b"[]",
+    "empty.txt": b"",
+    "empty.parquet": parquet(table.slice(0, 0)),
+    "bytes.parquet": b"",
+    "nothing.csv.gz": gzip.compress(b""),
+    "cut.parquet": parquet(table)[:-30],
+    "cut.csv.gz": compressed[: len(compressed) // 2],
+    "cut.jsonl.gz": gzip.compress(content("jsonl").encode())[:-20],
+    "wrong.txt.gz": compressed[:500] + b"xxxx" + compressed[504:],
+    "plain.csv.gz": b"text,label\n",
+    "words.jsonl": b"hello\n",
+    "commas.csv": b"text,label\nOne, two.,a\nThree, four.,b\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_is_empty_or_broken_is_named(tmp_path, name):
+    (tmp_path / name).write_bytes(BROKEN[name])
+    for load in (load_documents, lambda path: load_documents(path, streaming=True), load_labelled_examples):
+        with pytest.raises(ValueError, match=rf"{name} cannot be used: ([Ii]t |\w).*\w") as caught:
+            load(tmp_path / name)
+        assert "Instruction" not in str(caught.value) and "features" not in str(caught.value)
+
+
+def test_a_file_that_changed_is_read_anew(tmp_path):
+    file = write(tmp_path / "a.csv", content("csv"))
+    assert len(load_file(file)) == 30
+    write(file, content("csv", TEXTS[:10], LABELS[:10]))
+    assert len(load_file(file)) == 10
+
+
+def test_words_for_missing_are_words(tmp_path):
+    assert load_file(write(tmp_path / "a.csv", "text,n\nnull,1\nNA,2\n"))["text"][:] == ["null", "NA"]

@@ -1,0 +1,115 @@
+import gzip
+import json
+import logging
+from collections import Counter
+
+import pandas as pd
+import pytest
+from datasets import Dataset, IterableDataset, load_dataset
+from torch.utils.data import DataLoader
+
+from docsplit_hf import load_documents
+from docsplit_hf.text.loading import _hold_out
+
+TEXTS = [f"Document {i}. It has two sentences." for i in range(30)]
+
+
+@pytest.fixture
+def sources(tmp_path):
+    lines = "".join(json.dumps({"text": text, "label": i % 3}) + "\n" for i, text in enumerate(TEXTS))
+    (tmp_path / "documents.jsonl").write_text(lines)
+    with gzip.open(tmp_path / "documents.jsonl.gz", "wt") as file:
+        file.write(lines)
+    Dataset.from_dict({"text": TEXTS}).to_csv(tmp_path / "documents.csv")
+    Dataset.from_dict({"text": TEXTS}).to_parquet(tmp_path / "documents.parquet")
+    (tmp_path / "documents.txt").write_text("\n".join(TEXTS) + "\n")
+    (tmp_path / "folder" / "deep").mkdir(parents=True)
+    for i, text in enumerate(TEXTS):
+        (tmp_path / "folder" / ("deep" if i % 2 else "") / f"{i}.txt").write_text(text.replace(". ", ".\n\n"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    ["documents.jsonl", "documents.jsonl.gz", "documents.csv", "documents.parquet", "documents.txt", "folder"],
+)
+def test_every_source_gives_every_document_once(sources, name, streaming):
+    splits = load_documents(str(sources / name), streaming=streaming, test_size=3)
+    assert isinstance(splits["train"], IterableDataset if streaming else Dataset)
+    texts = [row["text"].replace("\n\n", " ") for split in ("train", "test") for row in splits[split]]
+    assert len(list(splits["test"])) == 3
+    assert sorted(texts) == sorted(TEXTS)
+
+
+def test_no_more_than_a_tenth_is_held_out_and_the_seed_decides_what(sources):
+    first, again, other = (load_documents(str(sources / "documents.jsonl"), seed=seed) for seed in (0, 0, 1))
+    assert len(first["test"]) == 3
+    assert first["test"]["text"][:] == again["test"]["text"][:] != other["test"]["text"][:]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_of_a_stream_train_on_everything_that_is_not_held_out(tmp_path, workers):
+    for part in range(2):
+        Dataset.from_dict({"text": TEXTS[part::2]}).to_json(tmp_path / f"{part}.jsonl")
+    shards = load_dataset(
+        "json", data_files=[str(tmp_path / f"{i}.jsonl") for i in (0, 1)], split="train", streaming=True
+    )
+    splits = _hold_out(shards, test_size=10, seed=0)
+    held_out = splits["test"]["text"][:]
+    trained = [
+        row["text"] for batch in DataLoader(splits["train"], 5, num_workers=workers, collate_fn=list) for row in batch
+    ]
+    assert len(held_out) == 10
+    assert sorted([*held_out, *trained]) == sorted(TEXTS)
+    assert trained != sorted(trained, key=TEXTS.index)  # shuffled
+
+
+def test_nothing_need_be_held_out(sources):
+    assert set(load_documents(str(sources / "documents.csv"), test_size=0)) == {"train"}
+
+
+def test_a_stream_that_would_be_held_out_whole(sources):
+    with pytest.raises(ValueError, match="ends after 30 documents, and test_size=500"):
+        load_documents(str(sources / "documents.jsonl"), streaming=True, test_size=500)
+
+
+def test_too_few_to_hold_any_out(tmp_path):
+    (tmp_path / "few.txt").write_text("One. Two.\n" * 5)
+    with pytest.raises(ValueError, match="5 documents are too few"):
+        load_documents(str(tmp_path / "few.txt"))
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_documents_of_equal_text_are_not_on_both_sides(streaming, caplog):
+    caplog.set_level(logging.INFO)
+    rows = Dataset.from_dict({"body": [f"Text {i // 3}." for i in range(300)], "id": list(range(300))})
+    splits = load_documents(rows, streaming=streaming, test_size=30, text_column="body")
+    train, test = (Counter(row["body"] for row in splits[name]) for name in ("train", "test"))
+    assert sum(test.values()) == 30 and not set(train) & set(test)
+    assert sum(train.values()) == 270
+    assert streaming or "200 of 300 documents repeat another one" in caplog.text
+
+
+def test_where_every_document_is_the_same_nothing_can_be_held_out():
+    with pytest.raises(ValueError, match="49 of 50 documents repeat another one.*test_size=0"):
+        load_documents(pd.Series(["Boilerplate."] * 50))
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("kind", [pd.DataFrame, pd.Series, Dataset])
+def test_what_is_in_memory_is_a_source(kind, streaming):
+    make = {pd.Series: pd.Series, pd.DataFrame: pd.DataFrame, Dataset: Dataset.from_dict}[kind]
+    splits = load_documents(make(TEXTS if kind is pd.Series else {"text": TEXTS}), streaming=streaming, test_size=3)
+    assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
+
+
+def test_options_for_files_and_other_sources_are_refused():
+    with pytest.raises(ValueError, match="encoding='cp1252' is for files, and a Series is none"):
+        load_documents(pd.Series(TEXTS), encoding="cp1252")
+    with pytest.raises(ValueError, match="csv_separator=';' is for files, and 'somebody/animals' is none"):
+        load_documents("somebody/animals", csv_separator=";")
+    with pytest.raises(TypeError, match="not list"):
+        load_documents(TEXTS)
+    with pytest.raises(ValueError, match="The DataFrame mixes types"):
+        load_documents(pd.DataFrame({"text": ["a", 1]}))

@@ -1,0 +1,184 @@
+import dataclasses
+import gzip
+import json
+
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf.text.paper_tasks import TASKS, join_keywords, load_task, mark_spans
+
+SPANS = {
+    "span1_text": Value("string"),
+    "span1_index": Value("int32"),
+    "span2_text": Value("string"),
+    "span2_index": Value("int32"),
+}
+
+
+def hub_columns(task):
+    """The text columns of a task as they are on the Hub."""
+    if task.name == "WSC":
+        return {"text": Value("string"), "target": SPANS}
+    if task.name == "CSL":
+        return {"corpus_id": Value("int32"), "abst": Value("string"), "keyword": List(Value("string"))}
+    return {name: Value("string") for name in (task.text_column, task.text_pair_column) if name}
+
+
+def hub_value(feature, name, number):
+    if feature == SPANS:
+        return {"span1_text": "Row", "span1_index": 0, "span2_text": "it", "span2_index": 9}
+    if isinstance(feature, List):
+        return ["heat", f"film {number}"]
+    return number if feature.dtype == "int32" else f"Row {number:>3}, it is in {name}."
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Data sets laid out as on the Hub, instead of the Hub: 40 rows to train on, 6 in each other split."""
+    asked = []
+
+    def load(name, config_name):
+        asked.append((name, config_name))
+        (task,) = [task for task in TASKS.values() if (task.dataset, task.config_name) == (name, config_name)]
+        columns = hub_columns(task)
+        features = Features({**columns, "label": ClassLabel(names=["no", "yes"]), "idx": Value("int32")})
+        splits = {}
+        for split, rows in {"train": 40, **dict.fromkeys(task.test_split.split("+"), 6), "test": 6}.items():
+            values = {column: [hub_value(columns[column], column, i) for i in range(rows)] for column in columns}
+            if split == "test" and task.prepare is mark_spans:
+                values["target"] = [dict.fromkeys(SPANS) for _ in range(rows)]
+            labels = [-1 if split == "test" else i % 2 for i in range(rows)]
+            splits[split] = Dataset.from_dict({**values, "label": labels, "idx": list(range(rows))}, features)
+        return DatasetDict(splits)
+
+    monkeypatch.setattr("datasets.load_dataset", load)
+    return asked
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_tested_on_the_official_development_set(hub, name):
+    task = TASKS[name]
+    examples = load_task(name)
+    assert hub == [(task.dataset, task.config_name)]
+    expected = {"train": 36, "validation": 4, "test": 12 if name == "MNLI" else 6}
+    assert {split: len(rows) for split, rows in examples.items()} == expected
+    columns = ["text", "text_pair", "label"] if task.text_pair_column else ["text", "label"]
+    assert examples["train"].column_names == columns
+    assert examples["train"].features["label"].names == ["no", "yes"]
+    assert sorted(examples["test"]["label"][:]) == [0] * (expected["test"] // 2) + [1] * (expected["test"] // 2)
+
+
+def test_the_texts_of_a_task_are_its_columns(hub):
+    first = {name: load_task(name)["test"][0] for name in ("QQP", "WSC", "CSL")}
+    assert first["QQP"]["text"] == "Row   0, it is in question1."
+    assert first["QQP"]["text_pair"] == "Row   0, it is in question2."
+    assert first["WSC"]["text"] == "_Row_   0, [it] is in text."
+    assert (first["CSL"]["text"], first["CSL"]["text_pair"]) == ("Row   0, it is in abst.", "heat；film 0")
+
+
+def test_the_twelve_tasks_are_trained_as_in_the_papers_table_3():
+    settings = {name: (task.batch_size, task.learning_rate, task.epochs) for name, task in TASKS.items()}
+    chinese = ["OCNLI", "TNEWS", "AFQMC", "IFLYTEK", "WSC", "CSL"]
+    english = ["CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI"]
+    assert list(TASKS) == chinese + english
+    assert settings == {
+        **{name: (64, 2e-5, 5 if name == "TNEWS" else 3) for name in chinese},
+        **{name: (32, 1e-5, 3) for name in english},
+    }
+    assert [TASKS[name].max_length for name in chinese] == [150, 200, 128, 512, 200, 512]
+    assert [TASKS[name].warmup_steps for name in chinese] == [100, 300, 100, 100, 300, 300]
+    assert {(TASKS[name].max_length, TASKS[name].warmup_steps) for name in english} == {(128, 100)}
+    assert [task.knn_weight for task in TASKS.values()] == [0.2, 0.8, 0.0, 0.1, 0.1, 0.2, 0.3, 0.0, 0.0, 0.5, 0.0, 0.2]
+    assert {TASKS[name].encoder for name in chinese} == {"hfl/chinese-macbert-large"}
+    assert {TASKS[name].encoder for name in english} == {"FacebookAI/roberta-large"}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TASKS["CSL"].epochs = 1
+
+
+# The rows of CLUEWSC 2020 and CSL
+
+
+@given(st.text(), st.text(min_size=1), st.text(), st.text(min_size=1), st.text(), st.booleans())
+def test_spans_are_marked_wherever_they_are(before, first, between, second, after, noun_first):
+    text = before + first + between + second + after
+    spans = [(first, len(before)), (second, len(before + first + between))]
+    (noun, noun_index), (pronoun, pronoun_index) = spans if noun_first else spans[::-1]
+    target = {
+        "span1_text": noun,
+        "span1_index": noun_index,
+        "span2_text": pronoun,
+        "span2_index": pronoun_index,
+    }
+    marked = (f"_{first}_", f"[{second}]") if noun_first else (f"[{first}]", f"_{second}_")
+    expected = before + marked[0] + between + marked[1] + after
+    assert mark_spans({"text": text, "target": target}) == {"text": expected}
+
+
+@pytest.mark.parametrize(("index", "message"), [(5, "does not fit the text"), (1, "overlap")])
+def test_spans_that_are_not_there_are_refused(index, message):
+    target = {"span1_text": "aaa", "span1_index": 0, "span2_text": "aa", "span2_index": index}
+    with pytest.raises(ValueError, match=message):
+        mark_spans({"text": "aaa saw aa", "target": target})
+
+
+def test_a_row_is_left_as_it_was():
+    row = {"abst": "An abstract.", "keyword": []}
+    assert join_keywords(row) == {"text": "An abstract.", "text_pair": ""}
+    assert row == {"abst": "An abstract.", "keyword": []}
+
+
+# Folders
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "csv"])
+@pytest.mark.parametrize("columns", [("text",), ("text", "text_pair"), ("text_a", "text_b")])
+def test_the_columns_of_a_folder_are_found(tmp_path, columns, ending):
+    rows = [{**{column: f"{column} {i}" for column in columns}, "label": "ab"[i % 2], "source": "x"} for i in range(20)]
+    for split in ("train", "test"):
+        if ending == "csv":
+            Dataset.from_list(rows).to_csv(tmp_path / "test.csv")
+            Dataset.from_list(rows).to_csv(tmp_path / "train.csv")
+        else:
+            with (gzip.open if ending.endswith("gz") else open)(tmp_path / f"{split}.{ending}", "wt") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+    examples = load_task(tmp_path, seed=1, validation_size=4)
+    assert {split: len(rows) for split, rows in examples.items()} == {"train": 16, "validation": 4, "test": 20}
+    assert examples["test"].column_names == [*("text", "text_pair")[: len(columns)], "label"]
+    assert examples["test"]["text"][:] == [f"{columns[0]} {i}" for i in range(20)]
+    assert load_task(tmp_path, seed=2, validation_size=4)["train"]["text"][:] != examples["train"]["text"][:]
+
+
+def test_separators_and_encodings_are_those_given(tmp_path):
+    lines = ["text;label", *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
+    (tmp_path / "train.csv").write_text("\n".join(lines), encoding="cp1252")
+    options = {"csv_separator": ";", "encoding": "cp1252"}
+    assert load_task(tmp_path, **options)["train"].features["label"].names == ["ja", "nö"]
+
+
+def test_separators_are_for_files(hub):
+    with pytest.raises(ValueError, match="csv_separator=';' is for files"):
+        load_task("CoLA", csv_separator=";")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("colo", ValueError, "no task 'colo'. Did you mean 'CoLA'"),
+        ("SST2", ValueError, "Did you mean 'SST-2'"),
+        ("sentiment", ValueError, r"no task 'sentiment'. Give a folder, or one of \['AFQMC', 'CSL'"),
+        ("./nowhere", FileNotFoundError, "no file or folder './nowhere'"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_nearest(name, error, message):
+    with pytest.raises(error, match=message):
+        load_task(name)
+
+
+def test_folders_that_cannot_be_tasks_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="no training set: name a file train.jsonl"):
+        load_task(tmp_path)
+    (tmp_path / "train.jsonl").write_text('{"id_a": "x", "label": 1}\n')
+    with pytest.raises(ValueError, match=r"columns \['id_a', 'label'\], but neither text nor"):
+        load_task(tmp_path)

@@ -152,7 +152,7 @@ def killed_runs(runs: int, rng: random.Random) -> None:
         pipe.model.encoder.save_pretrained(place / "encoder")
         pipe.tokenizer.save_pretrained(place / "encoder")
         rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
-        (place / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (place / "labeled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         states, folder = {}, place / "classifier"
         for seed, state in enumerate(("old", "new")):
             begin = time.monotonic()
@@ -183,7 +183,7 @@ def start_run(place: Path, seed: int) -> tuple[multiprocessing.Process, Path]:
     """Start the script in a process that has imported what it needs; and the file of its log."""
     log = place / "log"
     log.write_text("")
-    arguments = ["--model_name_or_path", place / "encoder", "--dataset_name", place / "labelled.jsonl", "--seed", seed,
+    arguments = ["--model_name_or_path", place / "encoder", "--dataset_name", place / "labeled.jsonl", "--seed", seed,
                  "--output_dir", place / "classifier", "--overwrite_output_dir", "--use_cpu", "--num_train_epochs", 1,
                  "--validation_size", 10, "--learning_rate", 1e-2, "--report_to", "none"]  # fmt: skip
     command = [str(Path(__file__).parents[1] / "examples" / "run_classification.py"), *map(str, arguments)]

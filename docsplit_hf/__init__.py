@@ -7,6 +7,7 @@ it is first used.
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -16,7 +17,7 @@ _MODULE_OF_NAME = {
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collation.collator",
-    "DataCollatorForLabelledExamples": "classification.labelled_collator",
+    "DataCollatorForLabeledExamples": "classification.labeled_collator",
     "DocumentEncoder": "models.inference.encoder",
     "EndpointEncoder": "experiments.systems.endpoint",
     "KNNClassifier": "models.portable.modeling_knn_classifier",
@@ -28,10 +29,15 @@ _MODULE_OF_NAME = {
     "MTEBEncoder": "experiments.systems.mteb_encoder",
     "default_checkpoint": "models.checkpoints.default",
     "load_documents": "text.loading",
-    "load_labelled_examples": "text.labelled_examples",
+    "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
     "load_system": "experiments.systems.loading",
     "segment_documents": "text.segmentation.documents",
+}
+
+_RENAMED = {
+    "DataCollatorForLabelledExamples": "DataCollatorForLabeledExamples",
+    "load_labelled_examples": "load_labeled_examples",
 }
 
 __all__ = [
@@ -39,7 +45,7 @@ __all__ = [
     "ContrastiveTrainer",
     "ContrastiveTrainingArguments",
     "DataCollatorForDocSplit",
-    "DataCollatorForLabelledExamples",
+    "DataCollatorForLabeledExamples",
     "DocumentEncoder",
     "EndpointEncoder",
     "KNNClassifier",
@@ -51,7 +57,7 @@ __all__ = [
     "MTEBEncoder",
     "default_checkpoint",
     "load_documents",
-    "load_labelled_examples",
+    "load_labeled_examples",
     "load_package_documentation",
     "load_system",
     "segment_documents",
@@ -60,7 +66,7 @@ __all__ = [
 if TYPE_CHECKING:
     from .classification.arguments import KNNClassifierTrainingArguments
     from .classification.knn_classifier_trainer import KNNClassifierTrainer
-    from .classification.labelled_collator import DataCollatorForLabelledExamples
+    from .classification.labeled_collator import DataCollatorForLabeledExamples
     from .experiments.systems.endpoint import EndpointEncoder
     from .experiments.systems.loading import load_system
     from .experiments.systems.mteb_encoder import MTEBEncoder
@@ -74,13 +80,18 @@ if TYPE_CHECKING:
     from .pretraining.collation.collator import DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer
     from .pretraining.model import AutoModelForDocSplit
-    from .text.labelled_examples import load_labelled_examples
+    from .text.labeled_examples import load_labeled_examples
     from .text.loading import load_documents
     from .text.package_documentation import load_package_documentation
     from .text.segmentation.documents import segment_documents
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        warnings.warn(
+            f"{name} is called {_RENAMED[name]} now; the old name goes with 0.3.", FutureWarning, stacklevel=2
+        )
+        name = _RENAMED[name]
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_MODULE_OF_NAME[name]}", __name__), name)

@@ -4,10 +4,10 @@ Without a data set: the documentation of installed packages, by package; needs n
 
     python examples/run_classification.py
 
-Your labelled examples (.jsonl, .csv, .tsv, .parquet: a column of texts, a column of labels), and any encoder, best one
-that run_pretrain.py has trained on your unlabelled documents:
+Your labeled examples (.jsonl, .csv, .tsv, .parquet: a column of texts, a column of labels), and any encoder, best one
+that run_pretrain.py has trained on your unlabeled documents:
 
-    python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labelled.jsonl \
+    python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labeled.jsonl \
         --output_dir output/classification
 
 A task of the paper, on several GPUs:
@@ -54,7 +54,7 @@ def load_splits(data: DataArguments, seed: int):
     if data.task_name is not None:
         splits = load_task(data.task_name, seed=seed, validation_size=data.validation_size)
     else:
-        splits = docsplit_hf.load_labelled_examples(
+        splits = docsplit_hf.load_labeled_examples(
             data.dataset_name or docsplit_hf.load_package_documentation(),
             data.dataset_config_name,
             text_column=data.text_column,
@@ -110,7 +110,7 @@ def predict(classifier: str, texts: Texts, prediction: PredictionArguments, argu
     if pipe.datastore is None:
         raise ValueError(
             f"{classifier} holds no classifier with its examples, and nothing is trained without --dataset_name: give "
-            "labelled examples by --dataset_name, or a finished classifier by --model_name_or_path."
+            "labeled examples by --dataset_name, or a finished classifier by --model_name_or_path."
         )
     options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
     try:

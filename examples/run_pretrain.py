@@ -1,4 +1,4 @@
-"""Pretrain a document encoder on unlabelled documents with DocSplit.
+"""Pretrain a document encoder on unlabeled documents with DocSplit.
 
 Without arguments: the checkpoint that ships, on the documentation of installed packages; needs no network.
 

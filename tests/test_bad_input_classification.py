@@ -29,9 +29,9 @@ class Case:
         self.config, self.tokenizer, self.texts, self.folder = config, tokenizer, texts, folder
         options = {"encoder_config": config, "id2label": dict(enumerate(NAMES)), "k": 4}
         self.model = KNNClassifier(KNNClassifierConfig(**options))
-        self.examples = self.labelled([i % 2 for i in range(len(texts))])
+        self.examples = self.labeled([i % 2 for i in range(len(texts))])
 
-    def labelled(self, labels, names=NAMES, **columns):
+    def labeled(self, labels, names=NAMES, **columns):
         data = Dataset.from_dict({"text": self.texts[: len(labels)], "label": labels, **columns})
         return data.cast_column("label", ClassLabel(names=names))
 
@@ -86,7 +86,7 @@ ERRORS = {
         lambda c: c.pipe().add_examples(["a"], np.array(["rivr"])), ValueError, "Did you mean 'river'",
     ),
     "a label that is kept secret": (
-        lambda c: KNNDatastore.build(c.model, c.tokenizer, c.labelled([0, 1, -1])), ValueError, "row 2 is -1",
+        lambda c: KNNDatastore.build(c.model, c.tokenizer, c.labeled([0, 1, -1])), ValueError, "row 2 is -1",
     ),
     "a length beyond the positions": (call(max_length=65), ValueError, "65 is more than the 64 positions"),
     "an unknown label": (
@@ -160,7 +160,7 @@ ERRORS = {
         lambda c: c.train(model=KNNClassifier.around(BertModel(c.config), 0)), ValueError, "no classification head",
     ),
     "labels in another order": (
-        lambda c: c.train(c.labelled([0, 1], NAMES[::-1])), ValueError, r"\['engine', 'river'\].*id2label",
+        lambda c: c.train(c.labeled([0, 1], NAMES[::-1])), ValueError, r"\['engine', 'river'\].*id2label",
     ),
     "labels that are bare numbers": (
         lambda c: c.train(Dataset.from_dict({"text": ["a"], "label": [0]})), ValueError, "ClassLabel",

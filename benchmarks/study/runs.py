@@ -130,7 +130,7 @@ TASKS = {
 }
 CITATION = {"AAN": "aan_pairs"}
 
-# Domain adaptation, the everyday use: a good encoder, trained on by the unlabelled training texts of one task.
+# Domain adaptation, the everyday use: a good encoder, trained on by the unlabeled training texts of one task.
 ADAPTED = "sentence-transformers/all-MiniLM-L6-v2"
 ADAPTATION: Options = COMMON | {
     "model_name_or_path": ADAPTED,

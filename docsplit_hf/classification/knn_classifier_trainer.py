@@ -37,7 +37,7 @@ from ..training.measuring_trainer import MeasuringTrainer
 from .arguments import KNNClassifierTrainingArguments
 from .checks import check_classifier_fit, freeze_what_no_loss_reads
 from .classifier_checkpoints import ClassifierCheckpoints
-from .labelled_collator import DataCollatorForLabelledExamples
+from .labeled_collator import DataCollatorForLabeledExamples
 from .metrics import classification_metrics
 from .triplets import choose_triplets, same_labels, squared_distances, triplet_loss
 
@@ -64,10 +64,10 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
     Args:
         model: The classifier, or one with ``lora_around`` it.
         args: The arguments.
-        train_dataset: Examples as ``load_labelled_examples`` gives them: ``text``, ``label`` and maybe ``text_pair``.
+        train_dataset: Examples as ``load_labeled_examples`` gives them: ``text``, ``label`` and maybe ``text_pair``.
         eval_dataset: Held-out examples: they choose the best checkpoint and the calibration.
         processing_class: The tokenizer; it is saved with the model.
-        data_collator: Makes batches. None: ``DataCollatorForLabelledExamples`` with the model's maximum length.
+        data_collator: Makes batches. None: ``DataCollatorForLabeledExamples`` with the model's maximum length.
         **kwargs: Passed to ``Trainer``.
 
     Raises:
@@ -104,7 +104,7 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         train_dataset: Dataset | None = None,
         eval_dataset: Dataset | None = None,
         processing_class: PreTrainedTokenizerBase | None = None,
-        data_collator: DataCollatorForLabelledExamples | None = None,
+        data_collator: DataCollatorForLabeledExamples | None = None,
         **kwargs: Any,
     ) -> None:
         classifier = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -112,7 +112,7 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         freeze_what_no_loss_reads(classifier)
         self._multi_label = classifier.config.problem_type == MULTI_LABEL
         if data_collator is None:
-            data_collator = DataCollatorForLabelledExamples(
+            data_collator = DataCollatorForLabeledExamples(
                 processing_class,
                 input_length(classifier, processing_class),
                 classifier.config.num_labels if self._multi_label else None,
@@ -242,7 +242,7 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         """Evaluate the classifier, its neighbors, and the two mixed, by the calibration in the model's configuration.
 
         Args:
-            dataset: Labelled examples.
+            dataset: Labeled examples.
             metric_key_prefix: What the names of the metrics begin with.
 
         Returns:

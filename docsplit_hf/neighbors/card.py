@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed"}
 MOST_LABELS_SHOWN = 20
-NOT_TRAINED = "None in this run: an encoder as it is, with labelled examples."
+NOT_TRAINED = "None in this run: an encoder as it is, with labeled examples."
 
 
 @dataclass
@@ -30,7 +30,7 @@ class ClassifierFacts:
     Args:
         location: Where the model is loaded from: a name on the Hub, or the folder that it is saved in.
         config: The configuration of the model.
-        datastore: The labelled examples, None before there are any.
+        datastore: The labeled examples, None before there are any.
         training: How it was trained, as rows of a table; None if nothing was.
         log_history: The Trainer's logs.
     """

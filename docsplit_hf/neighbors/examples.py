@@ -1,4 +1,4 @@
-"""KeepsExamples: the part of the pipeline that adds, removes and calibrates on labelled examples."""
+"""KeepsExamples: the part of the pipeline that adds, removes and calibrates on labeled examples."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GROWTH_TO_RECALIBRATE = 1.1
 
 
 class KeepsExamples:
-    """Labelled examples of a classifier, in a datastore that may still be missing.
+    """Labeled examples of a classifier, in a datastore that may still be missing.
 
     A class that inherits from it has ``model``, ``tokenizer`` and ``datastore``.
     """
@@ -52,7 +52,7 @@ class KeepsExamples:
         allow_new_labels: bool = False,
         allow_duplicates: bool = False,
     ) -> list[str]:
-        """Add labelled examples, which the next call sees.
+        """Add labeled examples, which the next call sees.
 
         What is there already, the same text with the same labels, is not added again, which is logged: a cell of a
         notebook may be run twice.

@@ -35,7 +35,7 @@ WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 
 
 class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
-    """Classifies texts, or pairs of texts, by a classifier and by the nearest labelled examples.
+    """Classifies texts, or pairs of texts, by a classifier and by the nearest labeled examples.
 
     Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
     its datastore in the same folder or repository; or any encoder, which becomes a classifier with ``add_examples``,
@@ -48,7 +48,7 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
     Args:
         model: A ``KNNClassifier``, or an encoder without a head.
         tokenizer: Its tokenizer.
-        datastore: The labelled examples, or the folder or repository that they are in. None: those of the model's own
+        datastore: The labeled examples, or the folder or repository that they are in. None: those of the model's own
             folder or repository, if it has any.
         datastore_token: For a datastore in a private repository: ``pipeline`` keeps its ``token`` to itself.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.

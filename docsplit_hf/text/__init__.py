@@ -1,1 +1,1 @@
-"""Documents in: loading, labelled examples, sentences."""
+"""Documents in: loading, labeled examples, sentences."""

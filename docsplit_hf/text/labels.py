@@ -1,4 +1,4 @@
-"""The texts and labels of a labelled data set, in the form that a datastore keeps them in."""
+"""The texts and labels of a labeled data set, in the form that a datastore keeps them in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
-    """The texts of labelled examples, and the texts paired with them.
+    """The texts of labeled examples, and the texts paired with them.
 
     Args:
         dataset: With the column ``text``, and maybe ``text_pair``.
@@ -29,12 +29,12 @@ def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
         (['a text'], None)
     """
     if "text" not in dataset.column_names:
-        raise ValueError(f"There is no column 'text' among {dataset.column_names}: load with load_labelled_examples.")
+        raise ValueError(f"There is no column 'text' among {dataset.column_names}: load with load_labeled_examples.")
     return list(dataset["text"]), list(dataset["text_pair"]) if "text_pair" in dataset.column_names else None
 
 
 def label_names_of(dataset: Dataset) -> list[str]:
-    """The names of the labels of labelled examples, in the order of their numbers.
+    """The names of the labels of labeled examples, in the order of their numbers.
 
     Args:
         dataset: With the column ``label`` of ``ClassLabel``, or of lists of it.
@@ -56,7 +56,7 @@ def label_names_of(dataset: Dataset) -> list[str]:
     names = getattr(getattr(feature, "feature", feature), "names", None)
     if names is None:
         raise ValueError(
-            f"The column 'label' must hold ClassLabel or lists of it, got {feature}: load with load_labelled_examples, "
+            f"The column 'label' must hold ClassLabel or lists of it, got {feature}: load with load_labeled_examples, "
             "or cast it with dataset.cast_column('label', ClassLabel(names=[...]))."
         )
     return list(names)
@@ -96,7 +96,7 @@ def label_array(dataset: Dataset, label_names: tuple[str, ...] | list[str], mult
             if label is None or not 0 <= label < len(names):
                 raise ValueError(
                     f"The label of row {row} is {label}, which is none of 0 to {len(names) - 1} (-1 stands for a "
-                    "label that is kept secret): load_labelled_examples drops such rows."
+                    "label that is kept secret): load_labeled_examples drops such rows."
                 )
             if names[label] not in number:
                 raise ValueError(f"The label {names[label]!r} is none of those known here: {', '.join(label_names)}.")

@@ -34,7 +34,7 @@ def load_documents(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> dict[str, Dataset | IterableDataset]:
-    """Load unlabelled documents from wherever they are.
+    """Load unlabeled documents from wherever they are.
 
     Args:
         source: A data set on the Hub; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or ``.txt`` file (also

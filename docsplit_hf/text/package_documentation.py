@@ -21,7 +21,7 @@ DOCUMENTS_PER_PACKAGE = 1000  # so that no package outweighs the others
 def load_package_documentation(
     packages: tuple[str, ...] = PACKAGES, test_size: int = 500, seed: int = 0, num_proc: int | None = None
 ) -> DatasetDict:
-    """Docstrings of installed packages as documents: real text, present on every machine, labelled by package.
+    """Docstrings of installed packages as documents: real text, present on every machine, labeled by package.
 
     The docstrings of modules, classes and functions with at least 60 words are read from the source files, which are
     parsed and never imported. Repeated ones are left out, and at most 1,000 are drawn from each package. The corpus

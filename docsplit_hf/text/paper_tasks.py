@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .files import find_columns
-from .labelled_examples import load_labelled_examples
+from .labeled_examples import load_labeled_examples
 from .loading import find_splits
 from .paths import refuse_mistyped_path
 
@@ -37,7 +37,7 @@ class Task:
         learning_rate: The peak learning rate.
         label_column: The column that holds the labels.
         train_split: The split to train on.
-        test_split: The labelled split to test on, the official development set; ``"a+b"`` joins two.
+        test_split: The labeled split to test on, the official development set; ``"a+b"`` joins two.
         max_length: The longest input in tokens.
         epochs: Passes over the training set.
         warmup_steps: Steps until the peak learning rate.
@@ -160,16 +160,16 @@ def load_task(
 
     Args:
         name_or_folder: A name in ``TASKS``, which is loaded from the Hub; or a folder with ``train.jsonl``, and maybe
-            ``validation.jsonl`` and ``test.jsonl`` (or another format of ``load_labelled_examples``), with the columns
+            ``validation.jsonl`` and ``test.jsonl`` (or another format of ``load_labeled_examples``), with the columns
             ``label`` and ``text``, ``text`` and ``text_pair``, or ``text_a`` and ``text_b``; or with folders of
-            classes, as ``load_labelled_examples`` reads them; or one such file, which is the training set.
+            classes, as ``load_labeled_examples`` reads them; or one such file, which is the training set.
         seed: Decides which training examples are held out for validation.
         validation_size: The fraction of them that is held out, or their number.
-        csv_separator: Of files, as in ``load_labelled_examples``.
+        csv_separator: Of files, as in ``load_labeled_examples``.
         encoding: The same.
 
     Returns:
-        ``train``, ``validation`` and ``test``, as ``load_labelled_examples`` gives them.
+        ``train``, ``validation`` and ``test``, as ``load_labeled_examples`` gives them.
 
     Raises:
         FileNotFoundError: If it looks like a path and there is nothing there.
@@ -195,7 +195,7 @@ def load_task(
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"There is no task {str(name_or_folder)!r}.{hint} Give a folder, or one of {sorted(TASKS)}.")
     columns = _find_text_columns(Path(name_or_folder), options)
-    return load_labelled_examples(name_or_folder, **columns, **options, validation_size=validation_size, seed=seed)
+    return load_labeled_examples(name_or_folder, **columns, **options, validation_size=validation_size, seed=seed)
 
 
 def _load_from_hub(task: Task, seed: int, validation_size: float, options: dict[str, str | None]) -> DatasetDict:
@@ -206,7 +206,7 @@ def _load_from_hub(task: Task, seed: int, validation_size: float, options: dict[
     splits = {name: loaded[name] for name in (task.train_split, *task.test_split.split("+"))}
     if task.prepare is not None:
         splits = {name: split.map(task.prepare, desc=f"Preparing {name}") for name, split in splits.items()}
-    return load_labelled_examples(
+    return load_labeled_examples(
         datasets.DatasetDict(splits),
         text_column=task.text_column,
         text_pair_column=task.text_pair_column,
@@ -229,5 +229,5 @@ def _find_text_columns(source: Path, options: dict[str, str | None]) -> dict[str
             return dict(zip(("text_column", "text_pair_column"), names, strict=False))
     raise ValueError(
         f"{file} has the columns {columns}, but neither text nor text_a and text_b: rename them, or use "
-        "load_labelled_examples, which takes any names."
+        "load_labeled_examples, which takes any names."
     )

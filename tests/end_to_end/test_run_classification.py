@@ -15,9 +15,9 @@ TWO_PROCESSES = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-nod
 
 
 @pytest.fixture(scope="session")
-def labelled(workshop, texts):
+def labeled(workshop, texts):
     """A folder with training and test examples, as a user has them."""
-    folder = workshop / "labelled"
+    folder = workshop / "labeled"
     folder.mkdir()
     rows = [{"body": text, "topic": "river" if "river" in text else "other"} for text in texts]
     for name, part in (("train", rows[:40]), ("test", rows[40:])):
@@ -26,13 +26,13 @@ def labelled(workshop, texts):
 
 
 @pytest.fixture(scope="session")
-def classify(workshop, labelled, run_python):
-    """Run the example script on the labelled examples; gives its output folder and what it printed."""
+def classify(workshop, labeled, run_python):
+    """Run the example script on the labeled examples; gives its output folder and what it printed."""
 
     def classify(name, *options, launcher=(), code=0):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
-            f"--dataset_name={labelled}", "--text_column=body", "--label_column=topic", "--validation_size=8",
+            f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--validation_size=8",
             "--num_train_epochs=2", "--learning_rate=1e-3", "--logging_steps=2", "--use_cpu",
             "--triplet_choice=hardest", *options,
         ]  # fmt: skip
@@ -42,8 +42,8 @@ def classify(workshop, labelled, run_python):
 
 
 @pytest.fixture(scope="session")
-def classified(classify, workshop, labelled):
-    options = (f"--predict={labelled / 'test.jsonl'}", f"--predict_output={workshop / 'answers.csv'}")
+def classified(classify, workshop, labeled):
+    options = (f"--predict={labeled / 'test.jsonl'}", f"--predict_output={workshop / 'answers.csv'}")
     return classify("classified", "--per_device_train_batch_size=8", "--report_to=tensorboard", *options)
 
 
@@ -61,7 +61,7 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
     assert "On the test examples" in card and str(folder.parent) not in card.replace(str(folder), "")
 
 
-def test_the_pipeline_answers_as_the_run_says(classified, labelled, run_python):
+def test_the_pipeline_answers_as_the_run_says(classified, labeled, run_python):
     folder, _ = classified
     code = """
 import sys, docsplit_hf
@@ -71,7 +71,7 @@ test = load_dataset("json", data_files=sys.argv[2], split="train")
 answers = pipeline("docsplit-knn", model=sys.argv[1], device="cpu")(test["body"][:])
 print("accuracy", sum(a["label"] == t for a, t in zip(answers, test["topic"][:])) / len(test))
 """
-    printed = run_python("-c", code, folder, labelled / "test.jsonl")
+    printed = run_python("-c", code, folder, labeled / "test.jsonl")
     accuracy = json.loads((folder / "metrics.json").read_text())["test"]["test_mixture_accuracy"]
     assert float(printed.rpartition("accuracy")[2]) == pytest.approx(accuracy)
 
@@ -95,10 +95,10 @@ def test_a_mistyped_task_is_named_before_anything_is_loaded(run_script):
     assert "Did you mean 'MRPC'" in run_script(SCRIPT, *options, code=2)
 
 
-def test_after_training_the_texts_of_a_file_are_classified(classified, labelled, workshop):
+def test_after_training_the_texts_of_a_file_are_classified(classified, labeled, workshop):
     folder, printed = classified
     assert f"8 texts were classified: {workshop / 'answers.csv'}." in printed
-    rows = [json.loads(line) for line in (labelled / "test.jsonl").open()]
+    rows = [json.loads(line) for line in (labeled / "test.jsonl").open()]
     answers = list(csv.DictReader((workshop / "answers.csv").open(newline="")))
     assert [{name: row[name] for name in ("body", "topic")} for row in answers] == rows
     accuracy = json.loads((folder / "metrics.json").read_text())["test"]["test_mixture_accuracy"]
@@ -142,13 +142,13 @@ def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill
 
 
 def test_killed_in_the_answers_after_training_the_second_command_goes_on(
-    labelled, workshop, server, texts, tmp_path, run_script
+    labeled, workshop, server, texts, tmp_path, run_script
 ):
     bodies = [{"body": f"{texts[number % 48]} This is {number}."} for number in range(2_100)]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bodies))
     predict = [f"--predict={tmp_path / 'new.jsonl'}", f"--predict_output={tmp_path / 'a.jsonl'}"]
     options = [*predict, f"--output_dir={tmp_path / 'out'}", "--text_column=body", "--max_length=48", "--use_cpu"]
-    train = [f"--model_name_or_path={workshop / 'tiny'}", f"--dataset_name={labelled}", "--label_column=topic"]
+    train = [f"--model_name_or_path={workshop / 'tiny'}", f"--dataset_name={labeled}", "--label_column=topic"]
     partial, log = tmp_path / "a.jsonl.partial", tmp_path / "log"
     process = start_script(SCRIPT, *train, *options, "--num_train_epochs=1", log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
@@ -166,9 +166,9 @@ def test_killed_in_the_answers_after_training_the_second_command_goes_on(
     (["--validation_size=0"], {}),
 ])  # fmt: skip
 def test_examples_to_report_on_are_held_out_or_it_says_that_it_flatters(
-    labelled, workshop, run_script, tmp_path, options, sets
+    labeled, workshop, run_script, tmp_path, options, sets
 ):
-    arguments = [f"--dataset_name={labelled / 'train.jsonl'}", "--text_column=body", "--label_column=topic"]
+    arguments = [f"--dataset_name={labeled / 'train.jsonl'}", "--text_column=body", "--label_column=topic"]
     arguments += [f"--model_name_or_path={workshop / 'tiny'}"] if sets else []
     arguments += [f"--output_dir={tmp_path}", "--use_cpu", "--validation_size=4", "--num_train_epochs=1"]
     printed = run_script(SCRIPT, *arguments, *options)
@@ -181,8 +181,8 @@ def test_examples_to_report_on_are_held_out_or_it_says_that_it_flatters(
     assert rate == (2e-5 if sets else 1e-3)  # of the checkpoint that ships, which is small
 
 
-def test_what_cannot_be_classified_is_found_before_the_training(labelled, workshop, run_script):
-    options = [f"--dataset_name={labelled}", "--text_column=body", "--label_column=topic", "--use_cpu"]
+def test_what_cannot_be_classified_is_found_before_the_training(labeled, workshop, run_script):
+    options = [f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--use_cpu"]
     options += [f"--output_dir={workshop / 'unused'}", f"--predict={workshop / 'documents.jsonl'}"]
     assert "There is no column 'body' in" in run_script(SCRIPT, *options, code=2)
     assert not (workshop / "unused").exists()

@@ -22,8 +22,8 @@ RECORDS = 2 * 2 * (2 + 2 * 3 + 2)  # systems, tasks, and the records of full, th
 
 
 @pytest.fixture(scope="module")
-def labelled(workshop, texts):
-    """Two files of labelled texts, as a user has them."""
+def labeled(workshop, texts):
+    """Two files of labeled texts, as a user has them."""
     files = {"second": 2, "third": 3}
     for name, step in files.items():
         lines = [f'"{text}",{"no" if number % step else "yes"}\n' for number, text in enumerate(texts)]
@@ -32,10 +32,10 @@ def labelled(workshop, texts):
 
 
 @pytest.fixture(scope="module")
-def command(workshop, labelled):
+def command(workshop, labeled):
     def command(folder, *options):
         models = ["--models", str(workshop / "tiny"), "tfidf"]
-        return [str(SCRIPT), *models, "--tasks", *labelled, f"--output_dir={folder}", *OPTIONS, *options]
+        return [str(SCRIPT), *models, "--tasks", *labeled, f"--output_dir={folder}", *OPTIONS, *options]
 
     return command
 

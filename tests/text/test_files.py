@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf import load_documents, load_labelled_examples
+from docsplit_hf import load_documents, load_labeled_examples
 from docsplit_hf.text.files import find_columns, load_file
 
 TEXTS = [f"Café {i}, or tea?" for i in range(30)]
@@ -81,37 +81,37 @@ def test_a_folder_with_brackets_and_a_relative_path(tmp_path, monkeypatch, strea
     write(Path("c 2", "1.txt"), "Decoy.")
     splits = load_documents("c [2024]", streaming=streaming, test_size=3)
     assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
-    assert sorted(load_labelled_examples("c [2024]")["train"].features["label"].names) == ["#1", "50%"]
+    assert sorted(load_labeled_examples("c [2024]")["train"].features["label"].names) == ["#1", "50%"]
     write(Path("a[1].csv"), content("csv"))
     write(Path("a1.csv"), content("csv", ["Decoy."], ["x"]))
     assert find_columns(Path("a[1].csv")) == ["text", "label"]
-    assert len(load_labelled_examples("a[1].csv", validation_size=0)["train"]) == 30
+    assert len(load_labeled_examples("a[1].csv", validation_size=0)["train"]) == 30
 
 
 # Endings, separators, encodings
 
 
 @pytest.mark.parametrize("ending", ["CSV", "Csv.gz", "csv.GZ", "TSV", "tsv.gz", "JSONL", "jsonl.GZ"])
-@pytest.mark.parametrize("load", [load_documents, load_labelled_examples])
+@pytest.mark.parametrize("load", [load_documents, load_labeled_examples])
 def test_endings_in_any_case_and_tabs(tmp_path, ending, load):
     kind = ending.lower().removesuffix(".gz")
     text = content("jsonl" if kind == "jsonl" else "csv", separator="\t" if kind == "tsv" else ",")
     splits = load(write(tmp_path / f"train.{ending}", text))
     assert sorted(text for split in splits.values() for text in split["text"]) == sorted(TEXTS)
-    assert set(load(tmp_path)) == {"train", "validation"} if load is load_labelled_examples else True
+    assert set(load(tmp_path)) == {"train", "validation"} if load is load_labeled_examples else True
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
 @pytest.mark.parametrize("streaming", [False, True])
 def test_another_separator_is_an_option_and_is_named_where_it_is_not_given(tmp_path, separator, streaming):
     file = write(tmp_path / "a.csv", content("csv", separator=separator))
-    for load in (load_documents, load_labelled_examples, lambda path: load_file(path, streaming)):
+    for load in (load_documents, load_labeled_examples, lambda path: load_file(path, streaming)):
         with pytest.raises(ValueError, match=r"a.csv .* one column, .* pass csv_separator="):
             load(file)
     shell = separator.replace("\t", "\\t")
     splits = load_documents(file, streaming=streaming, test_size=3, csv_separator=shell)
     assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
-    assert len(load_labelled_examples(file, csv_separator=separator)["validation"]) == 3
+    assert len(load_labeled_examples(file, csv_separator=separator)["validation"]) == 3
     assert find_columns(file, csv_separator=separator) == ["text", "label"]
 
 
@@ -130,10 +130,10 @@ def test_encodings(tmp_path, ending, encoding, streaming):
         splits = load_documents(file, streaming=streaming, test_size=3, **options)
         assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
     if ending != "txt":
-        splits = load_labelled_examples(file, **options)
+        splits = load_labeled_examples(file, **options)
         assert sorted(text for split in splits.values() for text in split["text"]) == sorted(TEXTS)
     if encoding == "cp1252":
-        for load in (load_documents, load_labelled_examples):
+        for load in (load_documents, load_labeled_examples):
             with pytest.raises(ValueError, match=r"a\..* cannot be used: .*utf-8.* encoding='cp1252'"):
                 load(file)
 
@@ -158,7 +158,7 @@ def test_the_encoding_of_texts_in_a_folder(tmp_path):
         ("a.parquet", {"encoding": "cp1252"}, "a.parquet .*is no text, and encoding='cp1252'"),
     ],
 )
-@pytest.mark.parametrize("load", [load_documents, load_labelled_examples])
+@pytest.mark.parametrize("load", [load_documents, load_labeled_examples])
 def test_options_that_do_not_fit(tmp_path, name, options, message, load):
     write(tmp_path / name, content("jsonl"))
     with pytest.raises(ValueError, match=message):
@@ -201,7 +201,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_file_that_is_empty_or_broken_is_named(tmp_path, name):
     (tmp_path / name).write_bytes(BROKEN[name])
-    for load in (load_documents, lambda path: load_documents(path, streaming=True), load_labelled_examples):
+    for load in (load_documents, lambda path: load_documents(path, streaming=True), load_labeled_examples):
         with pytest.raises(ValueError, match=rf"{name} cannot be used: ([Ii]t |\w).*\w") as caught:
             load(tmp_path / name)
         assert "Instruction" not in str(caught.value) and "features" not in str(caught.value)

@@ -8,7 +8,7 @@ def splits():
     return load_package_documentation(("accelerate", "datasets"), test_size=30)
 
 
-def test_long_texts_labelled_by_package_without_repeats(splits):
+def test_long_texts_labeled_by_package_without_repeats(splits):
     rows = [row for split in splits.values() for row in split]
     texts = [row["text"] for row in rows]
     assert len(set(texts)) == len(texts) > 200

@@ -38,7 +38,7 @@ def attention_by_part_of_speech(
 
     As in appendix C: the last layer's weights from the first token to all others, averaged over the heads; then the
     mean over all nouns of all texts, over all verbs, and so on. Where a word has several tokens, its weight is the mean
-    of theirs, which the paper leaves open: the sum would favour words that the tokenizer cuts into many pieces. The
+    of theirs, which the paper leaves open: the sum would favor words that the tokenizer cuts into many pieces. The
     weights are the model's own, not rescaled: what goes to special tokens, punctuation and the first token itself is
     left out of the means, and missing in them.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...text.files import find_columns, find_text_files
-from ...text.labelled_examples import load_labelled_examples
+from ...text.labeled_examples import load_labeled_examples
 from ...text.loading import find_splits, load_documents, refuse_missing_file
 from ...text.package_documentation import load_package_documentation
 from ...text.paper_tasks import TASKS, load_task
@@ -231,7 +231,7 @@ def load_evaluation_task(
         return _corpus_task(Path(name), text_column, max_test_examples, seed, options)
     if known is None and (text_column, label_column) != ("text", "label"):
         columns = {"text_column": text_column, "label_column": label_column}
-        splits = load_labelled_examples(name, **columns, **options, validation_size=0, seed=seed)
+        splits = load_labeled_examples(name, **columns, **options, validation_size=0, seed=seed)
     elif folder or not known:
         splits = load_task(folder or name, seed, validation_size=0, **options)
     else:
@@ -254,7 +254,7 @@ def _has_labels(path: Path, options: dict[str, str | None]) -> bool:
 
 def _from_hub(name: str, seed: int) -> DatasetDict:
     if name == DOCUMENTATION:
-        return load_labelled_examples(load_package_documentation(), validation_size=0)
+        return load_labeled_examples(load_package_documentation(), validation_size=0)
     if name in TASKS:
         return load_task(name, seed, validation_size=0)
     source = LONG_DOCUMENT_TASKS[name]
@@ -267,7 +267,7 @@ def _from_hub(name: str, seed: int) -> DatasetDict:
     if source.prepare is not None:
         loaded = loaded.map(source.prepare, remove_columns=loaded["train"].column_names, desc=f"Preparing {name}")
     columns = {"text_column": source.text_column, "label_column": source.label_column}
-    return load_labelled_examples(loaded, **columns, validation_size=0, seed=seed)
+    return load_labeled_examples(loaded, **columns, validation_size=0, seed=seed)
 
 
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Dataset]:

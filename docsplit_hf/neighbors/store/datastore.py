@@ -126,7 +126,7 @@ class KNNDatastore(SharedDatastore):
         show_progress: bool = True,
         **options: Any,
     ) -> Self:
-        """Embed labelled examples and keep them with their labels.
+        """Embed labeled examples and keep them with their labels.
 
         Texts of similar length share a forward. Under accelerate each process embeds its share, and all get the whole:
         every process must call it.
@@ -134,7 +134,7 @@ class KNNDatastore(SharedDatastore):
         Args:
             model: The classifier whose retrieval embeddings become the keys.
             tokenizer: Its tokenizer.
-            dataset: As ``load_labelled_examples`` gives it: ``text``, ``label``, maybe ``text_pair`` and ``id``.
+            dataset: As ``load_labeled_examples`` gives it: ``text``, ``label``, maybe ``text_pair`` and ``id``.
             store_texts: Whether to keep the texts, to show them as neighbors.
             max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
                 CPU, 32,768 elsewhere.
@@ -157,7 +157,7 @@ class KNNDatastore(SharedDatastore):
         for i, text in enumerate(texts):
             if isinstance(text, str) and not text.strip():
                 raise ValueError(
-                    f"Text {i} is empty: nothing can be near it. load_labelled_examples drops such examples."
+                    f"Text {i} is empty: nothing can be near it. load_labeled_examples drops such examples."
                 )
         use_packing(model, packing)
         names, multi_label = label_names_of(dataset), may_have_several(dataset)

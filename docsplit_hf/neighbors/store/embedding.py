@@ -1,4 +1,4 @@
-"""Labelled examples into keys, by all processes, and the fingerprint of the encoder that made them."""
+"""Labeled examples into keys, by all processes, and the fingerprint of the encoder that made them."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from docsplit_hf.experiments.tasks.loading import ClassificationTask
 def task(texts):
     """Which of two subjects a text names, where it names one of them only."""
     subjects = ("glacier", "market")
-    labelled = [(f"The {subjects[i % 2]} of number {i}. {text}", i % 2) for i, text in enumerate(texts)]
-    train, test = labelled[:36], labelled[36:]
+    labeled = [(f"The {subjects[i % 2]} of number {i}. {text}", i % 2) for i, text in enumerate(texts)]
+    train, test = labeled[:36], labeled[36:]
     split = [([text for text, _ in rows], np.array([label for _, label in rows])) for rows in (train, test)]
     return ClassificationTask("subjects", *split[0], *split[1], list(subjects))
 

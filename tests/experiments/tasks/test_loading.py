@@ -118,19 +118,19 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("columns", [{}, {"text_column": "body", "label_column": "topic"}])
-@pytest.mark.parametrize("labelled", [True, False])
-def test_separators_and_encodings_are_those_given(tmp_path, columns, labelled):
-    names = columns.get("text_column", "text"), columns.get("label_column", "label") if labelled else "x"
+@pytest.mark.parametrize("labeled", [True, False])
+def test_separators_and_encodings_are_those_given(tmp_path, columns, labeled):
+    names = columns.get("text_column", "text"), columns.get("label_column", "label") if labeled else "x"
     lines = [";".join(names), *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
     (tmp_path / "own.csv").write_text("\n".join(lines), encoding="cp1252")
     options = {"csv_separator": ";", "encoding": "cp1252"}
     with pytest.raises(ValueError, match="csv_separator=';'|encoding='cp1252'"):
         load_evaluation_task(tmp_path / "own.csv")
-    if not labelled:
+    if not labeled:
         columns = {name: column for name, column in columns.items() if name == "text_column"}
     task = load_evaluation_task(tmp_path / "own.csv", **columns, **options)
     assert "Größe 3, süß." in task.corpus().texts + getattr(task, "train_texts", [])
-    if labelled and not columns:
+    if labeled and not columns:
         shutil.copy(tmp_path / "own.csv", tmp_path / "train.csv")
         assert load_evaluation_task("bbc", tmp_path, **options).label_names == ["ja", "nö"]
 

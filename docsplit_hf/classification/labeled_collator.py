@@ -1,4 +1,4 @@
-"""DataCollatorForLabelledExamples: texts, or pairs of texts, with their labels into padded batches."""
+"""DataCollatorForLabeledExamples: texts, or pairs of texts, with their labels into padded batches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class DataCollatorForLabelledExamples:
-    """Tokenizes and pads examples as ``load_labelled_examples`` gives them.
+class DataCollatorForLabeledExamples:
+    """Tokenizes and pads examples as ``load_labeled_examples`` gives them.
 
     Args:
         tokenizer: The tokenizer.
@@ -27,7 +27,7 @@ class DataCollatorForLabelledExamples:
 
         >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
         >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
-        >>> collator = DataCollatorForLabelledExamples(tokenizer, max_length=8)
+        >>> collator = DataCollatorForLabeledExamples(tokenizer, max_length=8)
         >>> batch = collator([{"text": "a small text", "label": 1}, {"text": "small", "label": 0}])
         >>> batch["input_ids"].shape, batch["labels"]
         (torch.Size([2, 5]), tensor([1, 0]))

@@ -1,4 +1,4 @@
-"""load_labelled_examples: texts with labels from the Hub, a file or a folder, as train, validation and test."""
+"""load_labeled_examples: texts with labels from the Hub, a file or a folder, as train, validation and test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT, NO_LABEL, NOT_A_STRING, EMPTY = "kept", "without a label", "not a string",
 _OUTCOME, _IS_LIST, _REPLACED = "_docsplit_outcome", "_docsplit_is_list", "_docsplit_replaced"
 
 
-def load_labelled_examples(
+def load_labeled_examples(
     source: str | Path | Dataset | DatasetDict | pd.DataFrame,
     config_name: str | None = None,
     *,
@@ -98,7 +98,7 @@ def load_labelled_examples(
         >>> file = Path(tempfile.mkdtemp()) / "reviews.jsonl"
         >>> rows = [{"text": f"Review {i}.", "label": "good" if i % 2 else "bad"} for i in range(20)]
         >>> _ = file.write_text("".join(json.dumps(row) + chr(10) for row in rows))
-        >>> examples = load_labelled_examples(file)
+        >>> examples = load_labeled_examples(file)
         >>> {name: len(split) for name, split in examples.items()}, examples["train"].features["label"].names
         ({'train': 18, 'validation': 2}, ['bad', 'good'])
     """

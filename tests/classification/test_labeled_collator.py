@@ -6,7 +6,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf import DataCollatorForLabelledExamples
+from docsplit_hf import DataCollatorForLabeledExamples
 
 LONG = "The river feeds the garden, " * 6000  # 168,000 characters
 
@@ -18,7 +18,7 @@ def plainly_cut(tokenizer, examples, max_length):
 
 
 def assert_as_plainly_cut(tokenizer, examples, max_length):
-    batch = DataCollatorForLabelledExamples(tokenizer, max_length)([{**one, "label": 0} for one in examples])
+    batch = DataCollatorForLabeledExamples(tokenizer, max_length)([{**one, "label": 0} for one in examples])
     expected = plainly_cut(tokenizer, examples, max_length)
     for name in ("input_ids", "attention_mask", "token_type_ids"):
         assert torch.equal(batch[name], expected[name])
@@ -44,7 +44,7 @@ def test_long_texts_are_as_the_tokenizer_cuts_them(tokenizer, side):
 
 
 def test_of_long_texts_no_more_is_tokenized_than_is_read(tokenizer):
-    collator = DataCollatorForLabelledExamples(tokenizer, 512)
+    collator = DataCollatorForLabeledExamples(tokenizer, 512)
     start = time.perf_counter()
     for _ in range(5):
         collator([{"text": 30 * LONG, "label": 0}])

@@ -10,7 +10,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.text.labelled_examples import load_labelled_examples
+from docsplit_hf.text.labeled_examples import load_labeled_examples
 from docsplit_hf.text.surrogates import replace_lone_surrogates
 
 TEXTS = [f"Text {i}." for i in range(30)]
@@ -55,7 +55,7 @@ def test_a_file_of_any_format_is_the_training_set(tmp_path, ending):
         file.write_text(json.dumps(ROWS, indent=1))
     else:
         write(file, ROWS)
-    examples = load_labelled_examples(str(file), validation_size=0)
+    examples = load_labeled_examples(str(file), validation_size=0)
     assert set(examples) == {"train"}
     assert examples["train"].features == Features(text=Value("string"), label=ClassLabel(names=["ant", "bee", "cat"]))
     assert named(examples["train"]) == sorted(zip(TEXTS, ANIMALS, strict=True))
@@ -67,7 +67,7 @@ def test_a_folder_has_a_file_a_split(tmp_path, validation):
     write(tmp_path / validation, ROWS[20:25])
     Dataset.from_list(ROWS[25:]).to_csv(tmp_path / "test.csv")
     (tmp_path / "README.md").write_text("About these files.")
-    examples = load_labelled_examples(tmp_path)
+    examples = load_labeled_examples(tmp_path)
     assert {name: split["text"][:] for name, split in examples.items()} == {
         "train": TEXTS[:20],
         "validation": TEXTS[20:25],
@@ -77,28 +77,28 @@ def test_a_folder_has_a_file_a_split(tmp_path, validation):
 
 def test_a_file_that_changed_is_read_anew(tmp_path):
     write(tmp_path / "train.jsonl", ROWS)
-    assert len(load_labelled_examples(tmp_path, validation_size=0)["train"]) == 30
+    assert len(load_labeled_examples(tmp_path, validation_size=0)["train"]) == 30
     write(tmp_path / "train.jsonl", ROWS[:10])
-    assert len(load_labelled_examples(tmp_path, validation_size=0)["train"]) == 10
+    assert len(load_labeled_examples(tmp_path, validation_size=0)["train"]) == 10
 
 
 def test_a_file_with_a_splits_name_that_is_not_read_is_logged(tmp_path, caplog):
     write(tmp_path / "train.jsonl", ROWS)
     (tmp_path / "test.xlsx").write_bytes(b"PK")
-    assert set(load_labelled_examples(tmp_path)) == {"train", "validation"}
+    assert set(load_labeled_examples(tmp_path)) == {"train", "validation"}
     assert "test.xlsx is not read" in caplog.text
 
 
 def test_words_for_missing_are_words_in_csv(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\nnull,NA\nNA,None\nA text.,\n,NA\n")
-    examples = load_labelled_examples(tmp_path, validation_size=0)
+    examples = load_labeled_examples(tmp_path, validation_size=0)
     assert named(examples["train"]) == [("NA", "None"), ("null", "NA")]
 
 
 def test_texts_that_look_like_dates_or_numbers_are_texts_in_json(tmp_path):
     texts = ["2024-01-01", "12", "true", "null"]
     file = write(tmp_path / "a.jsonl", [{"text": text, "label": i % 2} for i, text in enumerate(texts)])
-    assert load_labelled_examples(file, validation_size=0)["train"]["text"][:] == texts
+    assert load_labeled_examples(file, validation_size=0)["train"]["text"][:] == texts
 
 
 # Labels
@@ -117,7 +117,7 @@ def test_texts_that_look_like_dates_or_numbers_are_texts_in_json(tmp_path):
 )
 def test_classes_are_sorted_numbers_by_size(tmp_path, labels, names):
     file = write(tmp_path / "a.jsonl", [{"text": f"{i}.", "label": label} for i, label in enumerate(labels)])
-    examples = load_labelled_examples(file, validation_size=0)
+    examples = load_labeled_examples(file, validation_size=0)
     assert label_names(examples) == names
     kept = [label for label in labels if label is not None]
     assert len(examples["train"]) == len(kept)
@@ -127,7 +127,7 @@ def test_classes_are_sorted_numbers_by_size(tmp_path, labels, names):
 def test_a_class_label_keeps_its_order():
     features = {"text": Value("string"), "label": ClassLabel(names=["worse", "better", "never seen"])}
     rows = [{"text": text, "label": i % 2} for i, text in enumerate(TEXTS)]
-    examples = load_labelled_examples(in_memory(features, train=rows), validation_size=0)
+    examples = load_labeled_examples(in_memory(features, train=rows), validation_size=0)
     assert examples["train"].features["label"].names == ["worse", "better", "never seen"]
     assert examples["train"]["label"][:] == [0, 1] * 15
 
@@ -136,7 +136,7 @@ def test_a_class_has_one_number_in_all_splits_and_untrained_ones_are_logged(tmp_
     write(tmp_path / "train.jsonl", [{"text": "1.", "label": "b"}, {"text": "2.", "label": "d"}])
     write(tmp_path / "validation.jsonl", [{"text": "3.", "label": "d"}])
     write(tmp_path / "test.jsonl", [{"text": "4.", "label": "a"}, {"text": "5.", "label": "d"}])
-    examples = load_labelled_examples(tmp_path)
+    examples = load_labeled_examples(tmp_path)
     assert label_names(examples) == ["b", "d", "a"]
     assert [split["label"][:] for split in examples.values()] == [[0, 1], [1], [2, 1]]
     assert "test has classes that are never trained on: ['a']" in caplog.text
@@ -147,7 +147,7 @@ def test_a_class_has_one_number_in_all_splits_and_untrained_ones_are_logged(tmp_
 def test_lists_are_several_labels(tmp_path, names):
     labels = [[names[2], names[0]], [], [names[1]], None]
     file = write(tmp_path / "a.jsonl", [{"text": f"{i}.", "label": label} for i, label in enumerate(labels)])
-    train = load_labelled_examples(file, validation_size=0)["train"]
+    train = load_labeled_examples(file, validation_size=0)["train"]
     assert train.features["label"] == List(ClassLabel(names=[str(name) for name in names]))
     assert train["label"][:] == [[0, 2], [], [1]]
 
@@ -155,7 +155,7 @@ def test_lists_are_several_labels(tmp_path, names):
 def test_lists_of_class_labels():
     features = {"text": Value("string"), "label": List(ClassLabel(names=["z", "a"]))}
     rows = [{"text": text, "label": label} for text, label in zip(TEXTS, [[1], [0, 1], [-1]], strict=False)]
-    train = load_labelled_examples(in_memory(features, train=rows), validation_size=0)["train"]
+    train = load_labeled_examples(in_memory(features, train=rows), validation_size=0)["train"]
     assert train.features["label"] == features["label"]
     assert train["label"][:] == [[1], [0, 1]]
 
@@ -172,7 +172,7 @@ def test_several_labels_in_one_string(tmp_path, labels, separator):
     Dataset.from_dict({"text": TEXTS[:4], "label": labels}).to_csv(tmp_path / "train.csv")
     write(tmp_path / "train.jsonl", Dataset.from_dict({"text": TEXTS[:4], "label": labels}).to_list())
     for file in ("train.csv", "train.jsonl"):
-        examples = load_labelled_examples(tmp_path / file, validation_size=0, label_separator=separator)
+        examples = load_labeled_examples(tmp_path / file, validation_size=0, label_separator=separator)
         assert examples["train"]["label"][:] == [[0, 1], [1], [0]]
         assert label_names(examples) == ["a", "b"]
 
@@ -188,7 +188,7 @@ def test_several_labels_in_one_string(tmp_path, labels, separator):
 )
 def test_labels_that_look_like_several_are_warned_of(labels, hint, caplog):
     rows = [{"text": text, "label": label} for text, label in zip(TEXTS, labels, strict=False)]
-    load_labelled_examples(in_memory(train=rows), validation_size=0)
+    load_labeled_examples(in_memory(train=rows), validation_size=0)
     assert re.search(hint, caplog.text) if hint else "label_separator" not in caplog.text
 
 
@@ -201,14 +201,14 @@ def test_a_dataframe_and_a_data_set_are_sources(dtype):
     frame = pd.DataFrame({"text": TEXTS, "label": pd.Series(labels, dtype=dtype)}).set_index(pd.Index(range(5, 35)))
     expected = sorted(zip(TEXTS, map(str, labels), strict=True))
     for source in (frame, Dataset.from_pandas(frame, preserve_index=False), {"train": frame}):
-        examples = load_labelled_examples(source)
+        examples = load_labeled_examples(source)
         assert sorted(named(examples["train"]) + named(examples["validation"])) == expected
-    assert set(load_labelled_examples({"train": frame, "test": frame})) == {"train", "validation", "test"}
+    assert set(load_labeled_examples({"train": frame, "test": frame})) == {"train", "validation", "test"}
 
 
 def test_what_a_dataframe_lacks_is_dropped_and_counted(caplog):
     frame = pd.DataFrame({"text": ["One.", None, "Three.", "Four."], "label": ["a", "b", float("nan"), "b"]})
-    examples = load_labelled_examples(frame, validation_size=0)
+    examples = load_labeled_examples(frame, validation_size=0)
     assert examples["train"]["text"][:] == ["One.", "Four."]
     assert "Dropped: 1 without a label, 1 empty." in caplog.text
 
@@ -224,18 +224,18 @@ def write_newsgroups(folder):
 def test_a_folder_of_class_folders(tmp_path, caplog):
     expected = write_newsgroups(tmp_path)
     (tmp_path / "README.txt").write_text("About these texts.")
-    examples = load_labelled_examples(tmp_path, validation_size=0)
+    examples = load_labeled_examples(tmp_path, validation_size=0)
     assert named(examples["train"]) == expected
     assert "Dropped: 1 without a label" in caplog.text
 
 
 def test_a_folder_of_class_folders_for_each_split(tmp_path):
     expected = {split: write_newsgroups(tmp_path / split) for split in ("train", "test")}
-    examples = load_labelled_examples(tmp_path, validation_size=0)
+    examples = load_labeled_examples(tmp_path, validation_size=0)
     assert {split: named(rows) for split, rows in examples.items()} == expected
     write(tmp_path / "test.jsonl", ROWS)
     with pytest.raises(ValueError, match="are both 'test': keep one"):
-        load_labelled_examples(tmp_path)
+        load_labeled_examples(tmp_path)
 
 
 # Splits
@@ -244,7 +244,7 @@ def test_a_folder_of_class_folders_for_each_split(tmp_path):
 def test_held_out_examples_are_stratified_and_decided_by_the_seed(tmp_path):
     rows = [{"text": f"{i}.", "label": "rare" if i % 10 == 0 else "common"} for i in range(200)]
     file = write(tmp_path / "a.jsonl", rows)
-    first, again, other = (load_labelled_examples(file, validation_size=0.2, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (load_labeled_examples(file, validation_size=0.2, seed=seed) for seed in (0, 0, 1))
     assert Counter(label for _, label in named(first["validation"])) == {"common": 36, "rare": 4}
     assert sorted(named(first["train"]) + named(first["validation"])) == sorted((r["text"], r["label"]) for r in rows)
     assert first["validation"]["text"][:] == again["validation"]["text"][:] != other["validation"]["text"][:]
@@ -252,13 +252,13 @@ def test_held_out_examples_are_stratified_and_decided_by_the_seed(tmp_path):
 
 @pytest.mark.parametrize(("size", "count"), [(0.1, 3), (0.01, 1), (7, 7), (7.0, 7)])
 def test_a_fraction_or_a_number_is_held_out(size, count):
-    assert len(load_labelled_examples(in_memory(train=ROWS), validation_size=size)["validation"]) == count
+    assert len(load_labeled_examples(in_memory(train=ROWS), validation_size=size)["validation"]) == count
 
 
 def test_the_only_example_of_a_class_is_trained_on_and_the_others_are_stratified(caplog):
     rows = [*ROWS, {"text": "Only one.", "label": "dog"}, {"text": "Only another.", "label": "elk"}]
     for seed in range(5):
-        examples = load_labelled_examples(in_memory(train=rows), validation_size=6, seed=seed)
+        examples = load_labeled_examples(in_memory(train=rows), validation_size=6, seed=seed)
         assert Counter(label for _, label in named(examples["validation"])) == {"ant": 2, "bee": 2, "cat": 2}
         assert {"Only one.", "Only another."} < set(examples["train"]["text"])
     assert "Classes with one example only, which is kept to train on: 'dog', 'elk'." in caplog.text
@@ -267,14 +267,14 @@ def test_the_only_example_of_a_class_is_trained_on_and_the_others_are_stratified
 def test_more_classes_than_examples_to_hold_out(caplog):
     rows = [{"text": f"{i}.", "label": f"class {i // 2}"} for i in range(60)]
     for seed in range(5):
-        examples = load_labelled_examples(in_memory(train=rows), seed=seed)
+        examples = load_labeled_examples(in_memory(train=rows), seed=seed)
         assert len(examples["validation"]) == 6 and len(set(examples["train"]["label"])) == 30
     assert "never trained on" not in caplog.text
 
 
 def test_several_labels_are_stratified_by_the_rarest():
     rows = [{"text": f"{i}.", "label": ["all", *(["rare"] if i % 10 == 0 else [])]} for i in range(100)]
-    examples = load_labelled_examples(in_memory(train=rows))
+    examples = load_labeled_examples(in_memory(train=rows))
     assert sum(len(labels) == 2 for labels in examples["validation"]["label"]) == 1
     assert len(examples["validation"]) == 10
 
@@ -282,7 +282,7 @@ def test_several_labels_are_stratified_by_the_rarest():
 @pytest.mark.parametrize("pairs", [False, True])
 def test_equal_texts_are_not_on_both_sides(pairs, caplog):
     rows = [{"text": f"{i // 3}.", "pair": f"{i // 3} or {i % 2}", "label": "ab"[i // 3 % 2]} for i in range(180)]
-    examples = load_labelled_examples(in_memory(train=rows), text_pair_column="pair" if pairs else None)
+    examples = load_labeled_examples(in_memory(train=rows), text_pair_column="pair" if pairs else None)
     columns = ["text", "text_pair"] if pairs else ["text"]
     sides = [set(zip(*(split[column] for column in columns), strict=True)) for split in examples.values()]
     assert not sides[0] & sides[1] and len(examples["validation"]) == 18
@@ -292,30 +292,30 @@ def test_equal_texts_are_not_on_both_sides(pairs, caplog):
 
 def test_the_test_set_is_never_used_for_validation():
     splits = in_memory(train=ROWS[:20], validation=ROWS[20:])
-    examples = load_labelled_examples(splits, test_split="validation")
+    examples = load_labeled_examples(splits, test_split="validation")
     assert examples["test"]["text"][:] == TEXTS[20:]
     assert sorted(examples["train"]["text"][:] + examples["validation"]["text"][:]) == sorted(TEXTS[:20])
 
 
 def test_splits_are_joined_with_plus():
     splits = in_memory(train=ROWS[:20], matched=ROWS[20:25], mismatched=ROWS[25:])
-    examples = load_labelled_examples(splits, test_split="matched+mismatched")
+    examples = load_labeled_examples(splits, test_split="matched+mismatched")
     assert examples["test"]["text"][:] == TEXTS[20:]
 
 
 def test_examples_to_test_on_are_held_out_first_unless_there_are_some(tmp_path):
-    examples = load_labelled_examples(write(tmp_path / "a.jsonl", ROWS), test_size=0.2, validation_size=3)
+    examples = load_labeled_examples(write(tmp_path / "a.jsonl", ROWS), test_size=0.2, validation_size=3)
     assert {name: len(split) for name, split in examples.items()} == {"train": 21, "validation": 3, "test": 6}
     assert sorted(text for split in examples.values() for text in split["text"]) == sorted(TEXTS)
     assert len(set(examples["test"]["label"][:])) == 3  # stratified
-    there = load_labelled_examples(in_memory(train=ROWS[:20], test=ROWS[20:]), test_size=0.5)
+    there = load_labeled_examples(in_memory(train=ROWS[:20], test=ROWS[20:]), test_size=0.5)
     assert there["test"]["text"][:] == TEXTS[20:]
 
 
 def test_the_hub_is_asked_for_what_is_not_here(monkeypatch):
     calls = []
     monkeypatch.setattr("datasets.load_dataset", lambda *args: calls.append(args) or in_memory(train=ROWS, test=ROWS))
-    assert set(load_labelled_examples("somebody/animals", "small")) == {"train", "validation", "test"}
+    assert set(load_labeled_examples("somebody/animals", "small")) == {"train", "validation", "test"}
     assert calls == [("somebody/animals", "small")]
 
 
@@ -323,7 +323,7 @@ def test_hidden_labels_leave_a_split_out(caplog):
     features = {"text": Value("string"), "label": ClassLabel(names=["no", "yes"])}
     rows = [{"text": text, "label": i % 2} for i, text in enumerate(TEXTS)]
     hidden = [{"text": text, "label": -1} for text in TEXTS]
-    examples = load_labelled_examples(in_memory(features, train=rows, test=hidden))
+    examples = load_labeled_examples(in_memory(features, train=rows, test=hidden))
     assert set(examples) == {"train", "validation"}
     assert "test: kept 0 of 30 examples. Dropped: 30 without a label. There are no labels" in caplog.text
 
@@ -344,7 +344,7 @@ def test_what_is_dropped_or_replaced_is_counted_in_one_line_a_split(tmp_path, ca
     write(tmp_path / "train.jsonl", ROWS + odd)
     write(tmp_path / "test.jsonl", ROWS)
     caplog.set_level(logging.INFO)
-    examples = load_labelled_examples(tmp_path, validation_size=0)
+    examples = load_labeled_examples(tmp_path, validation_size=0)
     assert len(examples["train"]) == 31
     assert examples["train"][30]["text"] == "Half a \ufffd face."
     lines = [record.getMessage() for record in caplog.records if "kept" in record.getMessage()]
@@ -358,7 +358,7 @@ def test_what_is_dropped_or_replaced_is_counted_in_one_line_a_split(tmp_path, ca
 def test_pairs_and_ids_under_names_of_ones_own(tmp_path):
     rows = [{"question": f"Q{i}?", "answer": f"A{i}." if i else "", "gold": i % 2, "number": i} for i in range(10)]
     file = write(tmp_path / "a.jsonl", rows)
-    examples = load_labelled_examples(
+    examples = load_labeled_examples(
         file,
         text_column="question",
         text_pair_column="answer",
@@ -384,9 +384,9 @@ def test_any_text_comes_through_json_lines(tmp_path, texts, label):
     file = write(tmp_path / "any.jsonl", rows)
     if label == "other":
         with pytest.raises(ValueError, match="names a class twice"):
-            load_labelled_examples(file, validation_size=0)
+            load_labeled_examples(file, validation_size=0)
         return
-    train = load_labelled_examples(file, validation_size=0)["train"]
+    train = load_labeled_examples(file, validation_size=0)["train"]
     kept = [replace_lone_surrogates(text) for text in texts if text.strip() and label.strip()]
     assert train["text"][:] == [*kept, "A text.", "Another text."]
     assert not kept or replace_lone_surrogates(label) in train.features["label"].feature.names
@@ -431,7 +431,7 @@ def test_errors_say_what_to_do(tmp_path, case):
     rows, options, message = ERRORS[case]
     file = write(tmp_path / "a.jsonl", rows)
     with pytest.raises(ValueError, match=message):
-        load_labelled_examples(file, **options)
+        load_labeled_examples(file, **options)
 
 
 @pytest.mark.parametrize(
@@ -445,35 +445,35 @@ def test_errors_say_what_to_do(tmp_path, case):
 def test_a_broken_file_is_named(tmp_path, content, message):
     (tmp_path / "train.jsonl").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        load_labelled_examples(tmp_path)
+        load_labeled_examples(tmp_path)
 
 
 def test_columns_of_other_types_and_splits_that_are_ambiguous(tmp_path):
     with pytest.raises(ValueError, match="Column 'text' holds Value\\('int64'\\), not strings: choose text_column"):
-        load_labelled_examples(in_memory(train=[{"text": 1, "label": 1}]))
+        load_labeled_examples(in_memory(train=[{"text": 1, "label": 1}]))
     with pytest.raises(ValueError, match="no column 'label' in test"):
-        load_labelled_examples(in_memory(train=ROWS, test=[{"text": "x"}]))
+        load_labeled_examples(in_memory(train=ROWS, test=[{"text": "x"}]))
     with pytest.raises(ValueError, match=r"Any of the splits \['validation', 'dev'\] may be for validation"):
-        load_labelled_examples(in_memory(train=ROWS, validation=ROWS, dev=ROWS))
+        load_labeled_examples(in_memory(train=ROWS, validation=ROWS, dev=ROWS))
     with pytest.raises(ValueError, match="The split 'train' is empty"):
         features = Features(text=Value("string"), label=Value("string"))
-        load_labelled_examples(DatasetDict(train=Dataset.from_dict({"text": [], "label": []}, features)))
+        load_labeled_examples(DatasetDict(train=Dataset.from_dict({"text": [], "label": []}, features)))
     for name in ("train.jsonl", "train.jsonl.gz"):
         write(tmp_path / name, ROWS)
     with pytest.raises(ValueError, match="are both 'train': keep one"):
-        load_labelled_examples(tmp_path)
+        load_labeled_examples(tmp_path)
     with pytest.raises(ValueError, match="format of .*train.xlsx is unknown"):
         (tmp_path / "train.xlsx").touch()
-        load_labelled_examples(tmp_path / "train.xlsx")
+        load_labeled_examples(tmp_path / "train.xlsx")
     (tmp_path / "empty.csv").touch()
     with pytest.raises(ValueError, match="empty.csv cannot be used: "):
-        load_labelled_examples(tmp_path / "empty.csv")
+        load_labeled_examples(tmp_path / "empty.csv")
     for missing in ("./nowhere", "nowhere.jsonl"):
         with pytest.raises(FileNotFoundError, match="There is no file"):
-            load_labelled_examples(missing)
+            load_labeled_examples(missing)
 
 
 def test_a_stream_is_refused():
     rows = Dataset.from_list([{"text": f"Text {i}.", "label": i % 2} for i in range(20)])
     with pytest.raises(TypeError, match="'train' is a stream, .* give Dataset.from_list"):
-        load_labelled_examples(rows.to_iterable_dataset())
+        load_labeled_examples(rows.to_iterable_dataset())

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..models.checkpoints.checksum import sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.batched_inference import input_length
 from ..models.inference.cut_texts import cut_texts_summed_up
 from ..text.files import find_text_files
 from .prediction_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .store.checksum import sha256_of
 
 if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline

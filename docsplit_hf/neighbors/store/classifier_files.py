@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...models.checkpoints.checksum import sha256_of
 from ...models.checkpoints.replacement import model_files, replaced_at_once
-from .checksum import sha256_of
 from .datastore_files import data_files
 from .hub_folder import FOLDER, local_folder
 from .manifest import MANIFEST, DatastoreError, read_manifest

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.checkpoints.checksum import sha256_of
 from ...models.checkpoints.replacement import finish_replacement, replaced_at_once
-from .checksum import sha256_of
 from .index import IndexOptions
 from .key_matrix import check_finite
 from .manifest import (

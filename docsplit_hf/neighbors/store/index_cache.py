@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .checksum import sha256_of
+from ...models.checkpoints.checksum import sha256_of
 
 if TYPE_CHECKING:
     import faiss

@@ -1,4 +1,4 @@
-"""The SHA-256 of a file, by which files of a datastore and kept indexes are named and checked."""
+"""The SHA-256 of a file, by which what is saved is named and checked."""
 
 from __future__ import annotations
 

@@ -177,8 +177,8 @@ def main() -> None:
             print(describe_parts(values, name, len(splits[name])))
         if list(metrics) == ["validation"]:
             print("It was calibrated on these examples, which flatters. To report on others: --test_size.")
-        print(f"The classifier is in {arguments.output_dir}. In Python:")
-        print(f'  import docsplit_hf; pipe = transformers.pipeline("docsplit-knn", model="{arguments.output_dir}")')
+        print(f"The classifier is in {arguments.output_dir}. In Python:\n  import docsplit_hf, transformers")
+        print(f'  pipe = transformers.pipeline("docsplit-knn", model="{arguments.output_dir}")')
     end_run(trainer)
     if prediction.predict and arguments.process_index == 0:
         predict(arguments.output_dir, texts, prediction, arguments)

@@ -13,11 +13,13 @@ from .commands import ROOT, blocks_in, commands_in, parse
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+SHOWING_COMMANDS = [page for page in PAGES if "examples/run_" in "".join(blocks_in(page.read_text(), "bash"))]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "examples/run_" in page.read_text()], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", SHOWING_COMMANDS, ids=lambda page: page.name)
 def test_every_command_of_an_example_script_parses(page, monkeypatch):
     commands = [command for command in commands_in(page.read_text()) if "examples/run_" in " ".join(command)]
+    assert commands, f"no command of {page.name} was found"
     for command in commands:
         parse(command, monkeypatch)
 

@@ -13,16 +13,16 @@ from ..models.inference.batched_inference import input_length
 from ..neighbors.card import ClassifierFacts, save_classifier_card
 from ..neighbors.store.classifier_files import saved_together
 from ..neighbors.store.hub_folder import FOLDER
+from ..training.base_trainer import BaseTrainer
 from ..training.distributed import process_count
 from ..training.markdown import public_name
-from ..training.shareable_checkpoints import ShareableCheckpoints
 
 if TYPE_CHECKING:
     from ..models.portable.modeling_knn_classifier import KNNClassifier
     from ..neighbors.store.datastore import KNNDatastore
 
 
-class ClassifierCheckpoints(ShareableCheckpoints):
+class ClassifierCheckpoints(BaseTrainer):
     """The saving of ``KNNClassifierTrainer``, apart from its training.
 
     A subclass sets ``datastore``, which is None before it is built.
@@ -132,7 +132,7 @@ class ClassifierCheckpoints(ShareableCheckpoints):
             loss += f"{arguments.triplet_choice} triplets)"
         batch = f"{arguments.per_device_train_batch_size} texts x {process_count()} processes"
         pooling = f", {config.retrieval_pooling} for retrieval" if config.retrieval_pooling else ""
-        is_best = self._best_model_is_loaded
+        is_best = self.best_model_is_loaded
         weights = f"of step {self.state.best_global_step:,}, the best" if is_best else "of the last step"
         return {
             "Encoder": public_name(encoder.name_or_path or f"random weights ({encoder.model_type})"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +31,6 @@ from ..neighbors.mixing.mixture import (
 from ..neighbors.store.datastore import KNNDatastore
 from ..text.labels import label_array, texts_of
 from ..training.distributed import gather, gather_with_gradient, process_index
-from ..training.measuring_trainer import MeasuringTrainer
 from .arguments import KNNClassifierTrainingArguments
 from .checks import check_classifier_fit, freeze_what_no_loss_reads
 from .classifier_checkpoints import ClassifierCheckpoints
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
+class KNNClassifierTrainer(ClassifierCheckpoints):
     """Fine-tunes a ``KNNClassifier``, then keeps its training set as a datastore and calibrates the two together.
 
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is equation 4 of Liang
@@ -149,7 +146,7 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         Returns:
             ``eval_accuracy``, ``eval_macro_f1``, ``eval_log_loss``, ``eval_loss`` and the speed.
         """
-        with self._measuring_apart():
+        with self.measuring_apart():
             return super().evaluate(*args, **kwargs)
 
     def compute_loss(
@@ -175,12 +172,12 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         problem_type = MULTI_LABEL if self._multi_label else None
         smoothing = self.args.label_smoothing_factor
         loss = classification_loss(output.logits, labels, problem_type, smoothing)
-        self._means.add("classification_loss", loss * len(labels), len(labels))
+        self.means.add("classification_loss", loss * len(labels), len(labels))
         if self.args.triplet_weight > 0:
             triplets = self._triplets(output.retrieval_embeddings, labels)
             loss = (1 - self.args.triplet_weight) * loss + self.args.triplet_weight * triplets.mean()
-            self._means.add("triplet_loss", triplets.sum(), len(labels))
-            self._means.add("active_triplets", (triplets > 0).sum(), len(labels))
+            self.means.add("triplet_loss", triplets.sum(), len(labels))
+            self.means.add("active_triplets", (triplets > 0).sum(), len(labels))
         return (loss, output) if return_outputs else loss
 
     def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
@@ -265,14 +262,9 @@ class KNNClassifierTrainer(MeasuringTrainer, ClassifierCheckpoints):
         self.log(dict(metrics))
         return metrics
 
-    @contextlib.contextmanager
-    def _around_training(self, checkpoint: str | None) -> Iterator[None]:
-        # Both were made of other weights.
+    def begin_training(self) -> None:
+        """Forget datastore and calibration, which were made of other weights."""
         self.datastore, self.accelerator.unwrap_model(self.model).config.knn_calibration = None, None
-        try:
-            yield
-        finally:
-            self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
 
     def _triplets(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         gathers = self.args.gather_candidates

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from ..training.base_trainer import BaseTrainer
 from ..training.distributed import gather, gather_with_gradient, process_count, process_index, sum_over_processes
-from ..training.measuring_trainer import MeasuringTrainer
 from .collation.masking import IGNORED_LABEL
 from .gradient_caching import backward_in_chunks, chunk_documents, join_views
 from .info_nce import InfoNCE, info_nce, mean_of
 
 
-class ContrastiveSteps(MeasuringTrainer):
+class ContrastiveSteps(BaseTrainer):
     """The loss of ``ContrastiveTrainer``, with the same gradients on any number of processes and in any chunks.
 
     Another objective overrides ``contrast``, if its loss is a function of the embeddings of a batch; or else
@@ -156,7 +156,7 @@ class ContrastiveSteps(MeasuringTrainer):
         """
         names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
         for name, values in zip(names, contrastive, strict=True):
-            self._means.add(name, values.sum(), len(values))
+            self.means.add(name, values.sum(), len(values))
         return contrastive.loss.sum() * (process_count() / counts[0])
 
     def mlm_share(self, mlm_loss: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
@@ -171,7 +171,7 @@ class ContrastiveSteps(MeasuringTrainer):
             A scalar.
         """
         masked = _counts(inputs)[1]
-        self._means.add("mlm_loss", mlm_loss * masked, masked)
+        self.means.add("mlm_loss", mlm_loss * masked, masked)
         return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
 
     def training_step(
@@ -248,7 +248,7 @@ class ContrastiveSteps(MeasuringTrainer):
         special_tokens = len(self.data_collator.prefix) + len(self.data_collator.suffix)
         total = inputs["view_lengths"].sum()
         kept = inputs["attention_mask"].sum() - special_tokens * len(inputs["view_lengths"])
-        self._means.add("fraction_tokens_cut", total - kept, total)
+        self.means.add("fraction_tokens_cut", total - kept, total)
         if self.model.training:
             self._tokens_cut.add("fraction_tokens_cut", total - kept, total)
 

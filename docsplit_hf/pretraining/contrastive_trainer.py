@@ -250,8 +250,8 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             self._cut_fraction = self._tokens_cut.means().get("fraction_tokens_cut")
         super().log(logs, start_time)
 
-    @contextlib.contextmanager
-    def _around_training(self, checkpoint: str | None) -> Iterator[None]:
+    def begin_training(self) -> None:
+        """Log what is trained on what."""
         logger.info(
             "Training %s with %.1f million parameters on %s documents: %d a step, on %s, %s of up to %d tokens.",
             type(self.model).__name__,
@@ -262,7 +262,6 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             f"views ({self.data_collator.views_name})",
             self.data_collator.max_length,
         )
-        yield
 
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -270,7 +269,7 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         training = self.data_collator, self.args.dataloader_drop_last
         self.data_collator, self.args.dataloader_drop_last = self._evaluation_collator, False
         try:
-            with self._measuring_apart():
+            with self.measuring_apart():
                 yield
         finally:
             self.data_collator, self.args.dataloader_drop_last = training

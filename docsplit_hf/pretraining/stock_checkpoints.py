@@ -13,15 +13,15 @@ from transformers.trainer_utils import has_length
 
 from ..models.checkpoints.default import name_in_adapter
 from ..models.checkpoints.replacement import model_files, replaced_at_once
+from ..training.base_trainer import BaseTrainer
 from ..training.distributed import process_count
-from ..training.shareable_checkpoints import ShareableCheckpoints
 from .card import PretrainingFacts, save_card, save_sentence_transformers_files
 from .model import DocSplitForward
 
 HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with one: for resuming only
 
 
-class StockCheckpoints(ShareableCheckpoints):
+class StockCheckpoints(BaseTrainer):
     """The saving of ``ContrastiveTrainer``, apart from its training.
 
     A subclass sets ``_docsplit_config`` (the model's configuration, with ``config.docsplit``), ``_training_collator``,
@@ -114,7 +114,7 @@ class StockCheckpoints(ShareableCheckpoints):
             processes=process_count(),
             documents=len(documents) if documents is not None and has_length(documents) else None,
             steps=self.state.global_step,
-            best_step=self.state.best_global_step if self._best_model_is_loaded else None,
+            best_step=self.state.best_global_step if self.best_model_is_loaded else None,
             log_history=self.state.log_history,
             cut_fraction=self._cut_fraction,
             is_adapter=is_adapter,

@@ -306,7 +306,7 @@ def test_predict_leaves_no_document_out_and_training_as_it_was(make_trainer):
     first, second = trainer.predict(trainer.eval_dataset), trainer.predict(trainer.eval_dataset)
     assert [views.shape for views in first.predictions] == [(13, 32), (13, 32)]
     assert (first.predictions[0] == second.predictions[0]).all()
-    assert trainer._means.pop() == {} and trainer.args.dataloader_drop_last
+    assert trainer.means.pop() == {} and trainer.args.dataloader_drop_last
 
 
 def test_several_sets_to_evaluate_on(make_trainer, documents):

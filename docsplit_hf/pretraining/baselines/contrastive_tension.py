@@ -237,14 +237,14 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
         outputs, means = [], []
         for number in range(len(ENCODERS)):
             self.model.chosen.fill_(number)
-            self._means = RunningMeans()
+            self.means = RunningMeans()
             outputs.append(super().evaluation_loop(*args, **kwargs))
-            means.append(self._means)
+            means.append(self.means)
         prefix = kwargs.get("metric_key_prefix", "eval")
         scores = [(output.metrics[f"{prefix}_recall@1"], output.metrics[f"{prefix}_mrr"]) for output in outputs]
         better = int(scores[1] > scores[0])
         self.model.chosen.fill_(better)
-        self._means = means[better]
+        self.means = means[better]
         for name, (recall, _) in zip(ENCODERS, scores, strict=True):
             outputs[better].metrics[f"{prefix}_{name}_encoder_recall@1"] = recall
         return outputs[better]
@@ -286,7 +286,7 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     def _load_best_model(self) -> None:
         logger.info("Loading the best encoders, of %s.", self.state.best_model_checkpoint)
         self._load_from_checkpoint(self.state.best_model_checkpoint)
-        self._best_model_is_loaded = True
+        self.best_model_is_loaded = True
 
 
 def _check_arguments(args: ContrastiveTrainingArguments) -> None:

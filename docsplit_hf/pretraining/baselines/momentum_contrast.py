@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -230,13 +228,12 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         """
         return self.args.queue_size
 
-    @contextlib.contextmanager
-    def _around_training(self, checkpoint: str | None) -> Iterator[None]:
+    def begin_training(self) -> None:
+        """Begin with a key encoder equal to the model, and a queue of random keys."""
         self.key_encoder = copy.deepcopy(self.accelerator.unwrap_model(self.model)).requires_grad_(False).train()
         self.queue = KeyQueue(self.args.queue_size, self._docsplit_config.hidden_size, self.args.seed)
         self.queue.to(self.args.device)
-        with super()._around_training(checkpoint):
-            yield
+        super().begin_training()
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

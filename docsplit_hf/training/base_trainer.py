@@ -1,10 +1,11 @@
-"""ShareableCheckpoints: a Trainer whose checkpoints hold nothing that executes, and are resumed from only if whole."""
+"""BaseTrainer: the stock Trainer with logs of each part of the loss, safe checkpoints and exact resuming."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +17,26 @@ from ..models.checkpoints.replacement import model_files, replaced_at_once
 from .callbacks import SetOldCheckpointsAside, StopOnInterrupt
 from .checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
 from .run_record import ARGUMENTS_FILE, check_same_run, describe_run
+from .statistics import RunningMeans
 
 logger = logging.getLogger(__name__)
 
 
-class ShareableCheckpoints(Trainer):
-    """The stock Trainer, with its arguments saved as JSON instead of as a pickle.
+class BaseTrainer(Trainer):
+    """The stock Trainer, for both journeys: its checkpoints hold nothing that executes and are resumed only if whole.
 
-    A subclass overrides ``save_beside_weights`` to add its own files to each checkpoint, ``replaced`` to say what they
-    take the place of at the end of a run, and ``_around_training`` for what it does before and after one.
+    ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss. A subclass may
+    override ``save_beside_weights`` (its own files of a checkpoint), ``replaced`` (what they replace at the end of a
+    run) and ``begin_training`` (what is done before the first step).
     """
-
-    _best_model_is_loaded = False  # a run that was interrupted never comes to it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._old_checkpoints, self._interrupts = SetOldCheckpointsAside(), StopOnInterrupt()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
+        self.means = RunningMeans()
+        self.best_model_is_loaded = False  # a run that was interrupted never comes to it
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run.
@@ -60,7 +63,7 @@ class ShareableCheckpoints(Trainer):
         self._begun_with = self.saved_arguments() | describe_run(
             self.args, model, self.train_dataset, self._signature_columns
         )
-        self._best_model_is_loaded = False
+        self.best_model_is_loaded = False
         self._old_checkpoints.after = -1
         if checkpoint is not None:
             check_same_run(checkpoint, self._begun_with)
@@ -68,7 +71,8 @@ class ShareableCheckpoints(Trainer):
             logger.info("Going on from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
                 self._old_checkpoints.after = state.global_step
-        with self._interrupts.watched(), self._around_training(checkpoint):
+        self.begin_training()
+        with self._interrupts.watched():
             try:
                 return super().train(resume_from_checkpoint=checkpoint, **kwargs)
             except KeyboardInterrupt as interrupt:
@@ -76,6 +80,8 @@ class ShareableCheckpoints(Trainer):
                     if isinstance(callback, ProgressCallback) and callback.training_bar is not None:
                         callback.training_bar.close()  # it would draw itself once more, after the last word
                 raise KeyboardInterrupt(self._how_to_go_on()) from interrupt
+            finally:
+                self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
 
     def saved_arguments(self) -> dict[str, Any]:
         """The arguments of the run, as they are saved.
@@ -104,8 +110,32 @@ class ShareableCheckpoints(Trainer):
         """
         return replaced_at_once(place, "config.json", model_files)
 
-    def _around_training(self, checkpoint: str | None) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
+    def begin_training(self) -> None:
+        """Called by ``train`` before the first step, also of a run that goes on."""
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the means of what the steps since the last log measured.
+
+        Args:
+            logs: What is to be logged.
+            start_time: As ``Trainer.log``.
+        """
+        means = self.means.pop()
+        # "loss" of steps, "eval_loss" of an evaluation; "train_loss" is the mean of the run, log loss a metric.
+        losses = [name for name in logs if name == "loss" or name.endswith("_loss")]
+        for name in losses:
+            if name != "train_loss" and not name.endswith("log_loss"):
+                logs |= {f"{name.removesuffix('loss')}{measured}": value for measured, value in means.items()}
+        super().log(logs, start_time)
+
+    @contextlib.contextmanager
+    def measuring_apart(self) -> Iterator[None]:
+        """Keep what an evaluation measures apart from what the steps around it do."""
+        training, self.means = self.means, RunningMeans()
+        try:
+            yield
+        finally:
+            self.means = training
 
     def _how_to_go_on(self) -> str:
         saved = complete_checkpoints(self.args.output_dir)
@@ -148,4 +178,4 @@ class ShareableCheckpoints(Trainer):
 
     def _load_best_model(self) -> None:
         super()._load_best_model()
-        self._best_model_is_loaded = True
+        self.best_model_is_loaded = True

@@ -4,6 +4,7 @@ import ast
 import importlib
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,21 @@ def test_every_block_can_be_pasted(page):
         for word in command[1:]:
             if word.endswith((".py", ".yaml")) and "/" in word:
                 assert (ROOT / word).exists(), word
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_within_the_project_leads_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.*)", file.read_text(), flags=re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles], target
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -80,7 +80,7 @@ class Study:
         self.train(run)
         options = ["--head_from", str(self.folder / START), "--max_length", str(SHIPPED_MAX_LENGTH)]
         self.call(
-            ["python", "model_cards/ship_checkpoint.py", str(self.folder / run.name), *options], "ship_checkpoint"
+            ["python", "benchmarks/release_checkpoint.py", str(self.folder / run.name), *options], "release_checkpoint"
         )
         models = {SHIPPED: SHIPPED, SHIPPED_START: str(self.folder / START)}
         self.evaluate("shipped", models, {"max_length": SHIPPED_MAX_LENGTH})

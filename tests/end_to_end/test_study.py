@@ -1,6 +1,5 @@
 """The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
 
-import shlex
 import sys
 
 import numpy as np
@@ -9,6 +8,7 @@ from transformers import HfArgumentParser
 
 from docsplit_hf.experiments.records.results import ResultStore
 
+from ..commands import commands_in
 from .conftest import ROOT
 
 
@@ -44,17 +44,14 @@ def test_every_run_is_a_command_that_run_pretrain_takes(scripts):
             assert name == "report_to" or parsed == (None if value == {} else value), (run.name, name)
 
 
-def test_the_card_of_what_ships_has_the_commands_of_the_study(scripts, monkeypatch):
+def test_the_card_of_what_ships_has_the_commands_of_the_study(scripts):
     runs, _, arguments = scripts
-    monkeypatch.syspath_prepend(str(ROOT / "model_cards"))
-    from checkpoints import CHECKPOINTS
-
     parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RunArguments))
-    [checkpoint] = CHECKPOINTS
-    assert checkpoint.name == runs.SHIPPED
-    for stage, run in zip(checkpoint.stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):
+    card = (ROOT / "model_cards" / runs.SHIPPED / "README.md").read_text(encoding="utf-8")
+    stages = [command for command in commands_in(card) if "examples/run_pretrain.py" in command]
+    for stage, run in zip(stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):
         parsed = []
-        for command in (shlex.split(stage.command.replace("\\\n", " ")), run.command("output/study")):
+        for command in (stage, run.command("output/study")):
             script = command.index("examples/run_pretrain.py")
             assert tuple(command[:script]) == run.launcher
             parsed.append(parser.parse_args_into_dataclasses(command[script + 1 :]))

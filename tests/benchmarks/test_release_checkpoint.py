@@ -1,29 +1,47 @@
-"""A checkpoint in half the bytes: the same embeddings, and float32 for everybody who loads it."""
+"""What ships has half the bytes, the same embeddings, and is float32 for everybody who loads it."""
 
 import json
 import shutil
+import sys
 
 import pytest
+import release_checkpoint
 import torch
+from release_checkpoint import save_in_half_precision
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
-from docsplit_hf.models.half_precision import save_in_half_precision
 from docsplit_hf.pretraining.card import save_sentence_transformers_files
+
+
+def save(folder, config, tokenizer, seed, **options):
+    """What a run leaves, as far as it matters here."""
+    torch.manual_seed(seed)
+    model = AutoModelForDocSplit.from_config(config, pooling="mean", **options)
+    model.config.docsplit["max_length"] = 32
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    save_sentence_transformers_files(folder, model.config)
+    (folder / "training_args.json").write_text("{}")
+    return model
 
 
 @pytest.fixture
 def trained(tiny_config, tokenizer, tmp_path):
-    """What a run leaves, as far as it matters here."""
-    torch.manual_seed(0)
-    model = AutoModelForDocSplit.from_config(tiny_config, pooling="mean")
-    model.config.docsplit["max_length"] = 32
-    model.save_pretrained(tmp_path / "trained")
-    tokenizer.save_pretrained(tmp_path / "trained")
-    save_sentence_transformers_files(tmp_path / "trained", model.config)
-    (tmp_path / "trained" / "training_args.json").write_text("{}")
+    save(tmp_path / "trained", tiny_config, tokenizer, 0)
     return tmp_path / "trained"
+
+
+@pytest.fixture
+def release(monkeypatch):
+    """Run the script with these options."""
+
+    def run(*options):
+        monkeypatch.setattr(sys, "argv", ["release_checkpoint.py", *map(str, options)])
+        release_checkpoint.main()
+
+    return run
 
 
 def test_half_the_bytes_and_the_same_embeddings_in_float32(trained, texts, tmp_path):
@@ -86,3 +104,34 @@ def test_what_cannot_be_halved(trained, texts, tmp_path):
     shutil.move(trained / "model.safetensors", trained / "adapter_model.safetensors")
     with pytest.raises(FileNotFoundError, match="has no model.safetensors: .*of an adapter, its merged/"):
         save_in_half_precision(trained, tmp_path / "half", texts[:2])
+
+
+def test_the_encoder_of_one_and_the_head_of_the_other(release, tiny_config, tokenizer, texts, tmp_path, capsys):
+    start = save(tmp_path / "start", tiny_config, tokenizer, 0)
+    trained = save(tmp_path / "trained", tiny_config, tokenizer, 1, mlm_head=False)
+    options = (f"--head_from={tmp_path / 'start'}", f"--folder={tmp_path / 'shipped'}", "--max_length=64")
+    release(tmp_path / "trained", *options)
+    assert "bytes. Least cosine with the embeddings of" in capsys.readouterr().out
+    shipped, info = AutoModelForMaskedLM.from_pretrained(tmp_path / "shipped", output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"] and shipped.dtype == torch.float32
+    for name, tensor in shipped.bert.state_dict().items():
+        assert tensor.equal(trained.state_dict()[name].half().float())
+    for name, tensor in shipped.cls.predictions.transform.state_dict().items():
+        assert tensor.equal(start.cls.predictions.transform.state_dict()[name].half().float())
+    assert shipped.cls.predictions.decoder.weight is shipped.bert.embeddings.word_embeddings.weight
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path / "shipped"))
+    assert (encoder.pooling, encoder.max_length) == ("mean", 64)
+
+
+def test_a_head_for_other_words_is_refused(release, tiny_config, tokenizer, tmp_path):
+    save(tmp_path / "trained", tiny_config, tokenizer, 1, mlm_head=False)
+    save(tmp_path / "start", tiny_config, tokenizer, 0)
+    path = tmp_path / "start" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    a, b = list(vocabulary)[-2:]
+    vocabulary[a], vocabulary[b] = vocabulary[b], vocabulary[a]
+    path.write_text(json.dumps(content))
+    with pytest.raises(SystemExit, match="has another vocabulary than"):
+        release(tmp_path / "trained", f"--head_from={tmp_path / 'start'}", f"--folder={tmp_path / 'shipped'}")
+    assert not (tmp_path / "shipped").exists()

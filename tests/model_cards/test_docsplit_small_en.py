@@ -1,12 +1,24 @@
-"""Every number in a card is in the results.json beside it."""
+"""The card of what ships: the Hub takes it, its commands and examples run, and its numbers are in its results.json."""
 
+import dataclasses
 import json
 import re
+import shutil
 import statistics
+from pathlib import Path
 
+import pytest
 import yaml
+from huggingface_hub import ModelCard, ModelCardData
+from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
-from .conftest import every_card
+from docsplit_hf import default_checkpoint
+
+from ..commands import ROOT, commands_in, parse
+
+FOLDER = ROOT / "model_cards" / "docsplit-small-en"
+CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
+RESULTS = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
 
 # What stands in cards as a number and is none: versions of licenses, years, the precision of the weights, a name.
 NO_NUMBERS = r"Apache 2\.0|CC BY-SA 3\.0|EMNLP 2023|a dump of 2014|about 2008|float(16|32)|20 Newsgroups"
@@ -76,23 +88,52 @@ def numbers_without_source(card, content):
     return lacking
 
 
-@every_card
-def test_every_number_is_in_a_results_file(name, card_of):
-    card, content = card_of(name)
-    assert len(numbers_in(prose_and_index(card))) > 20
-    assert numbers_without_source(card, content) == []
+def test_it_lies_beside_the_weights_too():
+    assert Path(default_checkpoint(), "README.md").read_text(encoding="utf-8") == CARD
 
 
-@every_card
-def test_a_changed_number_is_noticed(name, card_of):
+def test_every_number_is_in_the_results():
+    assert len(numbers_in(prose_and_index(CARD))) > 20
+    assert numbers_without_source(CARD, RESULTS) == []
+
+
+def test_a_changed_number_is_noticed():
     """One digit changed in every number of three digits and more: nearly all are no number of the file then."""
-    card, content = card_of(name)
     changed = []
-    for written in set(numbers_in(prose_and_index(card))):
+    for written in set(numbers_in(prose_and_index(CARD))):
         if len(written) > 3:
             place = -1 if written[-1] != "9" else 0
             digits = list(written)
             digits[place] = str((int(digits[place]) + 1) % 10)
             changed.append("".join(digits))
-    lacking = numbers_without_source("---\n{}\n---\n" + "\n".join(changed), content)
+    lacking = numbers_without_source("---\n{}\n---\n" + "\n".join(changed), RESULTS)
     assert len(changed) > 5 and len(lacking) / len(changed) > 0.8, sorted(set(changed) - set(lacking))
+
+
+def test_the_hub_takes_the_metadata():
+    data = ModelCard.load(FOLDER / "README.md", ignore_metadata_errors=False).data
+    head = yaml.safe_load(CARD.split("---\n")[1])
+    assert ModelCardData(**head).to_dict() == data.to_dict() == head
+    model_name, results = model_index_to_eval_results(head["model-index"])
+    assert eval_results_to_model_index(model_name, results) == head["model-index"]
+    for number, result in enumerate(results):  # of two that differ in their value only, the Hub would keep one
+        assert not any(result.is_equal_except_value(dataclasses.replace(other)) for other in results[:number])
+
+
+def test_the_commands_parse(monkeypatch):
+    commands = commands_in(CARD)
+    assert len(commands) >= 2
+    for command in commands:
+        parse(command, monkeypatch)
+
+
+def test_all_ways_to_load_it_give_the_same_embeddings(tmp_path, monkeypatch):
+    shutil.copytree(default_checkpoint(), tmp_path / "docsplit-small-en")  # in the place of the one on the Hub
+    monkeypatch.chdir(tmp_path)
+    embeddings = []
+    for example in re.findall(r"```python\n(.*?)```", CARD, flags=re.DOTALL):
+        exec(compile(example, "the card", "exec"), scope := {})
+        embeddings.append(scope["embeddings"])
+    assert len(embeddings) == 3
+    for other in embeddings:
+        assert other == pytest.approx(embeddings[0], abs=1e-5) and str(other.dtype) == "float32"

@@ -1,0 +1,132 @@
+r"""Make a trained checkpoint the one that ships: float16 on disk, float32 wherever it is loaded, and nothing else.
+
+    python benchmarks/release_checkpoint.py output/study/docsplit-small-en --head_from output/study/start \
+        --max_length 512
+
+It writes into the folder that docsplit_hf loads by default. It ends with an error if that is larger than 16 MB, or if
+the embeddings are not those of the checkpoint. The card is written by hand, with the numbers of its results.json.
+"""
+
+import argparse
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+
+from docsplit_hf import DocumentEncoder, load_package_documentation
+from docsplit_hf.models.checkpoints.default import DEFAULT_FOLDER
+from docsplit_hf.models.checkpoints.permissions import open_to_readers
+
+MOST_BYTES = 16_000_000
+PACKAGES = ("accelerate",)  # whose documentation is embedded to compare
+WEIGHTS = "model.safetensors"
+# Beside weights, configuration and tokenizer: what sentence-transformers reads.
+LENGTH = "sentence_bert_config.json"
+SETTINGS = ("modules.json", LENGTH, "1_Pooling/config.json")
+LEAST_COSINE = 0.9999
+# Where transformers 5.23 found a tokenizer on this machine, which it writes beside what a tokenizer is.
+INCIDENTAL = ("is_local", "local_files_only", "name_or_path")
+
+
+def save_in_half_precision(
+    source: str | Path, folder: str | Path, texts: list[str], max_length: int | None = None
+) -> float:
+    """Copy a checkpoint of ``ContrastiveTrainer`` in float16, and give the least cosine between old and new embeddings.
+
+    The configuration says float32, so that ``AutoModel``, ``SentenceTransformer`` and ``pipeline``, which go by it,
+    read float32: in float16 a CPU is slow, and training would get lost. Only what loading needs is copied.
+    ``max_length``: how many tokens the copy reads by default; None: as many as the checkpoint.
+    """
+    source, folder = Path(source), Path(folder)
+    for name in ("config.json", WEIGHTS, *SETTINGS):
+        if not (source / name).is_file():
+            raise FileNotFoundError(
+                f"{source} has no {name}: give what examples/run_pretrain.py saved; of an adapter, its merged/."
+            )
+    weights = {name: tensor.to(torch.float16) for name, tensor in load_file(source / WEIGHTS).items()}
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{name} has a weight beyond the range of float16: this checkpoint cannot be halved.")
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    open_to_readers(folder)
+    for name in SETTINGS:
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source / name, folder / name)
+    config = json.loads((source / "config.json").read_text(encoding="utf-8")) | {"dtype": "float32"}
+    if max_length is not None:
+        config["docsplit"]["max_length"] = max_length
+        _write_json(folder / LENGTH, json.loads((source / LENGTH).read_text()) | {"max_seq_length": max_length})
+    _write_json(folder / "config.json", config)
+    _save_tokenizer(source, folder, config.get("max_position_embeddings"))
+    halved = DocumentEncoder.from_pretrained(str(folder), device="cpu")
+    whole = DocumentEncoder.from_pretrained(str(source), device="cpu", max_length=halved.max_length)
+    cosines = (whole.encode(texts, show_progress=False) * halved.encode(texts, show_progress=False)).sum(axis=1)
+    least = float(np.min(cosines))
+    if not least >= LEAST_COSINE:
+        raise ValueError(
+            f"In float16 an embedding has a cosine of {least:.6f} with what it was, less than {LEAST_COSINE}: keep "
+            f"{source} as it is."
+        )
+    return least
+
+
+def _save_tokenizer(source: Path, folder: Path, positions: int | None) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    tokenizer.model_max_length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    _write_json(path, {key: value for key, value in content.items() if key not in INCIDENTAL})
+
+
+def _write_json(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def save_with_head(source: Path, start: Path, folder: Path) -> None:
+    """A checkpoint without a masked-LM head, with that of the checkpoint that its training began from."""
+    vocabularies = [AutoTokenizer.from_pretrained(path).get_vocab() for path in (source, start)]
+    if vocabularies[0] != vocabularies[1]:
+        raise SystemExit(f"{start} has another vocabulary than {source}: its head predicts other words.")
+    encoder, model = AutoModel.from_pretrained(source), AutoModelForMaskedLM.from_pretrained(start)
+    weights = encoder.state_dict()
+    model.base_model.load_state_dict({name: weights[name] for name in model.base_model.state_dict()})
+    model.config.docsplit = encoder.config.docsplit
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", *SETTINGS):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source / name, folder / name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("source", type=Path, help="The folder of the checkpoint, as run_pretrain.py leaves it.")
+    add("--head_from", type=Path, help="A checkpoint whose masked-LM head is taken, where training did without one.")
+    add("--max_length", type=int, help="How many tokens are read by default. Default: as many as in training.")
+    add("--folder", type=Path, default=DEFAULT_FOLDER, help="Where to write. Default: into the package.")
+    options = parser.parse_args()
+    texts = load_package_documentation(PACKAGES, test_size=100)["test"]["text"][:]
+    with tempfile.TemporaryDirectory() as whole:
+        source = options.source
+        if options.head_from is not None:
+            source = Path(whole)
+            save_with_head(options.source, options.head_from, source)
+        least = save_in_half_precision(source, options.folder, texts, options.max_length)
+    sizes = {path: path.stat().st_size for path in sorted(options.folder.rglob("*")) if path.is_file()}
+    for path, size in sizes.items():
+        print(f"{size:12,}  {path.relative_to(options.folder)}")
+    total = sum(sizes.values())
+    print(f"{total:12,}  bytes. Least cosine with the embeddings of {options.source}: {least:.6f}")
+    if total > MOST_BYTES:
+        raise SystemExit(f"{options.folder} is to have at most {MOST_BYTES:,} bytes: train a smaller model.")
+
+
+if __name__ == "__main__":
+    main()

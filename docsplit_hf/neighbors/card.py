@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import string
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +10,7 @@ import numpy as np
 
 from ..models.checkpoints.default import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, table
+from ..training.model_card import save_model_card
 
 if TYPE_CHECKING:
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -25,67 +23,40 @@ NOT_TRAINED = "None in this run: an encoder as it is, with labeled examples."
 
 @dataclass
 class ClassifierFacts:
-    """What the card says.
+    """What the card says."""
 
-    Args:
-        location: Where the model is loaded from: a name on the Hub, or the folder that it is saved in.
-        config: The configuration of the model.
-        datastore: The labeled examples, None before there are any.
-        training: How it was trained, as rows of a table; None if nothing was.
-        log_history: The Trainer's logs.
-    """
-
-    location: str
+    location: str  # a name on the Hub, or the folder that it is saved in
     config: KNNClassifierConfig
-    datastore: KNNDatastore | None
-    training: dict[str, str] | None = None
+    datastore: KNNDatastore | None  # None before there are any examples
+    training: dict[str, str] | None = None  # as rows of a table; None if nothing was trained
     log_history: list[dict[str, Any]] = field(default_factory=list)
 
 
 def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
-    """Write ``README.md``, the model card. What no file can hold of a label, a lone surrogate, becomes a question mark.
-
-    Args:
-        folder: Where the model is saved.
-        facts: What the card says.
-    """
-    Path(folder, "README.md").write_text(render_classifier_card(facts), encoding="utf-8", errors="replace")
-
-
-def render_classifier_card(facts: ClassifierFacts) -> str:
-    """The model card as text.
-
-    Args:
-        facts: What the card says.
-
-    Returns:
-        Markdown with a YAML head.
-    """
-    from huggingface_hub import ModelCardData
-
+    """Write ``README.md``."""
     config = facts.config
     base = config.encoder_config.name_or_path
-    data = ModelCardData(
-        library_name="transformers",
-        pipeline_tag="text-classification",
-        base_model=base if base.count("/") == 1 or base == DEFAULT_CHECKPOINT else None,
-        tags=["docsplit-knn", "retrieval-augmented-classification", "nearest-neighbors", "text-classification"],
-    )
+    metadata = {
+        "library_name": "transformers",
+        "pipeline_tag": "text-classification",
+        "base_model": base if base.count("/") == 1 or base == DEFAULT_CHECKPOINT else None,
+        "tags": ["docsplit-knn", "retrieval-augmented-classification", "nearest-neighbors", "text-classification"],
+    }
     heads = "no classification head"
     if config.num_labels:
         heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
-    packages = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch", "faiss-cpu")
-    template = string.Template(files(__package__).joinpath("card.md").read_text(encoding="utf-8"))
-    return template.substitute(
-        metadata=data.to_yaml(),
-        title=Path(facts.location).resolve().name,
+    save_model_card(
+        folder,
+        __package__,
+        facts.location,
+        metadata,
+        "faiss-cpu",
         heads=heads,
         mixing="the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide",
         usage=_usage(facts),
         labels=_labels(facts),
         evaluation=_evaluation(facts.log_history),
         training=table(("", "this run"), facts.training.items()) if facts.training else NOT_TRAINED,
-        versions=", ".join(f"{package} {version(package)}" for package in packages),
     )
 
 

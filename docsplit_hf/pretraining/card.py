@@ -1,20 +1,16 @@
-"""What a saved checkpoint holds beside the stock files: sentence-transformers' files and a model card of the run."""
+"""The model card of a pretraining run: what was trained on what, how well it does, how to load it."""
 
 from __future__ import annotations
 
 import inspect
-import json
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.checkpoints.default import DEFAULT_CHECKPOINT
-from ..models.portable.pooling import SENTENCE_TRANSFORMERS_POOLING
 from ..training.markdown import code_block, public_name, table
+from ..training.model_card import save_model_card
 from .collation.views import VIEWS, get_views
 from .half_retrieval import evaluations_by_step
 
@@ -24,115 +20,33 @@ if TYPE_CHECKING:
     from .arguments import ContrastiveTrainingArguments
     from .collation.collator import DataCollatorForDocSplit
 
-
 DOCSPLIT_CITATION = "DocSplit: Simple Contrastive Pretraining for Large Document Embeddings. Yujie Wang, Mike Izbicki."
 BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite the method that it was trained by."
 
 
-def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
-    """Write what ``SentenceTransformer(folder)`` needs in order to give the embeddings of ``DocumentEncoder``.
-
-    In a folder with an adapter only the settings are written, for ``DocumentEncoder`` to read: sentence-transformers
-    would put the adapter on an encoder without a head, where its names do not fit.
-
-    Args:
-        folder: Where the checkpoint is saved.
-        config: The configuration of the model, with ``config.docsplit``.
-
-    Example:
-
-        >>> import pathlib, tempfile
-        >>> from transformers import BertConfig
-        >>> config = BertConfig(hidden_size=8, docsplit={"pooling": "mean", "max_length": 64})
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> save_sentence_transformers_files(folder, config)
-        >>> sorted(path.name for path in folder.iterdir())
-        ['1_Pooling', '2_Normalize', 'modules.json', 'sentence_bert_config.json']
-    """
-    folder = Path(folder)
-    pooling = {
-        "word_embedding_dimension": config.hidden_size,
-        **{
-            f"pooling_mode_{name}": name == SENTENCE_TRANSFORMERS_POOLING[config.docsplit["pooling"]]
-            for name in SENTENCE_TRANSFORMERS_POOLING.values()
-        },
-    }
-    _write_json(folder / "1_Pooling" / "config.json", pooling)
-    length = {"max_seq_length": config.docsplit["max_length"], "do_lower_case": False}
-    _write_json(folder / "sentence_bert_config.json", length)
-    if (folder / "adapter_config.json").exists():
-        return
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-    (folder / "2_Normalize").mkdir(exist_ok=True)
-    _write_json(
-        folder / "modules.json",
-        [
-            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for i, (path, kind) in enumerate(modules)
-        ],
-    )
-
-
 @dataclass
 class PretrainingFacts:
-    """What a model card says of a run, taken from the run itself.
+    """What the card says of a run, taken from the run itself."""
 
-    Args:
-        location: Where it is loaded from: a name on the Hub, or the folder that it is saved in.
-        arguments: The training arguments.
-        collator: The collator, with its views and lengths.
-        method: How documents are trained on, in a sentence or two.
-        loss: The loss, in a few words.
-        negatives: The number of negatives a document.
-        config: The configuration of the model.
-        processes: The number of processes.
-        documents: The number of training documents, None for a stream.
-        steps: Optimizer steps taken.
-        best_step: The step of the best checkpoint if it is its weights that are saved, else None.
-        log_history: The Trainer's logs.
-        cut_fraction: The fraction of tokens that the maximum length cut off, None before the first log.
-        is_adapter: Whether the folder holds an adapter instead of a model.
-        has_head: Whether the model has a masked-LM head, on which an adapter has to be put then.
-    """
-
-    location: str
+    location: str  # a name on the Hub, or the folder that it is saved in
     arguments: ContrastiveTrainingArguments
     collator: DataCollatorForDocSplit
-    method: str
-    loss: str
-    negatives: int
+    method: str  # how documents are trained on, in a sentence or two
+    loss: str  # in a few words
+    negatives: int  # for each document
     config: PretrainedConfig
     processes: int
-    documents: int | None
+    documents: int | None  # None: a stream
     steps: int
-    best_step: int | None
+    best_step: int | None  # None: the weights are those of the last step
     log_history: list[dict[str, Any]]
-    cut_fraction: float | None
+    cut_fraction: float | None  # of the tokens, by the maximum length; None before the first log
     is_adapter: bool
-    has_head: bool
+    has_head: bool  # a masked-LM head, on which an adapter has to be put then
 
 
 def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
-    """Write ``README.md``, the model card.
-
-    Args:
-        folder: Where the checkpoint is saved.
-        facts: The facts of the run.
-    """
-    Path(folder, "README.md").write_text(render_card(facts), encoding="utf-8", errors="replace")
-
-
-def render_card(facts: PretrainingFacts) -> str:
-    """The model card as text: metadata for the Hub, then what was trained on what, how well it does, how to load it.
-
-    Args:
-        facts: The facts of the run.
-
-    Returns:
-        Markdown with a YAML head.
-    """
-    from huggingface_hub import ModelCardData
-
+    """Write ``README.md``."""
     arguments, collator = facts.arguments, facts.collator
     base = facts.config.name_or_path or None
     options = collator.views_kwargs or {}
@@ -140,17 +54,17 @@ def render_card(facts: PretrainingFacts) -> str:
     has_docsplit_views = get_views(collator.views) is VIEWS["docsplit"]
     is_docsplit = has_docsplit_views and arguments.objective == "info_nce"
     evaluations = evaluations_by_step(facts.log_history)
-    data = ModelCardData(
-        library_name="peft" if facts.is_adapter else "sentence-transformers",
-        pipeline_tag="feature-extraction",
-        base_model=base if base and public_name(base) == base else None,
-        tags=[
+    metadata = {
+        "library_name": "peft" if facts.is_adapter else "sentence-transformers",
+        "pipeline_tag": "feature-extraction",
+        "base_model": base if base and public_name(base) == base else None,
+        "tags": [
             *(["docsplit"] if is_docsplit else []),
             "document-embeddings",
             *(["contrastive-pretraining"] if arguments.objective != "mlm" else []),
             "feature-extraction",
         ],
-    )
+    }
     batch = arguments.per_device_train_batch_size
     training = {
         "Starting point": public_name(base or f"random weights ({facts.config.model_type})"),
@@ -175,11 +89,11 @@ def render_card(facts: PretrainingFacts) -> str:
         "Learning rate": f"{arguments.learning_rate:g} ({schedule}), {arguments.optim.value}",
         "Seed": f"{arguments.seed}",
     }
-    packages = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")
-    template = string.Template(files(__package__).joinpath("card.md").read_text(encoding="utf-8"))
-    return template.substitute(
-        metadata=data.to_yaml(),
-        title=Path(facts.location).resolve().name,
+    save_model_card(
+        folder,
+        __package__,
+        facts.location,
+        metadata,
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
         views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
@@ -188,7 +102,6 @@ def render_card(facts: PretrainingFacts) -> str:
         training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(facts),
-        versions=", ".join(f"{package} {version(package)}" for package in packages),
     )
 
 
@@ -257,8 +170,3 @@ model = AutoModel.from_pretrained("{facts.location}")"""
             "pass `global_attention_mask` yourself."
         )
     return "\n\n".join(map(code_block, (encoder, sentence_transformers, transformers))) + note
-
-
-def _write_json(path: Path, content: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -13,9 +13,10 @@ from transformers.trainer_utils import has_length
 
 from ..models.checkpoints.default import name_in_adapter
 from ..models.checkpoints.replacement import model_files, replaced_at_once
+from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from ..training.base_trainer import BaseTrainer
 from ..training.distributed import process_count
-from .card import PretrainingFacts, save_card, save_sentence_transformers_files
+from .card import PretrainingFacts, save_card
 from .model import DocSplitForward
 
 HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with one: for resuming only

@@ -1,4 +1,4 @@
-"""What the model cards are written with: tables, code, and names that say nothing of this machine."""
+"""Markdown: tables, code, and names that say nothing of this machine."""
 
 from __future__ import annotations
 
@@ -7,31 +7,12 @@ from typing import Any
 
 
 def public_name(name: str) -> str:
-    """What a card may say of a name: of a path, which tells others how this machine is laid out, the last part.
-
-    Args:
-        name: A name on the Hub, a path, or words.
-
-    Returns:
-        The name, or the last part of the path.
-
-    Example:
-
-        >>> public_name("google-bert/bert-base-uncased")
-        'google-bert/bert-base-uncased'
-    """
+    """What a card may say of a name: of a path, which tells others how this machine is laid out, the last part."""
     return Path(name).resolve().name if Path(name).exists() else name
 
 
 def table(header: tuple[str, ...], rows: Any) -> str:
-    """A table in Markdown.
-
-    Args:
-        header: The names of the columns.
-        rows: Tuples of strings.
-
-    Returns:
-        The table.
+    """A table of tuples of strings.
 
     Example:
 
@@ -45,17 +26,5 @@ def table(header: tuple[str, ...], rows: Any) -> str:
 
 
 def code_block(text: str) -> str:
-    """Python code in Markdown.
-
-    Args:
-        text: The code.
-
-    Returns:
-        The block.
-
-    Example:
-
-        >>> code_block("import docsplit_hf").splitlines()[1]
-        'import docsplit_hf'
-    """
+    """A block of Python code."""
     return f"```python\n{text}\n```"

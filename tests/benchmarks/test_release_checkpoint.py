@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
-from docsplit_hf.pretraining.card import save_sentence_transformers_files
+from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 
 
 def save(folder, config, tokenizer, seed, **options):

@@ -5,7 +5,7 @@ import pytest
 from transformers import BertConfig
 
 from docsplit_hf import ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
-from docsplit_hf.pretraining.card import save_sentence_transformers_files
+from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max", "last"])

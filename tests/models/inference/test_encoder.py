@@ -10,11 +10,11 @@ from tqdm.auto import tqdm
 from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
+from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from docsplit_hf.models.inference import encoder as encoder_module
 from docsplit_hf.models.inference import pieces
 from docsplit_hf.models.inference.pieces import token_ids
 from docsplit_hf.models.portable.packing import is_packed
-from docsplit_hf.pretraining.card import save_sentence_transformers_files
 from docsplit_hf.text.windows import WINDOW
 
 INSTRUCTION = "The river feeds: "

@@ -20,7 +20,7 @@ from .mixing.mixture import (
 )
 from .pipeline_inputs import listed, texts_and_pairs
 from .store.duplicates import first_of_equals, ids_of_examples
-from .store.row_table import has_several_labels
+from .store.labels import has_several_labels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

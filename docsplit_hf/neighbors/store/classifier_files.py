@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ...models.checkpoints.checksum import sha256_of
 from ...models.checkpoints.replacement import model_files, replaced_at_once
-from .datastore_files import data_files
 from .hub_folder import FOLDER, local_folder
-from .manifest import MANIFEST, DatastoreError, read_manifest
+from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 
 CONFIG = "config.json"
 TOKENIZER = re.compile(r".*token.*\.json|vocab\.\w+|merges\.txt|.*\.model")
@@ -27,34 +26,13 @@ def saved_together(folder: str | Path) -> Iterator[Path]:
 
     The datastore is to be written last, so that its manifest knows the files of the classifier. Other files in the
     folder, such as the checkpoints of a run, stay.
-
-    Args:
-        folder: The folder.
-
-    Yields:
-        An empty folder to write to.
-
-    Raises:
-        OSError: If the files cannot be written. The folder is as it was then.
     """
     with replaced_at_once(folder, f"{FOLDER}/{MANIFEST}", _files_of_before) as staging:
         yield staging
 
 
 def classifier_checksums(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file that the answers of the model in a folder depend on: configuration, weights, tokenizer.
-
-    Args:
-        folder: The folder of a model, which has just been saved there.
-
-    Returns:
-        The checksums by the names of the files; none if there is no model.
-
-    Example:
-
-        >>> classifier_checksums(Path("no such folder"))
-        {}
-    """
+    """The SHA-256 of each file of a model that its answers depend on, by name; none if there is no model."""
     if not (folder / CONFIG).is_file():
         return {}
     tokenizer = [path.name for path in folder.iterdir() if TOKENIZER.fullmatch(path.name)]
@@ -62,17 +40,7 @@ def classifier_checksums(folder: Path) -> dict[str, str]:
 
 
 def check_classifier(name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None) -> None:
-    """Refuse a classifier other than the one that the datastore beside it was saved with.
-
-    Args:
-        name_or_folder: The folder of a classifier, or a repository on the Hub.
-        revision: The branch, tag or commit on the Hub.
-        token: For a private repository.
-
-    Raises:
-        DatastoreError: If a file is missing, was changed, or has come in since. A datastore that was saved by itself
-            names no classifier, and fits any.
-    """
+    """Refuse a classifier other than the one that the datastore beside it was saved with, if it names one."""
     folder = local_folder(name_or_folder, f"{FOLDER}/{MANIFEST}", revision, token)
     named = read_manifest(folder / FOLDER)["classifier"]
     if named:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
+import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...text.labels import has_several_labels as may_have_several
-from ...text.labels import label_array, label_names_of, texts_of
-from .changes import Buffers, empty_snapshot, holding_index, with_index, with_rows, with_rows_of, without_rows
+from .datastore_files import load_snapshot, save_snapshot
+from .hub_folder import upload
 from .index import EXACT, IndexOptions
-from .key_matrix import as_matrix, check_finite, check_probe
-from .row_table import automatic_ids, encode_labels, has_several_labels, make_rows
-from .sharing import SharedDatastore
-from .snapshot import Neighbors, Snapshot
+from .key_matrix import as_matrix
+from .labels import encode_known_labels, encode_labels, has_several_labels
+from .snapshot import Buffers, Snapshot, add_rows, change_index, empty_snapshot, merge_rows, remove_rows, update_index
 
 if TYPE_CHECKING:
     from typing import Self
@@ -25,15 +23,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from .snapshot import Neighbors
 
-logger = logging.getLogger(__name__)
 
-
-class KNNDatastore(SharedDatastore):
+class KNNDatastore:
     """Embedded examples, the keys, with their labels and texts.
 
-    Any number of threads may search while others add and remove: a search works on a snapshot, which never changes.
-    It can be pickled and copied, with its index: a copy changes apart from the original.
+    Threads may search while others add and remove: a search works on a snapshot, which never changes. A datastore can
+    be pickled and copied, with its index; the copy changes apart from the original.
 
     Args:
         keys: Embeddings, ``(N, D)``; copied.
@@ -42,20 +39,21 @@ class KNNDatastore(SharedDatastore):
         label_names: The names of the labels.
         texts: The texts of the keys, to show them as neighbors; None where there is none.
         text_pairs: The second texts of pairs.
-        ids: Different strings. None: a counter, "0", "1", ..., which skips ids that are taken and gives none again
-            after it was removed.
+        ids: Different strings. None: a counter, "0", "1", ..., which skips ids that are taken or were removed.
         multi_label: Whether a row may have several labels. None: whether the first one's are a list.
         dtype: ``"float32"``, or ``"float16"`` for half the memory and exact searches that take several times as long.
-        index: ``"Flat"`` for exact search in the keys, or what ``IndexOptions`` knows, as ``"IVF1024,PQ64"``. An
-            index is built as soon as there are enough rows to train it; until then search is exact, which is logged.
-            It is built again when the rows added and removed since exceed a tenth of it, and 1,000.
-        nprobe: See ``IndexOptions``.
-        rerank: See ``IndexOptions``.
+        index: ``"Flat"`` for exact search in the keys, or a string of ``faiss.index_factory`` of the families
+            ``IVF<lists>,<codes>``, ``HNSW<links>`` and ``<codes>`` alone, maybe after ``PCA<dimensions>,``; codes are
+            ``Flat``, ``PQ<bytes>``, ``SQ8``, ``SQfp16`` and their like. PQ is trained fastest by far with 8 dimensions
+            a byte: ``PQ48`` for 384. An index is built when there are enough rows to train it; until then search is
+            exact, which is logged. It is built again when the changes since exceed 1,000 rows and a tenth of it.
+        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 8.
+        rerank: Fetch ``rerank * k`` candidates from the index and keep those k that are nearest by the stored keys.
+            None: 4 with PQ codes, whose order is rough, else 1. Distances are exact in any case.
         probe: Embeddings of a few fixed texts by the encoder that made the keys, ``(P, D)``: its fingerprint.
 
     Raises:
-        ValueError: If a key is not finite, a label is none of the map, an id is there twice, or something is not of
-            the length or kind that is expected.
+        ValueError: If a key is not finite, a label is unknown, an id is there twice, or a length or type is wrong.
 
     Example:
 
@@ -86,13 +84,11 @@ class KNNDatastore(SharedDatastore):
         probe: Any = None,
     ) -> None:
         keys = as_matrix(keys, "keys")
-        options = IndexOptions(index, nprobe, rerank)
-        if multi_label is None:
-            multi_label = has_several_labels(labels)
-        self._start(empty_snapshot(keys.shape[1], label_names, multi_label, dtype, options, probe))
-        self.add(keys, labels, texts, text_pairs, ids)
-        if self._state.index is None:
-            self._state = with_index(self._state, rebuild=True)  # which says so if there are too few rows
+        multi_label = has_several_labels(labels) if multi_label is None else multi_label
+        empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)
+        encoded, names = encode_labels(labels, empty.label_names, multi_label)
+        state = add_rows(empty, Buffers(empty), keys, encoded, names, texts, text_pairs, ids)
+        self.__setstate__(update_index(state, rebuild=True))
 
     @classmethod
     def empty(cls, dimension: int, label_names: Sequence[str] = (), **options: Any) -> Self:
@@ -102,14 +98,6 @@ class KNNDatastore(SharedDatastore):
             dimension: D of the keys to come.
             label_names: The names of the labels that are known.
             **options: As for the class: ``multi_label``, ``dtype``, ``index``, ``nprobe``, ``rerank``, ``probe``.
-
-        Returns:
-            The datastore.
-
-        Example:
-
-            >>> len(KNNDatastore.empty(384, ["fruit", "mineral"]))
-            0
         """
         return cls(np.zeros((0, dimension), dtype=np.float32), [], label_names, **options)
 
@@ -126,74 +114,49 @@ class KNNDatastore(SharedDatastore):
         show_progress: bool = True,
         **options: Any,
     ) -> Self:
-        """Embed labeled examples and keep them with their labels.
+        """Embed labeled examples and keep them with their labels and the fingerprint of the encoder.
 
-        Texts of similar length share a forward. Under accelerate each process embeds its share, and all get the whole:
-        every process must call it.
+        Under accelerate each process embeds its share, and all get the whole: every process must call it.
 
         Args:
-            model: The classifier whose retrieval embeddings become the keys.
-            tokenizer: Its tokenizer.
+            model, tokenizer: The classifier whose retrieval embeddings become the keys.
             dataset: As ``load_labeled_examples`` gives it: ``text``, ``label``, maybe ``text_pair`` and ``id``.
             store_texts: Whether to keep the texts, to show them as neighbors.
-            max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
-                CPU, 32,768 elsewhere.
-            bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, and not quite the same.
-            packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
-            show_progress: Whether to show a progress bar.
+            max_tokens_per_batch, bf16, show_progress: As for ``DocumentEncoder.encode``.
+            packing: As for ``DocumentEncoder``.
             **options: As for the class: ``dtype``, ``index``, ``nprobe``, ``rerank``.
-
-        Returns:
-            The datastore, with the fingerprint of the encoder.
 
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        # Here, so that a datastore can be searched without torch.
-        from ...models.portable.packing import use_packing
-        from .embedding import check_problem_type, embed_by_all_processes, encoder_probe
+        from .embedding import embed_examples  # here, so that a datastore can be searched without torch
 
-        texts, pairs = texts_of(dataset)
-        for i, text in enumerate(texts):
-            if isinstance(text, str) and not text.strip():
-                raise ValueError(
-                    f"Text {i} is empty: nothing can be near it. load_labeled_examples drops such examples."
-                )
-        use_packing(model, packing)
-        names, multi_label = label_names_of(dataset), may_have_several(dataset)
-        check_problem_type(model.config, multi_label, "The examples")
-        trained = model.config.label_names
-        names = trained + [name for name in names if name not in trained]
-        labels = label_array(dataset, names, multi_label)
-        return cls(
-            embed_by_all_processes(model, tokenizer, texts, pairs, max_tokens_per_batch, bf16, show_progress),
-            [np.flatnonzero(row).tolist() for row in labels] if multi_label else labels,
-            names,
-            texts=texts if store_texts else None,
-            text_pairs=pairs if store_texts else None,
-            ids=list(dataset["id"]) if "id" in dataset.column_names else None,
-            multi_label=multi_label,
-            probe=encoder_probe(model, tokenizer),
-            **options,
-        )
+        limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
+        return cls._of(embed_examples(model, tokenizer, dataset, store_texts, packing, limits, **options))
 
     def __len__(self) -> int:
         return len(self._state.keys)
 
     def __getstate__(self) -> Snapshot:
-        # What changes, the lock and the room to grow in, a copy has of its own. FAISS puts an index into bytes itself.
+        # A copy has a lock and buffers of its own. FAISS puts an index into bytes itself.
         return self._state
 
     def __setstate__(self, state: Snapshot) -> None:
         for array in (state.keys, state.labels):
-            array.flags.writeable = False  # which a pickle does not keep
-        self._start(state)
+            array.flags.writeable = False  # which neither a pickle nor a file keeps
+        self._writing = threading.Lock()
+        self._state, self._buffers = state, Buffers(state)
+
+    @classmethod
+    def _of(cls, state: Snapshot) -> Self:
+        datastore = cls.__new__(cls)
+        datastore.__setstate__(state)
+        return datastore
 
     def __repr__(self) -> str:
-        state = self._state
         return (
-            f"KNNDatastore({len(state.keys)} rows of dimension {self.dimension}, {self.dtype}, "
-            f"{len(state.label_names)} labels, index {self.index!r})"
+            f"KNNDatastore({len(self)} rows of dimension {self.dimension}, {self.dtype}, "
+            f"{len(self.label_names)} labels, index {self.index!r})"
         )
 
     @property
@@ -258,12 +221,7 @@ class KNNDatastore(SharedDatastore):
         Raises:
             ValueError: If a label is not known here.
         """
-        state = self._state
-        encoded, names = encode_labels(labels, state.label_names, state.multi_label)
-        if len(names) > len(state.label_names):
-            new = names[len(state.label_names)]
-            raise ValueError(f"The datastore has no label {new!r}, only {', '.join(state.label_names) or 'none'}.")
-        return encoded
+        return encode_known_labels(labels, self._state.label_names, self._state.multi_label)
 
     def check_encoder(self, probe: Any) -> None:
         """Refuse an encoder other than the one that made the keys.
@@ -274,11 +232,7 @@ class KNNDatastore(SharedDatastore):
         Raises:
             ValueError: If their shape differs from that of the probe kept here, or they are not nearly equal to it.
         """
-        stored = self._state.probe
-        if stored is None:
-            logger.warning("The datastore has no probe, so whether this encoder made its keys cannot be checked.")
-        else:
-            check_probe(as_matrix(probe, "probe"), stored)
+        self._state.check_encoder(probe)
 
     def search(self, queries: Any, k: int) -> Neighbors:
         """The nearest rows of each query.
@@ -288,20 +242,13 @@ class KNNDatastore(SharedDatastore):
             k: How many; all rows if there are fewer.
 
         Returns:
-            The neighbors: distances, labels, rows, and ids and texts, all from the same snapshot.
+            Distances, labels, rows, ids and texts of the neighbors, all from the same snapshot.
 
         Raises:
-            ValueError: If the datastore is empty, k is no integer of at least 1, or the queries are not finite or not
-                of the keys' dimension.
+            ValueError: If the datastore is empty, k is no integer of at least 1, or the queries are not finite or of
+                another dimension than the keys.
         """
-        state = self._state
-        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
-        if len(state.keys) == 0:
-            raise ValueError("The datastore is empty, so there are no neighbors: add examples first.")
-        queries = as_matrix(queries, "queries", state.keys.shape[1])
-        check_finite(queries, "queries")
-        return state.search(queries.astype(np.float32, order="C", copy=False), int(k))
+        return self._state.search(queries, k)
 
     def add(
         self,
@@ -311,13 +258,10 @@ class KNNDatastore(SharedDatastore):
         text_pairs: Iterable[str | None] | None = None,
         ids: Iterable[str] | None = None,
     ) -> list[str]:
-        """Add rows, which the next search sees. All of them are added, or none.
+        """Add rows, which the next search sees, and return their ids. All of them are added, or none.
 
         Args:
             keys, labels, texts, text_pairs, ids: As for the class.
-
-        Returns:
-            The ids of the new rows.
 
         Raises:
             ValueError: As for the class, and if an id is there already.
@@ -326,15 +270,26 @@ class KNNDatastore(SharedDatastore):
             state = self._state
             matrix = as_matrix(keys, "keys", state.keys.shape[1])
             encoded, names = encode_labels(labels, state.label_names, state.multi_label)
-            if len(encoded) != len(matrix):
-                raise ValueError(f"There are {len(matrix)} keys, but {len(encoded)} labels: pass one for each key.")
-            next_id = state.next_id
-            if ids is None:
-                ids, next_id = automatic_ids(len(matrix), next_id, state.rows)
-            rows = make_rows(len(matrix), ids, texts, text_pairs)
-            state = replace(state, next_id=next_id)
-            self._state = with_index(with_rows(state, self._buffers, matrix, encoded, names, rows))
-        return rows["id"].to_pylist()
+            return self._grow(add_rows(state, self._buffers, matrix, encoded, names, texts, text_pairs, ids))
+
+    def merge(self, other: KNNDatastore) -> list[str]:
+        """Add all rows of another datastore, and return their ids. Labels of the same name are the same label.
+
+        Ids that the other's counter gave, told by their form, are replaced by ones of this counter; other ids stay.
+
+        Args:
+            other: A datastore of the same encoder.
+
+        Raises:
+            ValueError: If the dimensions or encoders differ, only one has several labels a row, or an id is in both.
+        """
+        with self._writing:
+            return self._grow(merge_rows(self._state, self._buffers, other._state))
+
+    def _grow(self, state: Snapshot) -> list[str]:
+        new = state.rows["id"].slice(len(self))
+        self._state = update_index(state)
+        return new.to_pylist()
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove rows, which the next search does not see. All of them are removed, or none.
@@ -348,41 +303,54 @@ class KNNDatastore(SharedDatastore):
         if isinstance(ids, str):
             raise ValueError(f"remove takes a list of ids, got one string: pass [{ids!r}].")
         with self._writing:
-            state = with_index(without_rows(self._state, ids))
-            self._state, self._buffers = state, Buffers(state)
-
-    def merge(self, other: KNNDatastore) -> list[str]:
-        """Add all rows of another datastore. Labels of the same name are the same label.
-
-        Ids that the other's counter gave, told by their form, are replaced by ones of this counter; other ids stay.
-
-        Args:
-            other: A datastore of the same encoder.
-
-        Returns:
-            The ids of the new rows, in the other's order.
-
-        Raises:
-            ValueError: If the dimensions or the encoders differ, only one has several labels a row, or an id is in
-                both.
-        """
-        with self._writing:
-            count = len(self)
-            self._state = with_index(with_rows_of(self._state, self._buffers, other._state))
-            return self._state.rows["id"].slice(count).to_pylist()
+            self._state = update_index(remove_rows(self._state, ids))
+            self._buffers = Buffers(self._state)
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Search with another index from now on. The same is built anew only if rows were added or removed since.
 
         Args:
             index, nprobe, rerank: As for the class.
+        """
+        with self._writing:
+            self._state = change_index(self._state, IndexOptions(index, nprobe, rerank))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Save to ``<folder>/datastore/``, in place of the datastore that is there: whole, or not at all.
+
+        If a classifier lies in the folder, the datastore belongs to it from then on, and to no other. The index is not
+        saved with it, but kept in the cache of this machine.
+
+        Args:
+            folder: The folder of a model, or any other.
+        """
+        save_snapshot(folder, self._state)
+
+    @classmethod
+    def from_pretrained(
+        cls, name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None
+    ) -> Self:
+        """Load a datastore, and check all of it.
+
+        An index other than ``"Flat"`` is built here, or taken from the cache of this machine, never from the folder.
+
+        Args:
+            name_or_folder: A folder that ``save_pretrained`` saved to, or a repository on the Hub.
+            revision: The branch, tag or commit on the Hub.
+            token: For a private repository.
 
         Raises:
-            ValueError: As for the class.
+            FileNotFoundError: If there is no datastore.
+            DatastoreError: If the files are damaged or do not fit together; it is a ``ValueError``.
         """
-        options = IndexOptions(index, nprobe, rerank)
-        with self._writing:
-            state = self._state
-            same = options.factory == state.options.factory and state.index is not None and state.outside_index == 0
-            state = replace(state, options=options)
-            self._state = holding_index(state, state.index) if same else with_index(state, rebuild=True)
+        return cls._of(load_snapshot(name_or_folder, revision, token))
+
+    def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
+        """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.
+
+        Args:
+            repo_id: The repository, made if it is not there.
+            commit_message: The message of the commit.
+            **kwargs: ``private`` and ``token`` of ``HfApi.create_repo``, and options of ``HfApi.upload_folder``.
+        """
+        return upload(repo_id, lambda folder, _: self.save_pretrained(folder), commit_message, **kwargs)

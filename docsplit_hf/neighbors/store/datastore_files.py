@@ -22,21 +22,24 @@ import numpy as np
 
 from ...models.checkpoints.checksum import sha256_of
 from ...models.checkpoints.replacement import finish_replacement, replaced_at_once
-from .index import IndexOptions
+from .classifier_files import classifier_checksums
+from .hub_folder import FOLDER, local_folder
+from .index import EXACT, IndexOptions
+from .index_cache import load_index, store_index
 from .key_matrix import check_finite
 from .manifest import (
-    FILE_NAMES,
     FORMAT,
     MANIFEST,
     METRIC,
     REMEDY,
     VERSION,
     DatastoreError,
+    data_files,
     read_manifest,
     render_manifest,
 )
 from .row_table import repeated_id
-from .snapshot import Snapshot
+from .snapshot import Snapshot, update_index, use_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,31 +48,33 @@ if TYPE_CHECKING:
 TEXTS = ("id", "text", "text_pair")
 
 
-def write_datastore(
-    folder: str | Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Write a datastore in place of what the folder held before. Other files there are left alone.
+def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
+    """Save beside the classifier in a folder, if there is one; the index goes to the cache of this machine."""
+    manifest = write_datastore(Path(folder) / FOLDER, snapshot, classifier_checksums(Path(folder)))
+    if snapshot.index is not None and snapshot.outside_index == 0:
+        store_index(snapshot.index, manifest["files"]["keys"]["sha256"], snapshot.options.factory)
 
-    Args:
-        folder: The folder, made if it is not there.
-        snapshot: What to write.
-        classifier: The checksums of the files of the classifier that it belongs to. None: it is by itself.
 
-    Returns:
-        The manifest, as ``read_manifest`` reads it.
+def load_snapshot(name_or_folder: str | Path, revision: str | None, token: str | bool | None) -> Snapshot:
+    """Load from a folder or a repository on the Hub, with an index from the cache of this machine, or built anew."""
+    folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
+    if Path(name_or_folder).is_dir():
+        finish_replacement(folder)
+    snapshot, manifest = read_datastore(folder / FOLDER)
+    factory, sha256 = snapshot.options.factory, manifest["files"]["keys"]["sha256"]
+    if factory == EXACT:
+        return snapshot
+    index = load_index(sha256, factory, *snapshot.keys.shape)
+    if index is not None:
+        return use_index(snapshot, index)
+    snapshot = update_index(snapshot, rebuild=True)
+    if snapshot.index is not None:
+        store_index(snapshot.index, sha256, factory)
+    return snapshot
 
-    Example:
 
-        >>> import tempfile
-        >>> from docsplit_hf.neighbors.store.row_table import make_rows
-        >>> keys, rows = np.zeros((1, 4), dtype=np.float32), make_rows(1, ["a"], ["A text."])
-        >>> snapshot = Snapshot(keys, np.array([0]), rows, ("fruit",), 0, IndexOptions())
-        >>> folder = tempfile.mkdtemp()
-        >>> write_datastore(folder, snapshot)["rows"]
-        1
-        >>> read_datastore(folder)[0].rows.to_pylist()
-        [{'id': 'a', 'text': 'A text.', 'text_pair': None}]
-    """
+def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Write a datastore in place of what the folder held before, and return its manifest. Other files there stay."""
     import pyarrow.parquet as pq
     from safetensors.numpy import save_file
 
@@ -99,43 +104,14 @@ def write_datastore(
     return manifest
 
 
-def data_files(folder: Path) -> list[str]:
-    """The names of the files in a folder that are keys or rows of a datastore, of whichever state.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The names.
-
-    Example:
-
-        >>> data_files(Path("no such folder"))
-        []
-    """
-    names = [path.name for path in folder.glob("*-*")]
-    return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
-
-
-def read_datastore(folder: str | Path) -> tuple[Snapshot, dict[str, Any]]:
-    """Read a datastore, and check all of it before any is used.
-
-    Args:
-        folder: Where ``write_datastore`` wrote it.
-
-    Returns:
-        The datastore, without an index, and its manifest.
-
-    Raises:
-        FileNotFoundError: If there is no datastore.
-        DatastoreError: If anything does not match its checksum, or does not fit together.
-    """
+def read_datastore(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
+    """Read a datastore, without an index, and its manifest; all of it is checked before any is used."""
     finish_replacement(folder)
     previous = None
     while True:
-        manifest = read_manifest(Path(folder))
+        manifest = read_manifest(folder)
         try:
-            return _read_data(Path(folder), manifest), manifest
+            return _read_data(folder, manifest), manifest
         except FileNotFoundError as error:
             if manifest == previous:  # else somebody saves at the same time: the new manifest names other files
                 raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error

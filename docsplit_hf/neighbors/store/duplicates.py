@@ -22,21 +22,10 @@ EQUAL_DISTANCE = 1e-10
 def number_texts(
     table: pa.Table, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers for texts, equal if and only if the texts are equal, and their pairs.
+    """Numbers for texts, equal if and only if the texts and their pairs are.
 
-    Args:
-        table: With the columns ``text`` and ``text_pair``, N rows.
-        texts: M texts to find there. None stands for a text that is not known, and is equal to none.
-        text_pairs: The second texts of pairs.
-
-    Returns:
-        Of the rows of the table, int64 ``(N,)``, -1 for those that are none of the texts; and of the texts, ``(M,)``.
-
-    Example:
-
-        >>> from docsplit_hf.neighbors.store.row_table import make_rows
-        >>> number_texts(make_rows(3, "abc", ["One.", None, "Two."]), ["Two.", None, "Three."])
-        (array([-1, -1,  0]), array([ 0, -1,  6]))
+    Of the rows of a table, int64 ``(N,)``, -1 for those that are none of the texts; and of the texts, ``(M,)``. A text
+    that is None is not known, and equal to none.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -57,25 +46,7 @@ def number_texts(
 def equal_neighbors(
     neighbors: Neighbors, queries: np.ndarray, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None
 ) -> np.ndarray:
-    """Which neighbors are the query itself, or the same example again: of equal text and pair, or equal embedding.
-
-    Args:
-        neighbors: k neighbors of Q queries.
-        queries: Their embeddings, ``(Q, D)``.
-        texts: Their texts; None where it is not known.
-        text_pairs: The second texts of pairs.
-
-    Returns:
-        bool ``(Q, k)``.
-
-    Example:
-
-        >>> from docsplit_hf import KNNDatastore
-        >>> keys = np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 0.0]])
-        >>> datastore = KNNDatastore(keys, [0, 0, 0], ["fruit"], texts=["An apple.", "A pear.", None])
-        >>> equal_neighbors(datastore.search(keys[:1], k=3), keys[:1], ["A pear."], None)
-        array([[ True,  True, False]])
-    """
+    """Which neighbors, bool ``(Q, k)``, are the query or a copy of it: of equal text and pair, or equal embedding."""
     in_table, own = number_texts(neighbors.table, texts, text_pairs)
     equal_texts = (in_table[neighbors.rows] == own[:, None]) & (own >= 0)[:, None]
     norms = np.square(queries, dtype=np.float64).sum(1, keepdims=True)
@@ -85,17 +56,7 @@ def equal_neighbors(
 def ids_of_examples(
     snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None] | None, labels: Sequence[str | list[str]]
 ) -> list[str | None]:
-    """The ids of the rows that have these texts with these labels.
-
-    Args:
-        snapshot: Of a datastore.
-        texts: The texts.
-        text_pairs: The second texts of pairs.
-        labels: The name of the label of each, or a list of names in any order.
-
-    Returns:
-        For each text the id of the first such row, None if there is none.
-    """
+    """For each text the id of the first row with this text, pair and labels (names, in any order), or None."""
     in_table, own = number_texts(snapshot.rows, texts, text_pairs)
     rows = np.flatnonzero(in_table >= 0)
     ids = snapshot.rows["id"].take(rows).to_pylist()
@@ -109,21 +70,7 @@ def ids_of_examples(
 def first_of_equals(
     texts: Sequence[str], text_pairs: Sequence[str | None], labels: Sequence[str | list[str]]
 ) -> list[int]:
-    """Where each example is for the first time in a list of them.
-
-    Args:
-        texts: The texts.
-        text_pairs: The second texts of pairs.
-        labels: The name of the label of each, or a list of names in any order.
-
-    Returns:
-        For each its own place, or that of the first one with this text, pair and labels.
-
-    Example:
-
-        >>> first_of_equals(["An apple.", "Iron.", "An apple."], [None] * 3, ["fruit", "mineral", "fruit"])
-        [0, 1, 0]
-    """
+    """For each example its own place, or that of the first one with this text, pair and labels."""
     first: dict[tuple[str, str | None, frozenset[str]], int] = {}
     examples = zip(texts, text_pairs, _label_sets(labels), strict=True)
     return [first.setdefault(example, i) for i, example in enumerate(examples)]

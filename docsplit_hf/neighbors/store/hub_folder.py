@@ -14,28 +14,9 @@ CARD = "README.md"
 
 
 def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str, **kwargs: Any) -> Any:
-    """Push what ``save`` writes, in one commit, in place of the datastore that is there.
+    """Push what ``save(folder, full name)`` writes, in one commit, in place of the datastore that is there.
 
     Other files stay, and so does the model card, if there is one: it may have been written by hand.
-
-    Args:
-        repo_id: The repository, made if it is not there.
-        save: Called with an empty folder to write to, and the full name of the repository.
-        commit_message: The message of the commit.
-        **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, further ones as for ``HfApi.upload_folder``.
-
-    Returns:
-        What ``HfApi.upload_folder`` returns.
-
-    Example:
-
-        >>> from types import SimpleNamespace
-        >>> from unittest import mock
-        >>> with mock.patch("huggingface_hub.HfApi") as hub:  # in earnest: without it
-        ...     hub.return_value.create_repo.return_value = SimpleNamespace(repo_id="me/things")
-        ...     hub.return_value.upload_folder.return_value = "the commit"
-        ...     upload("things", lambda folder, name: Path(folder, "name").write_text(name), "Upload a name")
-        'the commit'
     """
     from huggingface_hub import HfApi
 
@@ -58,20 +39,7 @@ def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str,
 def local_folder(
     name_or_folder: str | Path, files: str | list[str], revision: str | None = None, token: str | bool | None = None
 ) -> Path:
-    """The folder with some files of a repository; a folder on this machine is that folder.
-
-    Args:
-        name_or_folder: A repository on the Hub, or a folder.
-        files: Their names, or a pattern.
-        revision: The branch, tag or commit on the Hub.
-        token: For a private repository.
-
-    Returns:
-        The folder.
-
-    Raises:
-        FileNotFoundError: If it looks like a path and there is nothing there.
-    """
+    """The folder with some files of a repository on the Hub; a folder on this machine is that folder."""
     if Path(name_or_folder).is_dir():
         return Path(name_or_folder)
     from huggingface_hub import snapshot_download

@@ -29,25 +29,7 @@ _FACTORY = re.compile(rf"(PCAR?{_NUMBER},)?(IVF{_NUMBER}(_{_GRAPH})?,({_CODES})|
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """What a datastore is searched with.
-
-    Args:
-        factory: ``"Flat"``, exact search in the keys themselves; or a string of ``faiss.index_factory`` of the
-            families ``IVF<lists>,<codes>``, ``HNSW<links>`` and ``<codes>`` alone, where codes are ``Flat``,
-            ``PQ<bytes>``, ``SQ8``, ``SQfp16`` and their like, maybe after ``PCA<dimensions>,``.
-            FAISS trains PQ fastest by far with 8 dimensions a byte: ``PQ48`` for 384 of them.
-        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 8.
-        rerank: Fetch ``rerank * k`` candidates from the index and keep those k that are nearest by the stored keys.
-            None: 4 with PQ codes, whose order is rough, else 1. Distances are exact in any case.
-
-    Raises:
-        ValueError: If the factory string is none of these, a number is below 1, or ``nprobe`` comes without an IVF.
-
-    Example:
-
-        >>> IndexOptions("IVF64,PQ16", nprobe=16, rerank=4).factory
-        'IVF64,PQ16'
-    """
+    """What a datastore is searched with; the three are ``index``, ``nprobe`` and ``rerank`` of ``KNNDatastore``."""
 
     factory: str = EXACT
     nprobe: int | None = None
@@ -70,39 +52,15 @@ class IndexOptions:
             )
 
     def candidates(self, k: int) -> int:
-        """How many candidates are fetched from an index for k neighbors.
-
-        Args:
-            k: The number of neighbors.
-
-        Returns:
-            The number of candidates.
-
-        Example:
-
-            >>> IndexOptions("IVF64,PQ16").candidates(10), IndexOptions("IVF64,Flat").candidates(10)
-            (40, 10)
-        """
+        """How many candidates are fetched from an index for k neighbors."""
         return k * (self.rerank or (4 if "PQ" in self.factory else 1))
 
 
 def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest keys, by comparing with all of them.
+    """Squared L2 distances to the k nearest keys, float32 ``(Q, k)``, and their rows, int64; the lower of equals first.
 
-    Args:
-        queries: float32 ``(Q, D)``.
-        keys: float32 ``(N, D)``, searched where they lie; or float16, converted 64 MiB at a time.
-        k: From 1 to N.
-
-    Returns:
-        Squared L2 distances, float32 ``(Q, k)``, ascending, and the keys' rows, int64 ``(Q, k)``. Of equal distances
-        the lower row comes first.
-
-    Example:
-
-        >>> keys = np.array([[0.0], [3.0], [1.0]], dtype=np.float32)
-        >>> exact_search(np.array([[2.5]], dtype=np.float32), keys, k=2)
-        (array([[0.25, 2.25]], dtype=float32), array([[1, 2]]))
+    ``queries``: float32 ``(Q, D)``. ``keys``: float32 ``(N, D)``, searched where they lie; or float16, converted 64 MiB
+    at a time. ``k``: from 1 to N.
     """
     import faiss
 
@@ -123,22 +81,10 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
 def nearest_candidates(
     queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest of given candidates, by the stored keys: ``sum((q - x)^2)``, so that a key is at 0 from itself.
+    """As ``exact_search``, but among ``candidates``, int64 ``(Q, M)``: rows of the keys, or -1 for none.
 
-    Args:
-        queries: float32 ``(Q, D)``.
-        keys: float32 or float16 ``(N, D)``.
-        candidates: int64 ``(Q, M)``, rows of the keys, each at most once for a query; -1 for none.
-        k: From 1 to M.
-
-    Returns:
-        As for ``exact_search``; row -1 at an infinite distance where a query has fewer than k candidates.
-
-    Example:
-
-        >>> keys = np.array([[0.0], [3.0], [1.0]], dtype=np.float32)
-        >>> nearest_candidates(keys[:1], keys, np.array([[1, 2, -1]]), k=2)[1]
-        array([[2, 1]])
+    Distances are ``sum((q - x)^2)``, so that a key is at 0 from itself. Row -1 at an infinite distance where there are
+    fewer than k.
     """
     distances = np.empty(candidates.shape, dtype=np.float32)
     step = max(BLOCK_BYTES // (4 * keys.shape[1] * candidates.shape[1]), 1)
@@ -153,45 +99,12 @@ def nearest_candidates(
 
 
 def fewest_rows(factory: str, dimension: int) -> int:
-    """How many rows an index needs to be of use; fewer are better searched exactly.
-
-    Args:
-        factory: As in ``IndexOptions``.
-        dimension: D of the keys.
-
-    Returns:
-        39 for each centroid that k-means has to find, and at least 1,000 and D.
-
-    Raises:
-        ValueError: If FAISS makes no such index for keys of this dimension.
-
-    Example:
-
-        >>> fewest_rows("IVF64,Flat", dimension=32), fewest_rows("HNSW32", dimension=32)
-        (2496, 1000)
-    """
+    """How many rows an index needs to be of use: 39 for each centroid of its k-means, and at least 1,000 and D."""
     return max(ROWS_PER_CENTROID * _centroids(_new_index(factory, dimension)), FEWEST_ROWS, dimension)
 
 
 def build_index(keys: np.ndarray, factory: str) -> faiss.Index:
-    """Train an index on a sample, always the same, and fill it with all keys.
-
-    Args:
-        keys: float32 or float16 ``(N, D)``.
-        factory: As in ``IndexOptions``.
-
-    Returns:
-        The index; its rows are those of the keys. It is not to be changed any more.
-
-    Raises:
-        ValueError: If FAISS cannot train such an index on these keys.
-
-    Example:
-
-        >>> keys = np.random.default_rng(0).standard_normal((700, 8), dtype=np.float32)
-        >>> build_index(keys, "IVF16,Flat").ntotal
-        700
-    """
+    """Train an index on a sample, always the same, and fill it with all keys. It is not to be changed any more."""
     index = _new_index(factory, keys.shape[1])
     for part in _parts(index):
         if hasattr(part, "do_polysemous_training"):
@@ -212,20 +125,7 @@ def build_index(keys: np.ndarray, factory: str) -> faiss.Index:
 
 
 def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
-    """Set how many lists an IVF index looks into; other indexes have none.
-
-    Args:
-        index: The index.
-        nprobe: As in ``IndexOptions``.
-
-    Example:
-
-        >>> keys = np.random.default_rng(0).standard_normal((700, 8), dtype=np.float32)
-        >>> index = build_index(keys, "IVF16,Flat")
-        >>> set_nprobe(index, None)
-        >>> index.nprobe
-        8
-    """
+    """Set how many lists an IVF index looks into; other indexes have none."""
     import faiss
 
     lists = faiss.try_extract_index_ivf(index)
@@ -234,21 +134,9 @@ def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
 
 
 def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:
-    """Rows that an index takes for the nearest. An IVF index looks into more lists where ``nprobe`` hold too few rows.
+    """Rows that an index takes for the nearest, int64 ``(Q, k)``; -1 where it found too few.
 
-    Args:
-        index: The index.
-        queries: float32 ``(Q, D)``.
-        k: At least 1.
-
-    Returns:
-        int64 ``(Q, k)``, nearest first; -1 where the index found too few.
-
-    Example:
-
-        >>> keys = np.random.default_rng(0).standard_normal((700, 8), dtype=np.float32)
-        >>> approximate_search(build_index(keys, "IVF16,Flat"), keys[:2], k=700).min()
-        np.int64(0)
+    An IVF index looks into more lists where ``nprobe`` of them hold too few rows.
     """
     import faiss
 

@@ -23,41 +23,14 @@ logger = logging.getLogger(__name__)
 
 
 def index_folder() -> Path:
-    """Where indexes are kept: ``docsplit_hf/indexes`` below ``HF_HOME``.
-
-    Returns:
-        The folder, which may not be there yet.
-
-    Example:
-
-        >>> index_folder().parts[-2:]
-        ('docsplit_hf', 'indexes')
-    """
+    """``docsplit_hf/indexes`` below ``HF_HOME``."""
     from huggingface_hub import constants
 
     return Path(constants.HF_HOME) / "docsplit_hf" / "indexes"
 
 
 def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
-    """Keep an index, unless one of these keys is kept. If that fails, as in a read-only home, a warning is logged.
-
-    Args:
-        index: An index of all rows.
-        keys_sha256: Of the file with the keys.
-        factory: As in ``IndexOptions``.
-
-    Example:
-
-        >>> import os, tempfile
-        >>> from unittest import mock
-        >>> import numpy as np
-        >>> from docsplit_hf.neighbors.store.index import build_index
-        >>> index = build_index(np.random.default_rng(0).standard_normal((1000, 8), dtype=np.float32), "IVF16,Flat")
-        >>> with tempfile.TemporaryDirectory() as home, mock.patch("huggingface_hub.constants.HF_HOME", home):
-        ...     store_index(index, "0" * 64, "IVF16,Flat")
-        ...     load_index("0" * 64, "IVF16,Flat", rows=1000, dimension=8).ntotal
-        1000
-    """
+    """Keep an index of all rows, unless it is kept. If that fails, as in a read-only home, a warning is logged."""
     import faiss
 
     folder, key = index_folder(), _key(keys_sha256, factory)
@@ -76,22 +49,7 @@ def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
 
 
 def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> faiss.Index | None:
-    """Find an index that was kept. What does not match its checksum is not read, but deleted with a warning.
-
-    Args:
-        keys_sha256: Of the file with the keys.
-        factory: As in ``IndexOptions``.
-        rows: The number of keys.
-        dimension: Their dimension.
-
-    Returns:
-        The index, or None if there is none of these keys by this version of FAISS.
-
-    Example:
-
-        >>> load_index("no such keys", "IVF16,Flat", rows=1000, dimension=8) is None
-        True
-    """
+    """An index that was kept by this version of FAISS. What does not match its checksum is deleted with a warning."""
     import faiss
 
     key = _key(keys_sha256, factory)

@@ -12,24 +12,7 @@ PROBE_TOLERANCE = 0.1  # of the norm: other weights differ by about 1, another d
 
 
 def as_matrix(given: Any, what: str, dimension: int | None = None) -> np.ndarray:
-    """A matrix of numbers, or an error that names it.
-
-    Args:
-        given: What is to be one: an array, a CPU tensor, lists.
-        what: Its name in the error.
-        dimension: The number of columns that it must have. None: any but 0.
-
-    Returns:
-        ``(N, D)``, of the dtype that it has.
-
-    Raises:
-        ValueError: If it is no matrix of real numbers, or has another number of columns.
-
-    Example:
-
-        >>> as_matrix([[0.0, 1.0]], "queries", dimension=2).shape
-        (1, 2)
-    """
+    """An array, a CPU tensor or lists as ``(N, D)``, of the dtype that it has; the error calls it ``what``."""
     matrix = np.asarray(given)
     columns = "D" if dimension is None else dimension
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or matrix.shape[1] != (dimension or matrix.shape[1] or -1):
@@ -41,21 +24,7 @@ def as_matrix(given: Any, what: str, dimension: int | None = None) -> np.ndarray
 
 
 def check_finite(matrix: np.ndarray, what: str) -> None:
-    """Refuse NaN, infinity, and numbers whose squares come near the largest float32.
-
-    Args:
-        matrix: ``(N, D)``.
-        what: Its name in the error.
-
-    Raises:
-        ValueError: If there is such a number, with its row.
-
-    Example:
-
-        >>> check_finite(np.array([[0.0], [np.nan]]), "keys")
-        Traceback (most recent call last):
-        ValueError: keys: row 1 holds NaN, infinity or a number beyond 1e+15 (as float64). Embed its text again.
-    """
+    """Refuse NaN, infinity, and numbers whose squares come near the largest float32."""
     for start in range(0, len(matrix), BLOCK_ROWS):
         block = matrix[start : start + BLOCK_ROWS]
         # False for NaN, and without a copy of the block.
@@ -68,19 +37,7 @@ def check_finite(matrix: np.ndarray, what: str) -> None:
 
 
 def check_probe(probe: np.ndarray, stored: np.ndarray) -> None:
-    """Refuse an encoder whose embeddings of the probe texts are not those of the encoder that made the keys.
-
-    Args:
-        probe: By this encoder, ``(P, D)``.
-        stored: By the other, ``(P, D)``.
-
-    Raises:
-        ValueError: If the shapes differ, or the difference has more than a tenth of the norm.
-
-    Example:
-
-        >>> check_probe(np.eye(2), 1.01 * np.eye(2))
-    """
+    """Refuse an encoder whose embeddings of the probe texts, ``(P, D)``, are not nearly those that are stored."""
     remedy = "The datastore was built by another encoder: load that one, or build the datastore again with this one."
     if probe.shape != stored.shape:
         raise ValueError(f"The encoder gives embeddings {probe.shape}, the datastore has {stored.shape}. {remedy}")
@@ -96,30 +53,15 @@ class GrowableArray:
     """Rows to which others are appended, in time that does not depend on how many there are.
 
     What was handed out never changes: new rows are written behind all that any view shows.
-
-    Args:
-        array: The first rows, ``(N, ...)``. They are taken over, not copied.
-
-    Example:
-
-        >>> array = GrowableArray(np.zeros((0, 2), dtype=np.float32))
-        >>> one = array.appended(0, np.ones((1, 2)))
-        >>> array.appended(1, np.zeros((1, 3))).tolist(), one.tolist()
-        ([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[1.0, 1.0]])
     """
 
     def __init__(self, array: np.ndarray) -> None:
         self._buffer = array
 
     def appended(self, length: int, rows: np.ndarray) -> np.ndarray:
-        """The first rows, and others after them.
+        """A read-only view of the first ``length`` rows, those of the longest view in use, and others after them.
 
-        Args:
-            length: How many of the first rows: those of the longest view in use.
-            rows: ``(M, ...)``, converted to the dtype of the array. Where they are wider, the first rows have zeros.
-
-        Returns:
-            A read-only view, ``(length + M, ...)``.
+        Rows are converted to the dtype of the array. Where they are wider, the first rows have zeros.
         """
         end = length + len(rows)
         if end > len(self._buffer) or rows.shape[1:] != self._buffer.shape[1:]:

@@ -30,49 +30,19 @@ class DatastoreError(ValueError):
 
 
 def render_manifest(manifest: dict[str, Any]) -> bytes:
-    """The one form in which a manifest is written, signed with its own checksum as the last field.
-
-    Args:
-        manifest: The fields, with an old checksum or none.
-
-    Returns:
-        JSON in ASCII.
-
-    Example:
-
-        >>> print(render_manifest({"version": 1}).decode())
-        {
-          "version": 1,
-          "sha256": "4b8894d57dfa621e534ef4eb25263e8f00254cbcb4327f1f98796314ac279dde"
-        }
-        <BLANKLINE>
-    """
+    """The one form in which a manifest is written: JSON in ASCII, with its own checksum as the last field."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
     return _to_json({**rest, "sha256": hashlib.sha256(_to_json(rest)).hexdigest()})
 
 
+def data_files(folder: Path) -> list[str]:
+    """The names of the files in a folder that are keys or rows of a datastore, of whichever state."""
+    names = [path.name for path in folder.glob("*-*")]
+    return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read a manifest and check it: its checksum first, then that each field is what it should be.
-
-    Args:
-        folder: The folder that it lies in.
-
-    Returns:
-        ``rows``, ``dimension``, ``dtype`` and ``metric`` of the keys; ``multi_label``, ``label_names`` and
-        ``next_id``; ``index``, the fields of ``IndexOptions``; ``files``: ``keys`` and ``rows``, each with ``name``,
-        ``bytes`` and ``sha256``; and ``classifier``, the checksums of the files of the classifier that it was saved
-        with, by their names: none for a datastore by itself.
-
-    Raises:
-        FileNotFoundError: If there is none.
-        DatastoreError: If it is damaged, written by a newer docsplit_hf, or a field is not what it should be.
-
-    Example:
-
-        >>> read_manifest(Path("no/such/folder"))
-        Traceback (most recent call last):
-        FileNotFoundError: There is no datastore in no/such/folder: save one with KNNDatastore.save_pretrained.
-    """
+    """Read a manifest and check it: its checksum first, then that each field is what it should be."""
     path = folder / MANIFEST
     if not path.is_file():
         raise FileNotFoundError(f"There is no datastore in {folder}: save one with KNNDatastore.save_pretrained.")

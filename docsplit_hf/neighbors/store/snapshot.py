@@ -1,29 +1,46 @@
-"""Snapshot: the state of a datastore at one moment, and the search in it."""
+"""Snapshot: the rows of a datastore at one moment, how they are searched, and new snapshots with more rows or fewer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .index import IndexOptions, approximate_search, exact_search, nearest_candidates
+from .index import (
+    EXACT,
+    IndexOptions,
+    approximate_search,
+    build_index,
+    exact_search,
+    fewest_rows,
+    nearest_candidates,
+    set_nprobe,
+)
+from .key_matrix import GrowableArray, as_matrix, check_finite, check_probe
+from .labels import rename_labels
+from .row_table import append_rows, automatic_ids, ids_among, make_rows, renew_automatic_ids
 
 if TYPE_CHECKING:
     import faiss
     import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+# An index is built again when more rows than these were added and removed since: they cost time in every search.
+MOST_CHANGES, MOST_CHANGES_OF_INDEX = 1_000, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
     """The k nearest rows of Q queries, nearest first. All of it comes from one snapshot of the datastore.
 
-    Args:
-        distances: Squared L2, float32 ``(Q, k)``, ascending, and exact for the rows that are given.
-        labels: int64 ``(Q, k)``; bool ``(Q, k, C)`` where rows have several labels.
-        rows: int64 ``(Q, k)``: where the rows were in the datastore then. Removing rows moves others; ids stay.
-        label_names: The names of the C labels then.
-        table: Ids and texts of all rows then.
+    ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` where rows have
+    several. ``rows``: int64 ``(Q, k)``, where they were then: removing rows moves others, ids stay. ``table``: ids and
+    texts of all rows then.
     """
 
     distances: np.ndarray
@@ -48,18 +65,7 @@ class Neighbors:
         return self._column("text_pair")
 
     def example(self, query: int, rank: int) -> dict[str, Any]:
-        """One neighbor, to show it.
-
-        Args:
-            query: Of which query.
-            rank: 0 for its nearest neighbor.
-
-        Returns:
-            ``label``, a name (or ``labels``, a list of names), ``text``, ``text_pair``, ``id`` and ``distance``.
-
-        Raises:
-            IndexError: If there is no such neighbor.
-        """
+        """One neighbor with its ``label`` (or ``labels``) by name; rank 0 is the nearest."""
         label = self.labels[query, rank]
         names = [self.label_names[i] for i in (np.flatnonzero(label) if label.ndim else [label])]
         row = self.table.slice(int(self.rows[query, rank]), 1).to_pylist()[0]
@@ -78,42 +84,22 @@ class Neighbors:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The state of a datastore at one moment. Nothing in it ever changes, so that it is searched without a lock.
+    """The state of a datastore at one moment. Nothing in it ever changes, so it is searched without a lock.
 
     An index is not changed either once it is built. Rows that were added since form a tail, which is searched exactly;
     rows that were removed since are left out of what the index finds.
-
-    Args:
-        keys: float32 or float16 ``(N, D)``.
-        labels: int64 ``(N,)``; bool ``(N, C)`` where rows have several labels.
-        rows: Ids and texts, as ``make_rows`` gives them.
-        label_names: The names of the C labels.
-        next_id: Where the counter of automatic ids stands.
-        options: What it is searched with.
-        probe: The fingerprint of the encoder, float32 ``(P, D)``.
-        index: None for exact search.
-        index_rows: int64, the row of each row of the index; -1 if it was removed.
-        indexed: How many rows of the index are still there. They are the first ones, in the same order.
-
-    Example:
-
-        >>> from docsplit_hf.neighbors.store.row_table import make_rows
-        >>> keys, rows = np.eye(3, dtype=np.float32), make_rows(3, ["a", "b", "c"])
-        >>> snapshot = Snapshot(keys, np.array([0, 1, 1]), rows, ("fruit", "mineral"), 0, IndexOptions())
-        >>> snapshot.search(keys[1:2], k=2).example(0, 0)
-        {'label': 'mineral', 'text': None, 'text_pair': None, 'id': 'b', 'distance': 0.0}
     """
 
-    keys: np.ndarray
-    labels: np.ndarray
-    rows: pa.Table
+    keys: np.ndarray  # float32 or float16 (N, D)
+    labels: np.ndarray  # int64 (N,), or bool (N, C) where rows have several labels
+    rows: pa.Table  # ids and texts, as make_rows gives them
     label_names: tuple[str, ...]
-    next_id: int
+    next_id: int  # where the counter of automatic ids stands
     options: IndexOptions
-    probe: np.ndarray | None = None
-    index: faiss.Index | None = None
-    index_rows: np.ndarray | None = None
-    indexed: int = 0
+    probe: np.ndarray | None = None  # the encoder's fingerprint, float32 (P, D)
+    index: faiss.Index | None = None  # None for exact search
+    index_rows: np.ndarray | None = None  # int64, the row of each row of the index; -1 if it was removed
+    indexed: int = 0  # how many rows of the index are still there: the first ones, in the same order
 
     @property
     def multi_label(self) -> bool:
@@ -125,17 +111,23 @@ class Snapshot:
         """How many rows were added or removed since the index was built."""
         return 0 if self.index is None else len(self.keys) + len(self.index_rows) - 2 * self.indexed
 
-    def search(self, queries: np.ndarray, k: int) -> Neighbors:
-        """The nearest rows.
+    def check_encoder(self, probe: Any) -> None:
+        """Refuse an encoder other than the one that made the keys."""
+        if self.probe is None:
+            logger.warning("The datastore has no probe, so whether this encoder made its keys cannot be checked.")
+        else:
+            check_probe(as_matrix(probe, "probe"), self.probe)
 
-        Args:
-            queries: float32 ``(Q, D)``, finite.
-            k: At least 1. No more than there are rows are given.
-
-        Returns:
-            The neighbors.
-        """
-        k = min(k, len(self.keys))
+    def search(self, queries: Any, k: int) -> Neighbors:
+        """The k nearest rows of each query, or all if there are fewer. ``queries``: ``(Q, D)``."""
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
+        if len(self.keys) == 0:
+            raise ValueError("The datastore is empty, so there are no neighbors: add examples first.")
+        queries = as_matrix(queries, "queries", self.keys.shape[1])
+        check_finite(queries, "queries")
+        queries = queries.astype(np.float32, order="C", copy=False)
+        k = min(int(k), len(self.keys))
         if self.index is None:
             distances, rows = exact_search(queries, self.keys, k)
         else:
@@ -156,3 +148,148 @@ class Snapshot:
         if short.any():
             distances[short], rows[short] = exact_search(queries[short], self.keys, k)
         return distances, rows
+
+
+class Buffers:
+    """The arrays behind the snapshots of a datastore, which grow without being copied. One writer at a time."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.keys = GrowableArray(snapshot.keys)
+        self.labels = GrowableArray(snapshot.labels)
+
+
+def empty_snapshot(
+    dimension: int,
+    label_names: Sequence[str],
+    multi_label: bool,
+    dtype: str = "float32",
+    index: str = EXACT,
+    nprobe: int | None = None,
+    rerank: int | None = None,
+    probe: Any = None,
+) -> Snapshot:
+    """The first snapshot of a datastore, without rows; the arguments are those of ``KNNDatastore``."""
+    options = IndexOptions(index, nprobe, rerank)
+    if dtype not in ("float32", "float16"):
+        raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
+    names = tuple(label_names)
+    if isinstance(label_names, str) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise ValueError(f"label_names must be different strings, got {label_names!r}.")
+    if index != EXACT:
+        fewest_rows(index, dimension)  # FAISS's own refusal comes now, not when there are enough rows
+    if probe is not None:
+        probe = as_matrix(probe, "probe", dimension)
+        check_finite(probe, "probe")
+        probe = probe.astype(np.float32)
+    labels = np.zeros((0, len(names)), dtype=bool) if multi_label else np.zeros(0, dtype=np.int64)
+    return Snapshot(np.zeros((0, dimension), dtype=dtype), labels, make_rows(0, []), names, 0, options, probe)
+
+
+def add_rows(
+    snapshot: Snapshot,
+    buffers: Buffers,
+    keys: np.ndarray,
+    labels: np.ndarray,
+    label_names: tuple[str, ...],
+    texts: Iterable[str | None] | None = None,
+    text_pairs: Iterable[str | None] | None = None,
+    ids: Iterable[str] | None = None,
+) -> Snapshot:
+    """A snapshot with rows at the end. ``label_names``: those of the snapshot, and new ones after them."""
+    if len(labels) != len(keys):
+        raise ValueError(f"There are {len(keys)} keys, but {len(labels)} labels: pass one for each key.")
+    next_id = snapshot.next_id
+    if ids is None:
+        ids, next_id = automatic_ids(len(keys), next_id, snapshot.rows)
+    rows = make_rows(len(keys), ids, texts, text_pairs)
+    return _appended(replace(snapshot, next_id=next_id), buffers, keys, labels, label_names, rows)
+
+
+def merge_rows(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Snapshot:
+    """A snapshot with the rows of another datastore at the end. Ids that the other's counter gave are renewed."""
+    if other.multi_label != snapshot.multi_label:
+        raise ValueError("One of the two has several labels a row, the other one: build both with multi_label.")
+    keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
+    if snapshot.probe is None and len(snapshot.keys) == 0:
+        snapshot = replace(snapshot, probe=other.probe)
+    elif snapshot.probe is None or other.probe is None:
+        logger.warning("One of the datastores has no probe, so whether the encoders are the same cannot be checked.")
+    else:
+        check_probe(other.probe, snapshot.probe)
+    labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
+    rows, next_id = renew_automatic_ids(other.rows, other.next_id, snapshot.rows, snapshot.next_id)
+    return _appended(replace(snapshot, next_id=next_id), buffers, keys, labels, names, rows)
+
+
+def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
+    """A snapshot without some rows, in arrays of its own. The others move up, and keep their order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids = list(ids)
+    found = ids_among(ids, snapshot.rows)
+    for row_id in ids:
+        if row_id not in found:
+            raise ValueError(f"There is no row with the id {row_id!r}: ids are strings, as add and search give them.")
+    removed = pc.is_in(snapshot.rows["id"], value_set=pa.array(ids, pa.string()))
+    kept = ~removed.to_numpy()
+    keys, labels = snapshot.keys[kept], snapshot.labels[kept]
+    for array in (keys, labels):
+        array.flags.writeable = False
+    changed = replace(snapshot, keys=keys, labels=labels, rows=snapshot.rows.filter(pc.invert(removed)))
+    if snapshot.index is None:
+        return changed
+    rows_now = np.where(kept, np.cumsum(kept) - 1, -1)
+    index_rows = np.where(snapshot.index_rows < 0, -1, rows_now[snapshot.index_rows])
+    return replace(changed, index_rows=index_rows, indexed=int((index_rows >= 0).sum()))
+
+
+def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
+    """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed."""
+    factory, rows = snapshot.options.factory, len(snapshot.keys)
+    without_index = replace(snapshot, index=None, index_rows=None, indexed=0)
+    if factory == EXACT:
+        return without_index
+    if snapshot.index is not None and not rebuild:
+        if snapshot.outside_index <= max(MOST_CHANGES, MOST_CHANGES_OF_INDEX * len(snapshot.index_rows)):
+            return snapshot
+    fewest = fewest_rows(factory, snapshot.keys.shape[1])
+    if rows < fewest:
+        if rebuild or snapshot.index is not None:  # not at each row that is added
+            logger.warning("%d rows are too few for %r: search is exact until there are %d.", rows, factory, fewest)
+        return without_index
+    start = time.perf_counter()
+    index = build_index(snapshot.keys, factory)
+    logger.info("Built the index %r of %d rows in %.1f s.", factory, rows, time.perf_counter() - start)
+    return use_index(snapshot, index)
+
+
+def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
+    """A snapshot with another index. The same is built anew only if rows were added or removed since."""
+    same = options.factory == snapshot.options.factory and snapshot.index is not None and snapshot.outside_index == 0
+    snapshot = replace(snapshot, options=options)
+    return use_index(snapshot, snapshot.index) if same else update_index(snapshot, rebuild=True)
+
+
+def use_index(snapshot: Snapshot, index: faiss.Index) -> Snapshot:
+    """A snapshot with an index that was built from all its rows."""
+    set_nprobe(index, snapshot.options.nprobe)
+    rows = len(snapshot.keys)
+    return replace(snapshot, index=index, index_rows=np.arange(rows), indexed=rows)
+
+
+def _appended(
+    snapshot: Snapshot,
+    buffers: Buffers,
+    keys: np.ndarray,
+    labels: np.ndarray,
+    label_names: tuple[str, ...],
+    rows: pa.Table,
+) -> Snapshot:
+    """Its index, if it has one, does not know the new rows."""
+    length = len(snapshot.keys)
+    table = append_rows(snapshot.rows, rows)
+    grown = buffers.keys.appended(length, keys)
+    check_finite(grown[length:], "keys")
+    labels = buffers.labels.appended(length, labels)
+    return replace(snapshot, keys=grown, labels=labels, label_names=label_names, rows=table)

@@ -1,15 +1,8 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.row_table import (
-    append_rows,
-    automatic_ids,
-    encode_labels,
-    has_several_labels,
-    make_rows,
-    rename_labels,
-    renew_automatic_ids,
-)
+from docsplit_hf.neighbors.store.labels import encode_labels, has_several_labels, rename_labels
+from docsplit_hf.neighbors.store.row_table import append_rows, automatic_ids, make_rows, renew_automatic_ids
 
 NAMES = ("fruit", "mineral")
 

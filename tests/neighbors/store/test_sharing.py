@@ -175,7 +175,7 @@ def built(monkeypatch):
         factories.append(factory)
         return build_index(keys, factory)
 
-    monkeypatch.setattr("docsplit_hf.neighbors.store.changes.build_index", build)
+    monkeypatch.setattr("docsplit_hf.neighbors.store.snapshot.build_index", build)
     return factories
 
 

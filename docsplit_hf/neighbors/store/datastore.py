@@ -59,12 +59,10 @@ class KNNDatastore:
 
         >>> datastore = KNNDatastore([[0, 0], [0, 1], [5, 5]], ["fruit", "fruit", "mineral"], label_names=[])
         >>> neighbors = datastore.search([[4, 5]], k=2)
-        >>> neighbors.distances.tolist(), [datastore.label_names[i] for i in neighbors.labels[0]]
-        ([[1.0, 32.0]], ['mineral', 'fruit'])
+        >>> neighbors.distances.tolist(), neighbors.example(0, 0)["label"]
+        ([[1.0, 32.0]], 'mineral')
         >>> datastore.add([[9, 9]], ["vegetable"], texts=["A leek."])
         ['3']
-        >>> datastore.search([[9, 8]], k=1).example(0, 0)["text"]
-        'A leek.'
     """
 
     def __init__(
@@ -230,7 +228,7 @@ class KNNDatastore:
             probe: Its embeddings of the texts of the probe, ``(P, D)``.
 
         Raises:
-            ValueError: If their shape differs from that of the probe kept here, or they are not nearly equal to it.
+            ValueError: If they are not nearly equal to those of the probe that is kept here.
         """
         self._state.check_encoder(probe)
 
@@ -245,8 +243,7 @@ class KNNDatastore:
             Distances, labels, rows, ids and texts of the neighbors, all from the same snapshot.
 
         Raises:
-            ValueError: If the datastore is empty, k is no integer of at least 1, or the queries are not finite or of
-                another dimension than the keys.
+            ValueError: If the datastore is empty, k is below 1, or the queries are not finite numbers ``(Q, D)``.
         """
         return self._state.search(queries, k)
 
@@ -300,8 +297,6 @@ class KNNDatastore:
         Raises:
             ValueError: If there is no row of an id, or ``ids`` is one string.
         """
-        if isinstance(ids, str):
-            raise ValueError(f"remove takes a list of ids, got one string: pass [{ids!r}].")
         with self._writing:
             self._state = update_index(remove_rows(self._state, ids))
             self._buffers = Buffers(self._state)
@@ -318,8 +313,7 @@ class KNNDatastore:
     def save_pretrained(self, folder: str | Path) -> None:
         """Save to ``<folder>/datastore/``, in place of the datastore that is there: whole, or not at all.
 
-        If a classifier lies in the folder, the datastore belongs to it from then on, and to no other. The index is not
-        saved with it, but kept in the cache of this machine.
+        A classifier in the folder is the one it belongs to from then on. The index goes to the cache of this machine.
 
         Args:
             folder: The folder of a model, or any other.
@@ -341,7 +335,7 @@ class KNNDatastore:
 
         Raises:
             FileNotFoundError: If there is no datastore.
-            DatastoreError: If the files are damaged or do not fit together; it is a ``ValueError``.
+            DatastoreError: A ``ValueError``, if the files are damaged or do not fit together.
         """
         return cls._of(load_snapshot(name_or_folder, revision, token))
 

@@ -183,35 +183,33 @@ def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarr
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
+    expected = {"id": pa.string(), "label": label, "text": pa.string()}
     try:
         metadata = pq.read_metadata(path)
         if metadata.num_rows != manifest["rows"]:
             raise DatastoreError(f"{path} has {metadata.num_rows} rows, {MANIFEST} says {manifest['rows']}. {REMEDY}")
+        schema = metadata.schema.to_arrow_schema().remove_metadata()
+        if "text_pair" in schema.names:
+            expected["text_pair"] = pa.string()
+        if dict(zip(schema.names, schema.types, strict=True)) != expected or len(schema) > len(expected):
+            raise DatastoreError(f"{path} has other columns than a datastore: {schema.to_string()}. {REMEDY}")
         _check_unpacked(path, _encoded_bytes(metadata), manifest)
-        repeated = [name for name in TEXTS if name in metadata.schema.names]  # a text that is often there is read once
-        with pq.ParquetFile(path, metadata=metadata, read_dictionary=repeated) as file:
-            table = file.read().replace_schema_metadata(None)
+        texts = [name for name in TEXTS if name in expected]  # a text that is often there is read once
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+            table = file.read()
         _check_unpacked(path, _text_bytes(table), manifest)
-        table = table.cast(pa.schema([field.with_type(_plain(field.type)) for field in table.schema]))
+        table = table.cast(schema)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise DatastoreError(f"{path} is no Parquet file: {error}. {REMEDY}") from error
-    types = {field.name: field.type for field in table.schema}
-    several_of_a_name = len(types) < table.num_columns
-    label = types.pop("label", None)
-    if manifest["multi_label"]:
-        label = label.value_type if label is not None and pa.types.is_list(label) else None
-    strings = dict.fromkeys(TEXTS, pa.string())
-    expected = {name: strings[name] for name in strings if name in types or name != "text_pair"}
-    if several_of_a_name or label != pa.int64() or types != expected:
-        raise DatastoreError(f"{path} has other columns than a datastore: {table.schema.to_string()}. {REMEDY}")
     if table["id"].null_count:
         raise DatastoreError(f"{path}: a row has no id. {REMEDY}")
     if (repeated := repeated_id(table)) is not None:
         raise DatastoreError(f"{path}: the id {repeated!r} is there twice. {REMEDY}")
     labels = _read_labels(path, table["label"].combine_chunks(), len(manifest["label_names"]), manifest["multi_label"])
-    if "text_pair" not in types:
+    if "text_pair" not in expected:
         table = table.append_column("text_pair", pa.nulls(len(table), pa.string()))
     return table.select(TEXTS), labels
 
@@ -246,12 +244,6 @@ def _text_bytes(table: pa.Table) -> int:
     columns = [column for column in table.columns if isinstance(column.type, pa.DictionaryType)]
     lengths = [pc.take(pc.binary_length(chunk.dictionary), chunk.indices) for c in columns for chunk in c.chunks]
     return sum(pc.sum(chunk).as_py() or 0 for chunk in lengths)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 
 def _read_labels(path: Path, column: pa.Array, count: int, multi_label: bool) -> np.ndarray:

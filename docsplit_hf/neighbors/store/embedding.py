@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
     from ...models.portable.modeling_knn_classifier import KNNClassifier
 
-# What an encoder makes of these tells it from others: its fingerprint. They are never to be changed.
+# The fingerprint of an encoder is its embeddings of these texts: changing one would refuse every saved datastore.
 PROBE_TEXTS = (
     "The contract ends on 31 December, unless both parties renew it in writing.",
     "Glaciers store about two thirds of the fresh water on Earth!",

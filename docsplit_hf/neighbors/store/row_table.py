@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ...text.surrogates import replace_lone_surrogates
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -31,7 +33,7 @@ def make_rows(
         try:
             columns[name] = pa.chunked_array(pa.array(values, pa.string()))
         except UnicodeEncodeError as error:
-            row = next(row for row, value in enumerate(values) if value and not _is_unicode(value))
+            row = next(row for row, value in enumerate(values) if value and replace_lone_surrogates(value) != value)
             raise ValueError(
                 f"The {name} of row {row} has half a character (a lone surrogate) at {error.start}: clean it with "
                 "docsplit_hf.text.surrogates.replace_lone_surrogates."
@@ -100,7 +102,3 @@ def renew_automatic_ids(rows: pa.Table, counter: int, others: pa.Table, next_id:
 def _is_number(row_id: str, below: int) -> bool:
     digits = row_id.isascii() and row_id.isdecimal() and len(row_id) <= len(str(below))
     return digits and str(int(row_id)) == row_id and int(row_id) < below
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)

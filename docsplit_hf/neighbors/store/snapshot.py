@@ -195,14 +195,14 @@ def add_rows(
     text_pairs: Iterable[str | None] | None = None,
     ids: Iterable[str] | None = None,
 ) -> Snapshot:
-    """A snapshot with rows at the end. ``label_names``: those of the snapshot, and new ones after them."""
+    """A snapshot with rows at the end, which its index does not know. New names of labels are the last ones."""
     if len(labels) != len(keys):
         raise ValueError(f"There are {len(keys)} keys, but {len(labels)} labels: pass one for each key.")
     next_id = snapshot.next_id
     if ids is None:
         ids, next_id = automatic_ids(len(keys), next_id, snapshot.rows)
     rows = make_rows(len(keys), ids, texts, text_pairs)
-    return _appended(replace(snapshot, next_id=next_id), buffers, keys, labels, label_names, rows)
+    return _append(snapshot, buffers, keys, labels, rows, label_names=label_names, next_id=next_id)
 
 
 def merge_rows(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Snapshot:
@@ -218,7 +218,7 @@ def merge_rows(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Snapsho
         check_probe(other.probe, snapshot.probe)
     labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
     rows, next_id = renew_automatic_ids(other.rows, other.next_id, snapshot.rows, snapshot.next_id)
-    return _appended(replace(snapshot, next_id=next_id), buffers, keys, labels, names, rows)
+    return _append(snapshot, buffers, keys, labels, rows, label_names=names, next_id=next_id)
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
@@ -226,6 +226,8 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if isinstance(ids, str):
+        raise ValueError(f"remove takes a list of ids, got one string: pass [{ids!r}].")
     ids = list(ids)
     found = ids_among(ids, snapshot.rows)
     for row_id in ids:
@@ -278,18 +280,11 @@ def use_index(snapshot: Snapshot, index: faiss.Index) -> Snapshot:
     return replace(snapshot, index=index, index_rows=np.arange(rows), indexed=rows)
 
 
-def _appended(
-    snapshot: Snapshot,
-    buffers: Buffers,
-    keys: np.ndarray,
-    labels: np.ndarray,
-    label_names: tuple[str, ...],
-    rows: pa.Table,
+def _append(
+    snapshot: Snapshot, buffers: Buffers, keys: np.ndarray, labels: np.ndarray, rows: pa.Table, **changes: Any
 ) -> Snapshot:
-    """Its index, if it has one, does not know the new rows."""
     length = len(snapshot.keys)
     table = append_rows(snapshot.rows, rows)
     grown = buffers.keys.appended(length, keys)
     check_finite(grown[length:], "keys")
-    labels = buffers.labels.appended(length, labels)
-    return replace(snapshot, keys=grown, labels=labels, label_names=label_names, rows=table)
+    return replace(snapshot, keys=grown, labels=buffers.labels.appended(length, labels), rows=table, **changes)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .datastore_files import load_snapshot, save_snapshot
+from .embedding import embed_examples
 from .hub_folder import upload
 from .index import EXACT, IndexOptions
 from .key_matrix import as_matrix
@@ -127,8 +128,6 @@ class KNNDatastore:
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        from .embedding import embed_examples  # here, so that a datastore can be searched without torch
-
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
         return cls._of(embed_examples(model, tokenizer, dataset, store_texts, packing, limits, **options))
 

@@ -2,8 +2,8 @@ import hashlib
 import json
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,27 +127,16 @@ def test_each_of_500_flipped_bits_is_noticed_and_its_file_named(tmp_path):
 
 
 @pytest.mark.parametrize("role", ["keys", "rows", "manifest"])
-@pytest.mark.parametrize("kept", [0, 0.5, -1])
-def test_a_truncated_file_is_named(role, kept, tmp_path):
+def test_a_truncated_or_missing_file_is_named(role, tmp_path):
     write_datastore(tmp_path, make_snapshot())
     (path,) = tmp_path.glob(f"{role}*")
     content = path.read_bytes()
-    path.write_bytes(content[: -1 if kept == -1 else int(kept * len(content))])
-    with pytest.raises(DatastoreError, match=f"{path.name} is damaged.*or build it anew"):
-        read_datastore(tmp_path)
-
-
-@pytest.mark.parametrize("role", ["keys", "rows"])
-def test_a_missing_file_is_named(role, tmp_path):
-    write_datastore(tmp_path, make_snapshot())
-    (path,) = tmp_path.glob(f"{role}*")
+    for kept in (0, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:kept])
+        with pytest.raises(DatastoreError, match=f"{path.name} is damaged.*or build it anew"):
+            read_datastore(tmp_path)
     path.unlink()
-    with pytest.raises(DatastoreError, match=f"missing: .*{path.name}"):
-        read_datastore(tmp_path)
-
-
-def test_no_manifest_is_no_datastore(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no datastore in .*: save one with KNNDatastore.save_pretrained"):
+    with pytest.raises((DatastoreError, FileNotFoundError), match=f"missing: .*{path.name}|no datastore in"):
         read_datastore(tmp_path)
 
 
@@ -178,7 +167,6 @@ def exchange(folder, role, write):
         (lambda m: m.update(rows=-1), "manifest.json: rows is -1"),
         (lambda m: m.update(rows=6.0), "manifest.json: rows is 6.0, not int"),
         (lambda m: m.update(rows=True), "manifest.json: rows is True, not int"),
-        (lambda m: m.update(dimension=2), r"\(6, 4\).*manifest.json says float32 \(6, 2\)"),
         (lambda m: m.update(dimension=0), "manifest.json: dimension is 0"),
         (lambda m: m.update(dtype="float16"), r"holds keys float32.*says float16"),
         (lambda m: m.update(dtype="object"), "manifest.json: dtype is 'object'"),
@@ -231,10 +219,6 @@ def test_the_same_manifest_written_otherwise_is_refused(tmp_path):
             read_manifest(tmp_path)
 
 
-def keys_of(folder):
-    return load_file(next(folder.glob("keys*")))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -251,8 +235,7 @@ def keys_of(folder):
 )
 def test_keys_that_do_not_fit_are_refused(change, message, tmp_path):
     write_datastore(tmp_path, make_snapshot())
-    tensors = keys_of(tmp_path)
-    tensors = {name: tensor.copy() for name, tensor in tensors.items()}
+    tensors = {name: tensor.copy() for name, tensor in load_file(next(tmp_path.glob("keys*"))).items()}
     change(tensors)
     exchange(tmp_path, "keys", lambda path: save_file(tensors, path))
     with pytest.raises(DatastoreError, match=f"keys-.*safetensors.*{message}"):
@@ -274,6 +257,7 @@ def test_a_signed_file_of_another_format_is_refused(role, write, tmp_path):
 
 
 ROWS = {"id": list("abcdef"), "label": [0, 1, 2, 0, 1, 2], "text": list("uvwxyz")}
+TABLE = pa.table(ROWS)
 
 
 @pytest.mark.parametrize(
@@ -287,69 +271,43 @@ ROWS = {"id": list("abcdef"), "label": [0, 1, 2, 0, 1, 2], "text": list("uvwxyz"
         (ROWS | {"id": [*"abcde", None]}, "a row has no id"),
         (ROWS | {"id": list(range(6))}, "has other columns"),
         (ROWS | {"more": list("uvwxyz")}, "has other columns"),
-        ({name: ROWS[name] for name in ("id", "label")}, "has other columns"),
-        ({name: ROWS[name][:5] for name in ROWS}, "has 5 rows, manifest.json says 6"),
+        (TABLE.append_column("id", TABLE["text"]), "has other columns"),
+        (TABLE.select(["id", "label"]), "has other columns"),
+        (TABLE[:5], "has 5 rows, manifest.json says 6"),
+        (ROWS | {"label": [[0], [3], [], [], [], []]}, "label 3, but there are 3 label names"),
+        (ROWS | {"label": [[0], None, [], [], [], []]}, "a row has no label"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(columns, message, tmp_path):
-    write_datastore(tmp_path, make_snapshot())
-    exchange(tmp_path, "rows", lambda path: pq.write_table(pa.table(columns), path))
+    table = pa.table(columns) if isinstance(columns, dict) else columns
+    write_datastore(tmp_path, make_snapshot(multi_label=pa.types.is_list(table["label"].type)))
+    exchange(tmp_path, "rows", lambda path: pq.write_table(table, path))
     with pytest.raises(DatastoreError, match=f"rows-.*parquet.*{message}"):
-        read_datastore(tmp_path)
-
-
-def test_a_column_that_is_there_twice_is_refused(tmp_path):
-    write_datastore(tmp_path, make_snapshot())
-    table = pa.table(ROWS)
-    exchange(tmp_path, "rows", lambda path: pq.write_table(table.append_column("id", table["text"]), path))
-    with pytest.raises(DatastoreError, match="has other columns"):
-        read_datastore(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [([[0], [3], [], [], [], []], "label 3, but"), ([[0], None] + [[]] * 4, "a row has no label")],
-)
-def test_lists_of_labels_that_do_not_fit_are_refused(labels, message, tmp_path):
-    write_datastore(tmp_path, make_snapshot(multi_label=True))
-    exchange(tmp_path, "rows", lambda path: pq.write_table(pa.table(ROWS | {"label": labels}), path))
-    with pytest.raises(DatastoreError, match=message):
         read_datastore(tmp_path)
 
 
 def test_reading_while_others_save_gives_one_of_theirs(tmp_path):
     write_datastore(tmp_path, make_snapshot(0))
     expected = [contents(make_snapshot(seed)) for seed in range(2)]
-    done = threading.Event()
-    failures = []
+    end = time.monotonic() + 1
 
     def save(seed):
-        while not done.is_set():
-            try:
-                write_datastore(tmp_path, make_snapshot(seed))
-            except Exception as error:
-                failures.append(error)
+        while time.monotonic() < end:
+            write_datastore(tmp_path, make_snapshot(seed))
 
-    writers = [threading.Thread(target=save, args=(seed,)) for seed in range(2)]
-    for writer in writers:
-        writer.start()
-    try:
-        end = time.monotonic() + 1
+    with ThreadPoolExecutor(2) as pool:
+        writers = [pool.submit(save, seed) for seed in range(2)]
         while time.monotonic() < end:
             assert contents(read_datastore(tmp_path)[0]) in expected
-    finally:
-        done.set()
-        for writer in writers:
-            writer.join()
-    assert failures == []
+    for writer in writers:
+        writer.result()
     assert len(list(tmp_path.iterdir())) == 3
 
 
 SAVER = """
 import os, random, signal, sys, time
-import numpy as np
-sys.path.insert(0, sys.argv[2])
-from test_datastore_files import make_snapshot, write_datastore
+from pathlib import Path
+from tests.neighbors.store.test_datastore_files import make_snapshot, write_datastore
 
 snapshots = [make_snapshot(seed, rows=2000) for seed in range(2)]
 random.seed(0)
@@ -357,7 +315,7 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         for number in range(1000):
-            write_datastore(sys.argv[1], snapshots[number % 2])
+            write_datastore(Path(sys.argv[1]), snapshots[number % 2])
         os._exit(1)
     time.sleep(0.02 + 0.08 * random.random())
     os.kill(child, signal.SIGKILL)
@@ -371,8 +329,8 @@ def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_e
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
     expected = [contents(make_snapshot(seed, rows=2000)) for seed in range(2)]
     write_datastore(tmp_path, make_snapshot(0, rows=2000))
-    command = [sys.executable, "-c", SAVER, tmp_path, Path(__file__).parent]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as saver:
+    command, pipe = [sys.executable, "-c", SAVER, tmp_path], subprocess.PIPE
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=pipe, stdout=pipe, text=True) as saver:
         for _ in range(20):
             saver.stdin.write("\n")
             saver.stdin.flush()
@@ -386,24 +344,23 @@ def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_e
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_texts_that_are_there_many_times_are_saved_and_read_all_the_same(tmp_path):
-    rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)  # 130 MB, of 5 kB packed
-    snapshot = make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64))
-    write_datastore(tmp_path, replace(snapshot, rows=rows))
-    assert read_datastore(tmp_path)[0].rows.equals(rows)
+@pytest.fixture
+def repetitive():
+    """A snapshot of one text many times: 130 MB, of 5 kB packed."""
+    rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)
+    return replace(make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64)), rows=rows)
+
+
+def test_texts_that_are_there_many_times_are_saved_and_read_all_the_same(tmp_path, repetitive):
+    write_datastore(tmp_path, repetitive)
+    assert read_datastore(tmp_path)[0].rows.equals(repetitive.rows)
 
 
 @pytest.mark.parametrize("options", [{}, {"use_dictionary": False}])
-def test_rows_that_unpack_to_much_more_than_their_file_are_refused_before_they_are_read(options, tmp_path):
-    rows = make_rows(200, [str(i) for i in range(200)], ["A long text. " * 50_000] * 200)
-    write_datastore(tmp_path, make_snapshot(rows=200, labels=np.zeros(200, dtype=np.int64)))
-    table = rows.add_column(1, "label", pa.array([0] * 200, pa.int64())).drop_columns("text_pair")
-    path = next(tmp_path.glob("rows-*"))
-    pq.write_table(table, path, **{"compression": "zstd", "store_schema": False, **options})
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    path = path.rename(path.with_name(f"rows-{digest[:16]}.parquet"))
-    entry = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
-    sign(tmp_path, lambda manifest: manifest["files"].update(rows=entry))
+def test_rows_that_unpack_to_much_more_than_their_file_are_refused_before_they_are_read(options, tmp_path, repetitive):
+    write_datastore(tmp_path, make_snapshot(rows=200, labels=repetitive.labels))
+    table = repetitive.rows.add_column(1, "label", pa.array(repetitive.labels)).drop_columns("text_pair")
+    exchange(tmp_path, "rows", lambda path: pq.write_table(table, path, compression="zstd", **options))
     before = pa.total_allocated_bytes()
     with pytest.raises(DatastoreError, match="unpacks to 13[0-9],.* bytes, and from its size at most"):
         read_datastore(tmp_path)

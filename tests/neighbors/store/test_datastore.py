@@ -169,13 +169,17 @@ def test_unknown_ids_are_named_and_nothing_is_removed():
     assert len(datastore) == 50
 
 
-def test_another_encoder_is_refused(caplog):
+def test_another_encoder_is_told_from_rounding(caplog):
     probe = np.random.default_rng(0).standard_normal((3, 8))
     datastore = make_datastore(probe=probe)
     with caplog.at_level(logging.WARNING):
-        datastore.check_encoder(probe + 1e-3)
+        for same in (probe.astype(np.float16), 1.05 * probe):
+            datastore.check_encoder(same)
     assert caplog.text == ""
-    with pytest.raises(ValueError, match="built by another encoder"):
-        datastore.check_encoder(probe + 0.5)
+    for other in (probe + 0.5, 1.2 * probe, 0 * probe, np.nan * probe):
+        with pytest.raises(ValueError, match="built by another encoder"):
+            datastore.check_encoder(other)
+    with pytest.raises(ValueError, match=r"gives embeddings \(3, 4\), the datastore has \(3, 8\)"):
+        datastore.check_encoder(probe[:, :4])
     make_datastore().check_encoder(probe)
     assert "no probe" in caplog.text

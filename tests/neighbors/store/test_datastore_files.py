@@ -94,22 +94,6 @@ def test_what_the_folder_held_before_is_gone_and_files_of_others_stay(tmp_path):
     assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(2))
 
 
-def test_a_failed_save_leaves_the_old_datastore_and_no_scraps(tmp_path, monkeypatch):
-    write_datastore(tmp_path, make_snapshot(0))
-    before = sorted(path.name for path in tmp_path.iterdir())
-
-    def fail(*arguments, **options):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr("pyarrow.parquet.write_table", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_datastore(tmp_path, make_snapshot(1))
-    assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(0))
-    monkeypatch.undo()
-    write_datastore(tmp_path, make_snapshot(0))
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
 def test_each_of_500_flipped_bits_is_noticed_and_its_file_named(tmp_path):
     write_datastore(tmp_path, make_snapshot(multi_label=True))
     rng = np.random.default_rng(0)

@@ -2,19 +2,18 @@
 
 A folder holds::
 
-    manifest.json                     what there is: see ``read_manifest``
+    manifest.json                     what there is, with checksums: see ``make_manifest``
     keys-<sha256>.safetensors         ``keys`` and, if there is one, ``probe``
     rows-<sha256>.parquet             ``id``, ``label``, ``text`` and, if there are any, ``text_pair``
 
 The data files are named after their content, by the first 16 digits of their SHA-256, and never change. Saving puts new
-ones beside the old, then replaces the manifest, then deletes what it no longer names: who reads meanwhile finds the old
-datastore or the new one.
+ones beside the old, then replaces the manifest, then deletes what it no longer names. A reader finds the old datastore
+or the new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +26,7 @@ from .hub_folder import FOLDER, local_folder
 from .index import EXACT, IndexOptions
 from .index_cache import load_index, store_index
 from .key_matrix import check_finite
-from .manifest import (
-    FORMAT,
-    MANIFEST,
-    METRIC,
-    REMEDY,
-    VERSION,
-    DatastoreError,
-    data_files,
-    read_manifest,
-    render_manifest,
-)
+from .manifest import MANIFEST, REMEDY, DatastoreError, data_files, make_manifest, read_manifest, render_manifest
 from .row_table import repeated_id
 from .snapshot import Snapshot, update_index, use_index
 
@@ -86,20 +75,8 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
         pq.write_table(table, staging / "rows", compression="zstd", store_schema=False)
         if table.nbytes > _most_unpacked((staging / "rows").stat().st_size):  # a text many times: nobody would read it
             pq.write_table(table, staging / "rows", compression="none", use_dictionary=False, store_schema=False)
-        manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "rows": len(snapshot.keys),
-            "dimension": snapshot.keys.shape[1],
-            "dtype": snapshot.keys.dtype.name,
-            "metric": METRIC,
-            "multi_label": snapshot.multi_label,
-            "label_names": list(snapshot.label_names),
-            "next_id": snapshot.next_id,
-            "index": asdict(snapshot.options),
-            "classifier": dict(classifier or {}),
-            "files": {"keys": _name(staging / "keys", ".safetensors"), "rows": _name(staging / "rows", ".parquet")},
-        }
+        files = {"keys": _name(staging / "keys", ".safetensors"), "rows": _name(staging / "rows", ".parquet")}
+        manifest = make_manifest(snapshot, classifier or {}, files)
         (staging / MANIFEST).write_bytes(render_manifest(manifest))
     return manifest
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .index import IndexOptions
+
+if TYPE_CHECKING:
+    from .snapshot import Snapshot
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION, METRIC = "docsplit_hf datastore", 2, "squared_l2"
@@ -27,6 +32,24 @@ _FIELDS = {
 
 class DatastoreError(ValueError):
     """The files of a datastore are damaged, incomplete or of another format."""
+
+
+def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a snapshot; ``classifier``: the checksums of the files of the classifier that it belongs to."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "rows": len(snapshot.keys),
+        "dimension": snapshot.keys.shape[1],
+        "dtype": snapshot.keys.dtype.name,
+        "metric": METRIC,
+        "multi_label": snapshot.multi_label,
+        "label_names": list(snapshot.label_names),
+        "next_id": snapshot.next_id,
+        "index": asdict(snapshot.options),
+        "classifier": dict(classifier),
+        "files": files,
+    }
 
 
 def render_manifest(manifest: dict[str, Any]) -> bytes:

@@ -88,15 +88,12 @@ def test_what_it_gives_away_cannot_be_changed(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (([[0.0], [np.nan]], [0, 0], NAMES), {}, "keys: row 1 holds NaN"),
         (([[0.0], [7e4]], [0, 0], NAMES), {"dtype": "float16"}, r"keys: row 1 .* \(as float16\)"),
-        (([0.0], [0], NAMES), {}, r"keys must be numbers of shape \(N, D\)"),
         (([[0.0]], [0, 1], NAMES), {}, "There are 1 keys, but 2 labels"),
         (([[0.0]], [0], ["a", "a"]), {}, r"label_names must be different strings, got \['a', 'a'\]"),
         (([[0.0]], [0], "abc"), {}, "label_names must be different strings, got 'abc'"),
         (([[0.0]], [0], [1]), {}, "label_names must be different strings"),
         (([[0.0]], [0], NAMES), {"dtype": "float64"}, "dtype must be 'float32' or 'float16', got 'float64'"),
-        (([[0.0] * 8], [0], NAMES), {"index": "PQ3"}, "no index 'PQ3' for keys of dimension 8"),
         (([[0.0]], [0], NAMES), {"probe": [[0.0, 1.0]]}, r"probe must be numbers of shape \(N, 1\)"),
         (([[0.0]], [0], NAMES), {"probe": [[np.inf]]}, "probe: row 0 holds NaN"),
     ],

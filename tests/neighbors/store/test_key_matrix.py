@@ -10,11 +10,6 @@ def test_only_matrices_of_numbers_pass(given):
         as_matrix(given, "keys")
 
 
-def test_a_matrix_of_another_dimension_is_refused():
-    with pytest.raises(ValueError, match=r"queries must be numbers of shape \(N, 3\).*got float64 of shape \(2, 4\)"):
-        as_matrix(np.zeros((2, 4)), "queries", dimension=3)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e16, -1e16])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_the_row_of_a_value_that_is_not_finite_is_named(value, dtype):

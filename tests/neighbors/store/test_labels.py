@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.labels import encode_labels, has_several_labels, rename_labels
+from docsplit_hf.neighbors.store.labels import encode_labels, has_several_labels
 
 NAMES = ("fruit", "mineral")
 
@@ -47,11 +47,3 @@ def test_whether_rows_have_several_labels_is_told_from_the_first():
 def test_labels_that_are_none(labels, multi_label, message):
     with pytest.raises(ValueError, match=message):
         encode_labels(labels, NAMES, multi_label)
-
-
-def test_labels_keep_their_names_when_renumbered():
-    renamed, names = rename_labels(np.array([2, 0]), ("a", "b", "c"), ("c", "d"))
-    assert [names[i] for i in renamed] == ["c", "a"]
-    assert names == ("c", "d", "a", "b")
-    dense, _ = rename_labels(np.array([[True, False, True]]), ("a", "b", "c"), ("c", "d"))
-    assert [names[i] for i in np.flatnonzero(dense[0])] == ["c", "a"]

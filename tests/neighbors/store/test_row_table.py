@@ -1,6 +1,6 @@
 import pytest
 
-from docsplit_hf.neighbors.store.row_table import append_rows, automatic_ids, make_rows, renew_automatic_ids
+from docsplit_hf.neighbors.store.row_table import append_rows, make_rows, renew_automatic_ids
 
 
 @pytest.mark.parametrize(
@@ -18,17 +18,6 @@ from docsplit_hf.neighbors.store.row_table import append_rows, automatic_ids, ma
 def test_rows_that_are_none(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_rows(*arguments)
-
-
-def test_automatic_ids_skip_what_is_taken():
-    rows = make_rows(3, ["1", "2", "x"])
-    assert automatic_ids(3, 0, rows) == (["0", "3", "4"], 5)
-    assert automatic_ids(0, 7, rows) == ([], 7)
-
-
-def test_an_id_that_is_there_is_refused():
-    with pytest.raises(ValueError, match="The id 'b' is there already"):
-        append_rows(make_rows(2, ["a", "b"]), make_rows(2, ["c", "b"]))
 
 
 def test_many_small_additions_do_not_make_many_chunks():

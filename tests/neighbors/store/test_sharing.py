@@ -62,13 +62,6 @@ def test_everything_is_as_it_was(tmp_path):
     assert KNNDatastore.from_pretrained(str(tmp_path)).label_names == (*NAMES, "metal")
 
 
-def test_an_empty_datastore_is_saved_too(tmp_path):
-    KNNDatastore.empty(8, multi_label=True).save_pretrained(tmp_path)
-    again = KNNDatastore.from_pretrained(tmp_path)
-    assert (len(again), again.dimension, again.multi_label, again.label_names) == (0, 8, True, ())
-    assert again.add([[1] * 8], [["a", "b"]]) == ["0"]
-
-
 def test_a_folder_without_a_datastore_says_so(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="no datastore in .*: save one with KNNDatastore.save_pretrained"):
         KNNDatastore.from_pretrained(tmp_path)

@@ -186,6 +186,13 @@ def test_a_signed_manifest_that_does_not_fit_is_refused(change, message, tmp_pat
         read_datastore(tmp_path)
 
 
+def test_the_first_format_which_named_no_classifier_is_read(tmp_path):
+    write_datastore(tmp_path, make_snapshot())
+    sign(tmp_path, lambda manifest: (manifest.update(version=1), manifest.pop("classifier")))
+    snapshot, manifest = read_datastore(tmp_path)
+    assert contents(snapshot) == contents(make_snapshot()) and manifest["classifier"] == {}
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"[" * 100_000, b"\xff", b'{"format": NaN}', b"9" * 5000])
 def test_what_is_no_manifest_is_refused(content, tmp_path):
     (tmp_path / "manifest.json").write_bytes(content)

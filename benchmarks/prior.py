@@ -15,8 +15,9 @@ from scipy import stats
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.classification.metrics import classification_metrics
-from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid, without_self
-from docsplit_hf.neighbors.mixing.interpolation import (
+from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid
+from docsplit_hf.neighbors.mixing.datastore_calibration import without_self
+from docsplit_hf.neighbors.mixing.knn_distribution import (
     add_one_smoothing,
     effective_neighbors,
     knn_probabilities,

@@ -40,7 +40,7 @@ from docsplit_hf.classification.lora import lora_around
 from docsplit_hf.classification.metrics import describe_parts
 from docsplit_hf.models.checkpoints.configuration import load_config
 from docsplit_hf.models.checkpoints.default import resolve_checkpoint
-from docsplit_hf.neighbors.predictions import Texts, classify_file, look_through
+from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import has_several_labels, label_names_of
 from docsplit_hf.text.paper_tasks import load_task
 from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
@@ -103,7 +103,9 @@ def go_on_answering(classifier: str) -> str:
     return f"the same command with {options}, goes on from there."
 
 
-def predict(classifier: str, texts: Texts, prediction: PredictionArguments, arguments: RunArguments, **options) -> None:
+def predict(
+    classifier: str, texts: PredictionFiles, prediction: PredictionArguments, arguments: RunArguments, **options
+) -> None:
     """Classify texts by a classifier that is there."""
     load_config(classifier)  # whose error says what is wrong with a mistyped name
     pipe = pipeline("docsplit-knn", model=classifier, device=arguments.device)
@@ -133,7 +135,9 @@ def main() -> None:
         model_arguments, data, datastore, prediction, arguments = parser.parse_args_into_dataclasses()
     if prediction.predict:
         source, target = Path(prediction.predict), Path(prediction.predict_output)
-        texts = Texts(source, target, data.text_column, data.text_pair_column, data.csv_separator, data.encoding)
+        texts = PredictionFiles(
+            source, target, data.text_column, data.text_pair_column, data.csv_separator, data.encoding
+        )
         look_through(texts, arguments.overwrite_output_dir)  # what is wrong with them shows before the training
         if not (data.dataset_name or data.task_name):
             show_log(arguments.process_index)

@@ -18,16 +18,16 @@ from ..models.portable.modeling_knn_classifier import (
 )
 from ..models.portable.packing import use_packing
 from ..neighbors.mixing.calibration import Calibration
-from ..neighbors.mixing.mixture import (
+from ..neighbors.mixing.classifier_distribution import classifier_probabilities
+from ..neighbors.mixing.datastore_calibration import (
     HELD_OUT,
     KnownExamplesError,
     calibrate_leaving_one_out,
     calibrate_on_held_out,
-    classifier_probabilities,
     leave_one_out_rows,
-    mix_with_neighbors,
     store_calibration,
 )
+from ..neighbors.mixing.mixture import mix_with_neighbors
 from ..neighbors.store.datastore import KNNDatastore
 from ..text.labels import label_array, texts_of
 from ..training.distributed import gather, gather_with_gradient, process_index

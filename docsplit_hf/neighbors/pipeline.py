@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,38 +12,40 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
-from ..models.checkpoints.settings import checkpoint_settings
 from ..models.inference.batched_inference import Predictions, predict
 from ..models.inference.cut_texts import cut_texts_summed_up
 from ..models.portable.modeling_knn_classifier import KNNClassifier
 from ..models.portable.packing import use_packing
+from .add_examples import add_examples
 from .card import ClassifierFacts, save_classifier_card
-from .examples import KeepsExamples
-from .mixing.answers import make_answer
-from .pipeline_inputs import listed, texts_and_pairs
+from .classification_output import classification_output
+from .encoder_as_classifier import encoder_as_classifier
+from .find_datastore import find_datastore
+from .mixing.mixture import Mixture, mix_with_neighbors
+from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
+from .texts_and_labels import as_list, texts_and_pairs
 
 if TYPE_CHECKING:
-    from .mixing.mixture import Mixture
+    from .mixing.calibration import Calibration
     from .store.datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
 
-FIRST_WINDOW, WINDOW = 8, 1024  # inputs that are sorted by length and looked up together: at first, and at most
+FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 
 
-class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
+class KNNClassifierPipeline(TextClassificationPipeline):
     """Classifies texts, or pairs of texts, by a classifier and by the nearest labeled examples.
 
     Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
     its datastore in the same folder or repository; or any encoder, which becomes a classifier with ``add_examples``,
     without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf.
 
-    It takes and gives what ``pipeline("text-classification")`` does: a text, a pair as ``{"text": ..., "text_pair":
-    ...}``, a list of them, a generator, a data set; ``top_k``. What is added: texts are read in batches of similar
-    length, whatever they came in as, and longer texts than the model reads are cut, which is logged.
+    Input and output are those of ``pipeline("text-classification")``. Texts of similar length are read in one batch,
+    in whatever form they are given; texts that are longer than the model reads are cut, which is logged.
 
     Args:
         model: A ``KNNClassifier``, or an encoder without a head.
@@ -60,10 +62,9 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
     Example:
 
         >>> from transformers import BertModel
-        >>> from docsplit_hf import KNNClassifierPipeline
         >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
         >>> tokenizer = train_small_bert_tokenizer(["apples and pears", "iron and stone"], vocab_size=60)
-        >>> encoder = BertModel(small_bert_config(tokenizer))  # in earnest: a pretrained one
+        >>> encoder = BertModel(small_bert_config(tokenizer))  # better: a pretrained one
         >>> pipe = KNNClassifierPipeline(model=encoder, tokenizer=tokenizer, device="cpu")
         >>> pipe.add_examples(["apples and pears", "iron and stone"], ["fruit", "mineral"])
         ['0', '1']
@@ -85,13 +86,13 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
             raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
         is_classifier = isinstance(model, KNNClassifier)
         kwargs["task"] = "text-classification"  # which it is, and what evaluate's evaluator asks for
-        super().__init__(model=model if is_classifier else _around_encoder(model), tokenizer=tokenizer, **kwargs)
+        super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         use_packing(self.model, packing)
-        self.datastore = self._find_datastore(datastore, is_classifier, datastore_token)
+        self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
         if self.datastore is not None:
-            self._recalibrate_if_grown()
+            recalibrate_if_grown(self.model.config, self.datastore)
 
-    @cut_texts_summed_up()  # what is said of a generator, which is read later, is logged as it is read
+    @cut_texts_summed_up()  # a generator is read later, and logged as it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify.
 
@@ -101,33 +102,101 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
                 maybe ``text_pair``.
             **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
                 the nearest examples to give. ``k``, ``knn_temperature``, ``knn_weight``: instead of the calibrated
-                ones. ``batch_size``: the most texts in one forward. ``max_tokens_per_batch``: the most tokens in one
-                forward. ``bf16``: compute in bfloat16, faster where the hardware has it, and not quite the same.
+                ones. ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward.
+                ``bf16``: compute in bfloat16, faster where the hardware has it, and not quite the same.
                 ``max_length``: the longest input in tokens. ``show_progress``: whether to show a progress bar.
 
         Returns:
             ``{"label": ..., "score": ...}`` for each text, the best label; with ``top_k`` a list of them. A single text
             without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. With
-            ``return_neighbors=n`` the answer has ``neighbors``, the n nearest examples, nearest first, each with its
-            ``label`` (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``,
-            ``distance`` (squared L2) and ``weight`` (its share in the neighbors' vote; the weights of the k neighbors
-            add up to 1, and what is shown beyond them has weight 0). With ``top_k``, each label has those of them that
-            speak for it.
+            ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
+            (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
+            (squared L2) and ``weight``: its share in the vote, which adds up to 1 over the k neighbors and is 0 beyond
+            them. With ``top_k``, each label has those of them that have it.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
             ValueError: If an argument is out of its range, or there are no examples to be near to.
         """
-        inputs = listed(inputs)
+        inputs = as_list(inputs)
         if isinstance(inputs, list) and not inputs:
             return []
         return super().__call__(inputs, **kwargs)
 
+    def add_examples(
+        self,
+        texts: Any,
+        labels: Sequence[Any],
+        ids: Sequence[str] | None = None,
+        allow_new_labels: bool = False,
+        allow_duplicates: bool = False,
+    ) -> list[str]:
+        """Add labeled examples, which the next call sees.
+
+        An example that is there already, the same text with the same labels, is not added again, which is logged: a
+        cell of a notebook may be run twice.
+
+        On an encoder without a classification head, k and temperature are chosen anew, by leaving each example out in
+        turn, whenever the examples have grown by a tenth; not after they were chosen on held-out texts.
+
+        Args:
+            texts: Texts, or pairs of texts, in any form that a call takes.
+            labels: The name of the label of each; a list of names where a text may have several.
+            ids: A name for each, to remove it by. None: they are numbered.
+            allow_new_labels: Whether labels may be new to a classifier, or to a datastore that is not empty. The
+                classifier itself gives them no probability; only the neighbors do.
+            allow_duplicates: Whether to add an example that is there already, so that it counts twice.
+
+        Returns:
+            The ids, one for each text. A text that was there already keeps its id, whatever ``ids`` says.
+
+        Raises:
+            TypeError: If a text is not a string, or a label not a name.
+            ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new.
+        """
+        options = (ids, allow_new_labels, allow_duplicates)
+        added, grown = add_examples(self.model, self.tokenizer, self.datastore, texts, labels, *options)
+        if grown is not None:
+            self.datastore = grown
+            recalibrate_if_grown(self.model.config, grown)
+        return added
+
+    def remove_examples(self, ids: Sequence[str]) -> None:
+        """Remove examples, which the next call does not see any more.
+
+        Args:
+            ids: As ``add_examples`` returned them, or as ``neighbors`` show them.
+
+        Raises:
+            ValueError: If there is no example of that id.
+        """
+        self._datastore().remove(ids)
+
+    def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
+        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
+
+        Args:
+            texts: Held-out texts, which are not in the test set; those that are among the examples are left out. None:
+                each example is left out in turn, with all copies of it. This leaves the weight as it is: it says
+                nothing about the weight of a classifier that was trained on the examples.
+            labels: The names of their labels.
+
+        Returns:
+            The calibration.
+
+        Raises:
+            TypeError: If a label is not a name.
+            ValueError: If there are too few examples, or all held-out texts are among them.
+        """
+        datastore = self._datastore()
+        if texts is None:
+            return recalibrate_on_examples(self.model.config, datastore)
+        return recalibrate_on_held_out(self.model, self.tokenizer, datastore, texts, labels)
+
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
 
-        What the folder held is replaced all at once: a killed process, or a full disk, leaves the old classifier or the
-        new one.
+        The folder's content is replaced at once: a killed process leaves the old classifier or the new one.
 
         Args:
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
@@ -152,10 +221,8 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
 
         Args:
-            repo_id: The repository.
-            commit_message: The message of the commit.
-            **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, further ones as for
-                ``HfApi.upload_folder``.
+            repo_id, commit_message: The repository, and the message of the commit.
+            **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, others as for ``HfApi.upload_folder``.
 
         Returns:
             What ``HfApi.upload_folder`` returns.
@@ -176,25 +243,10 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Iterator[Any]:
-        """Classify a stream of inputs. Called by ``Pipeline``.
-
-        A list or a data set is read 1,024 inputs at a time. Of a generator as many are read at first as a batch has, or
-        8, so that the first answers come soon, and then twice as many each time, up to 1,024.
-
-        Args:
-            inputs: Anything that can be iterated over, or that has numbered items.
-            num_workers: Not used: a fast tokenizer has threads of its own.
-            batch_size: The most texts in one forward; 1, which is the default of ``Pipeline``, is no limit.
-            preprocess_params: As ``_sanitize_parameters`` gives them.
-            forward_params: As ``_sanitize_parameters`` gives them.
-            postprocess_params: As ``_sanitize_parameters`` gives them.
-
-        Returns:
-            An answer for each input, in order.
-        """
+        """Classify a list 1,024 texts at a time; a generator a batch or 8 at first, then twice as many each time."""
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
-        batch_size = None if batch_size == 1 else batch_size
+        batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
         first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
         parameters = ({**preprocess_params, "batch_size": batch_size}, forward_params, postprocess_params)
         return self._classify_stream(stream, first, len(inputs) if has_items else None, *parameters)
@@ -206,57 +258,22 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Any:
-        """Classify one input. Called by ``Pipeline``.
-
-        Args:
-            inputs: A text, or a dictionary with ``text`` and ``text_pair``.
-            preprocess_params: As ``_sanitize_parameters`` gives them.
-            forward_params: As ``_sanitize_parameters`` gives them.
-            postprocess_params: As ``_sanitize_parameters`` gives them.
-
-        Returns:
-            The answer.
-        """
+        """Classify one text or pair."""
         return next(self._classify_stream(iter([inputs]), 1, 1, preprocess_params, forward_params, postprocess_params))
 
     def preprocess(self, inputs: list[Any], first: int = 0) -> tuple[list[str], list[str | None]]:
-        """Tell texts and pairs apart.
-
-        Args:
-            inputs: Texts, or dictionaries.
-            first: The number of the first of them in the stream.
-
-        Returns:
-            The texts, and the second text of each or None.
-        """
+        """The texts, and the second text of each or None. ``first`` is the number of the first text in the stream."""
         return texts_and_pairs(inputs, first)
 
     def postprocess(
-        self,
-        mixture: Mixture,
-        top_k: int | None = 1,
-        return_neighbors: int = 0,
-        _legacy: bool = True,
+        self, mixture: Mixture, top_k: int | None = 1, return_neighbors: int = 0, _legacy: bool = True
     ) -> list[Any]:
-        """Turn distributions into answers.
-
-        Args:
-            mixture: The distributions of some texts.
-            top_k: How many labels to give; None for all.
-            return_neighbors: How many neighbors to give.
-            _legacy: Whether the best label is given alone, as ``TextClassificationPipeline`` has it.
-
-        Returns:
-            An answer for each text.
-        """
-        return [make_answer(mixture, row, top_k, return_neighbors, _legacy) for row in range(len(mixture.mixture))]
+        """One output per text; ``_legacy`` gives the best label alone, as ``TextClassificationPipeline`` has it."""
+        rows = range(len(mixture.mixture))
+        return [classification_output(mixture, row, top_k, return_neighbors, _legacy) for row in rows]
 
     def check_model_type(self, supported_models: Any) -> None:
-        """Nothing to check: what is no ``KNNClassifier`` has become one.
-
-        Args:
-            supported_models: Not used.
-        """
+        """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
 
     def _sanitize_parameters(
         self,
@@ -295,24 +312,27 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
         return _given(preprocess), _given(forward), _given({"return_neighbors": return_neighbors}) | labels
 
     def _forward(self, predictions: Predictions, shown: int = 0, **overrides: Any) -> Mixture:
-        from .mixing.mixture import mix_with_neighbors
-
         config = self.model.config
         if config.num_labels == 0 and overrides.get("weight", 1) != 1:
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
         chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
         return mix_with_neighbors(predictions, self._datastore(), **chosen, shown=shown)
 
+    def _datastore(self) -> KNNDatastore:
+        if self.datastore is None:
+            where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
+            raise ValueError(
+                f"There are no examples to be near to{f' in {where}' if where else ''}: call add_examples(texts, "
+                "labels), with a few texts of each label, or give a datastore to the pipeline."
+                + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
+            )
+        return self.datastore
+
     def _classify_stream(
-        self,
-        stream: Iterator[Any],
-        size: int,
-        total: int | None,
-        preprocess_params: dict[str, Any],
-        forward_params: dict[str, Any],
-        postprocess_params: dict[str, Any],
+        self, stream: Iterator[Any], size: int, total: int | None, *parameters: dict[str, Any]
     ) -> Iterator[Any]:
-        self._datastore()
+        self._datastore()  # which says so before anything is computed
+        preprocess_params, forward_params, postprocess_params = parameters
         done, shown = 0, postprocess_params.get("return_neighbors", 0)
         options = dict(preprocess_params)
         show_progress = options.pop("show_progress", False)
@@ -328,21 +348,3 @@ class KNNClassifierPipeline(KeepsExamples, TextClassificationPipeline):
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
-
-
-def _around_encoder(model: PreTrainedModel) -> KNNClassifier:
-    """A classifier by neighbors alone. Unit norm: embeddings that no triplet loss trained are compared by cosine."""
-    if getattr(model, "peft_config", None):
-        raise ValueError(
-            "The pipeline got an encoder with an adapter on it: give it "
-            "KNNClassifier.from_encoder(adapter, 0, decouple=False, normalize=True, knn_weight=1.0), which merges them."
-        )
-    if model.base_model is not model:
-        logger.warning("The head of %s is not used: neighbors alone will decide.", type(model).__name__)
-    encoder = model.base_model
-    name = encoder.config.name_or_path
-    settings = checkpoint_settings(name, encoder.config, getattr(encoder.config, "_commit_hash", None)) if name else {}
-    if "pooling" not in settings:
-        logger.warning("%s does not say how it pools: taking the first token ('cls').", name or type(model).__name__)
-    settings = {name: value for name, value in settings.items() if value is not None}
-    return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...classification.metrics import prediction_metrics
 from ...neighbors.mixing.calibration import calibrate
-from ...neighbors.mixing.interpolation import knn_probabilities
+from ...neighbors.mixing.knn_distribution import knn_probabilities
 from ...neighbors.store.index import exact_search
 from ..systems.features import check_features, is_sparse, normalize_rows
 from ..tasks.held_out import hold_out_of_each_class

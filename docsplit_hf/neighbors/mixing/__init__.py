@@ -1,1 +1,1 @@
-"""What the neighbors say, mixed with the classifier and calibrated."""
+"""The distributions of the experts (the classifier, the neighbors), their mixture, and how it is calibrated."""

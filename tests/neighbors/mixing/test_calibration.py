@@ -1,4 +1,3 @@
-import itertools
 import json
 import math
 
@@ -7,21 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.mixing.calibration import (
-    UNIFORM_SHARE,
-    Calibration,
-    calibrate,
-    temperature_grid,
-    without_self,
-)
-from docsplit_hf.neighbors.mixing.interpolation import (
-    effective_neighbors,
-    interpolate,
-    knn_probabilities,
-    neighbor_weights,
-)
+from docsplit_hf.neighbors.mixing.calibration import UNIFORM_SHARE, Calibration, calibrate, temperature_grid
+from docsplit_hf.neighbors.mixing.knn_distribution import effective_neighbors, knn_probabilities, neighbor_weights
+from docsplit_hf.neighbors.mixing.mixture import interpolate
 
-KS, TEMPERATURES, WEIGHTS = (1, 2, 5), (0.5, 4.0, math.inf), (0.0, 0.3, 1.0)
+KS, WEIGHTS = (1, 2, 4, 8), np.arange(21) / 20
 
 
 def random_example(seed, several=False, examples=30, neighbors=8, labels=4):
@@ -41,14 +30,12 @@ def mixture(distances, neighbor_labels, classifier, k, temperature, weight):
 
 
 def log_likelihood(probabilities, gold):
-    total, count = 0.0, 0
-    for row, label in zip(probabilities.tolist(), gold.tolist(), strict=True):
-        several = isinstance(label, list)
-        right = [p if has else 1 - p for p, has in zip(row, label, strict=True)] if several else [row[label]]
-        chance = 1 / 2 if several else 1 / len(row)
-        total += sum(math.log((1 - UNIFORM_SHARE) * p + UNIFORM_SHARE * chance) for p in right)
-        count += len(right)
-    return total / count
+    """Equation by hand: the mean log of what is right, with a little of the uniform distribution."""
+    if gold.ndim == 2:
+        right, chance = np.where(gold, probabilities, 1 - probabilities), 1 / 2
+    else:
+        right, chance = probabilities[np.arange(len(gold)), gold], 1 / probabilities.shape[1]
+    return np.log((1 - UNIFORM_SHARE) * right + UNIFORM_SHARE * chance).mean()
 
 
 def accuracy(probabilities, gold):
@@ -73,26 +60,28 @@ def overconfident(rng, gold, right, labels=4):
 
 
 @given(st.integers(0, 10**6), st.booleans())
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, several):
     example = random_example(seed, several)
     distances, neighbor_labels, gold, classifier = example
-    choice = calibrate(*example, ks=KS, temperatures=TEMPERATURES, weights=WEIGHTS)
-    candidates = {
-        candidate: mixture(distances, neighbor_labels, classifier, *candidate)
-        for candidate in itertools.product(KS, TEMPERATURES, WEIGHTS)
-    }
-    likelihoods = {candidate: log_likelihood(p, gold) for candidate, p in candidates.items()}
-    best = [max((c for c in candidates if c[2] == w), key=lambda c: round(likelihoods[c], 9)) for w in WEIGHTS]
-    if WEIGHTS[0] == 0:
-        best[0] = (*best[1][:2], 0)  # of neighbors that do not count, those that would with a little weight
-    accuracies = np.array([accuracy(candidates[c], gold) for c in best])
-    chosen = choice[:3]
-    assert chosen in best
-    assert choice.log_likelihood == pytest.approx(likelihoods[chosen], abs=1e-9)
-    assert accuracy(candidates[chosen], gold) >= max(accuracies[0], accuracies[-1]) - 1e-12
-    most_accurate = best[accuracies.argmax()]
-    assert choice.log_likelihood >= likelihoods[most_accurate] - 1e-9
+    choice = calibrate(*example)
+    likelihoods = np.array([
+        [[log_likelihood(mixture(distances, neighbor_labels, classifier, k, t, w), gold) for w in WEIGHTS]
+         for t in temperature_grid(distances)] for k in KS
+    ])  # fmt: skip
+    by_weight = likelihoods.reshape(-1, len(WEIGHTS))
+    best = np.argmax(by_weight >= by_weight.max(0) - 1e-9, axis=0)  # the first of equal ones has the smallest k
+    best[0] = best[1]  # of neighbors that do not count, those that would with a little weight
+    candidates = [
+        (KS[i], temperature_grid(distances)[j], w)
+        for (i, j), w in zip((divmod(n, likelihoods.shape[1]) for n in best), WEIGHTS, strict=True)
+    ]
+    accuracies = np.array([accuracy(mixture(distances, neighbor_labels, classifier, *c), gold) for c in candidates])
+    chosen = candidates.index(choice[:3])
+    assert choice.log_likelihood == pytest.approx(by_weight[best[chosen], chosen], abs=1e-9)
+    assert accuracies[chosen] >= max(accuracies[0], accuracies[-1]) - 1e-12
+    most_accurate = accuracies.argmax()
+    assert choice.log_likelihood >= by_weight[best[most_accurate], most_accurate] - 1e-9
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -117,9 +106,7 @@ def test_perfect_classifier_and_neighbors_that_guess():
     rng = np.random.default_rng(0)
     distances, _, gold = clusters(rng, 200, noise=0.1)
     neighbors = rng.integers(0, 4, distances.shape)
-    choice = calibrate(distances, neighbors, gold, np.eye(4)[gold])
-    a_little = calibrate(distances, neighbors, gold, np.eye(4)[gold], weights=[0.05])
-    assert choice.weight == 0 and choice[:2] == a_little[:2]  # the neighbors that are shown are still sensible ones
+    assert calibrate(distances, neighbors, gold, np.eye(4)[gold]).weight == 0
 
 
 def test_the_paper_s_temperature_is_no_more_than_one_of_the_grid():
@@ -152,25 +139,22 @@ def test_likelihood_alone_would_take_accuracy_away():
     # wrong on 6: on those 4, and on 2 others, which the mixture gets wrong as well from a weight of 0.625.
     classifier = np.repeat([[0.0, 1.0]] * 4 + [[1.0, 0.0]] * 6, 20, axis=0)
     shares = np.repeat([4] * 4 + [6] * 4 + [2] * 2, 20)
-    neighbors = (np.arange(10) >= shares[:, None]).astype(int)
+    neighbors = (np.arange(10) < 10 - shares[:, None]).astype(int)  # fewer than all 10 say less
     example, gold = (np.zeros((200, 10)), neighbors), np.zeros(200, int)
-    choice = calibrate(*example, gold, classifier, ks=[10])
+    choice = calibrate(*example, gold, classifier)
     likelihoods = [log_likelihood(mixture(*example, classifier, 10, 1.0, w), gold) for w in (0.55, 0.6, 0.7)]
     assert likelihoods == sorted(likelihoods)
     assert choice.weight == pytest.approx(0.6) and choice.log_likelihood == pytest.approx(likelihoods[1])
 
 
-def test_equal_likelihoods_give_the_smaller_k_then_the_weight_closer_to_the_classifier_then_the_lower_temperature():
+def test_of_equal_likelihoods_the_smaller_k_the_weight_of_the_classifier_and_the_lower_temperature_are_taken():
     distances, gold = np.sort(np.random.default_rng(0).random((20, 8)), axis=1), np.zeros(20, int)
-    agreeing = np.zeros((20, 8), int)
-    choice = calibrate(distances, agreeing, gold, np.eye(2)[gold], ks=[8, 4, 2], temperatures=[3, 2], weights=[1, 0.5])
-    assert choice[:3] == (2, 2, 0.5)
+    choice = calibrate(distances, np.zeros((20, 8), int), gold, np.eye(2)[gold])
+    assert choice[:3] == (1, temperature_grid(distances)[0], 0)
 
 
 def test_without_a_classifier_the_weight_is_1():
-    example = random_example(0)
-    assert calibrate(*example[:3]).weight == 1
-    assert calibrate(*example[:3]) == calibrate(*example, weights=[1.0])
+    assert calibrate(*random_example(0)[:3]).weight == 1
 
 
 def test_neighbors_without_the_label_do_not_make_it_infinite():
@@ -237,31 +221,3 @@ def test_values_that_make_no_sense_are_refused():
         calibrate(distances[:, ::-1], neighbors, gold)
     with pytest.raises(ValueError, match="finite"):
         calibrate(np.full_like(distances, np.nan), neighbors, gold)
-    with pytest.raises(ValueError, match="leave them out"):
-        calibrate(distances, neighbors, gold, weights=[0.5])
-
-
-@pytest.mark.parametrize(
-    "grid, match",
-    [
-        ({"ks": [0, 1]}, "ks must be from 1 to 8, the neighbors given, got 0"),
-        ({"ks": [9]}, "got 9"),
-        ({"ks": []}, "got none"),
-        ({"temperatures": [0.0]}, "temperatures must be above 0, got 0.0"),
-        ({"temperatures": [math.nan]}, "got nan"),
-        ({"weights": [1.5]}, "weights must be from 0 to 1, got 1.5"),
-    ],
-)
-def test_grids_outside_are_refused(grid, match):
-    with pytest.raises(ValueError, match=match):
-        calibrate(*random_example(0), **grid)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 6))
-@settings(deadline=None, max_examples=80)
-def test_without_self_the_nearest_others_remain(seed, examples, neighbors):
-    is_self = np.random.default_rng(seed).random((examples, neighbors)) < 0.4
-    columns = without_self(is_self)
-    assert columns.shape == (examples, min((~row).sum() for row in is_self)) and columns.dtype == np.int64
-    for kept, row in zip(columns.tolist(), is_self, strict=True):
-        assert kept == np.flatnonzero(~row)[: len(kept)].tolist()

@@ -1,98 +1,65 @@
-import logging
-
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.batched_inference import Predictions
-from docsplit_hf.neighbors.mixing.mixture import (
-    KnownExamplesError,
-    TooFewExamplesError,
-    calibrate_leaving_one_out,
-    calibrate_on_held_out,
-    mix_with_neighbors,
-)
+from docsplit_hf.neighbors.mixing.mixture import interpolate, mix_with_neighbors
 
 
-def clusters(examples=60, labels=3, dimension=4, seed=0):
-    rng = np.random.default_rng(seed)
-    numbers = rng.integers(0, labels, examples)
-    return (rng.normal(size=(labels, dimension))[numbers] + rng.normal(size=(examples, dimension))), numbers.tolist()
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1))
+@settings(deadline=None, max_examples=30)
+def test_the_mixture_is_equation_3_and_each_end_exactly_one_part(seed, weight):
+    knn, classifier = np.random.default_rng(seed).dirichlet(np.ones(7), (2, 5))
+    kept = knn.copy(), classifier.copy()
+    by_hand = [
+        [weight * a + (1 - weight) * b for a, b in zip(*rows, strict=True)]
+        for rows in zip(knn.tolist(), classifier.tolist(), strict=True)
+    ]
+    np.testing.assert_allclose(interpolate(knn, classifier, weight), by_hand, rtol=1e-12)
+    np.testing.assert_array_equal(interpolate(knn, classifier, 0), classifier)
+    np.testing.assert_array_equal(interpolate(knn, classifier, 1), knn)
+    np.testing.assert_array_equal((knn, classifier), kept)
 
 
-def make_datastore(keys, labels, texts=None, **options):
-    return KNNDatastore(keys, labels, ["a", "b", "c"], texts=texts, **options)
+@pytest.mark.parametrize("classifier, weight, said", [
+    (np.ones((1, 2)), -0.1, "weight must be from 0 .*, got -0.1"),
+    (np.ones((1, 2)), 1.1, "got 1.1"),
+    (np.ones((1, 2)), np.nan, "got nan"),
+    (np.ones((2, 2)), 0.5, "shape"),
+    (np.ones((1, 3)), 0.5, "shape"),
+])  # fmt: skip
+def test_what_cannot_be_mixed_is_refused(classifier, weight, said):
+    with pytest.raises(ValueError, match=said):
+        interpolate(np.ones((1, 2)), classifier, weight)
 
 
-def of(keys):
-    return Predictions(np.zeros((len(keys), 0), np.float32), np.asarray(keys, np.float32), 0)
+def predictions(keys, logits=None):
+    logits = np.zeros((len(keys), 0)) if logits is None else logits
+    return Predictions(np.asarray(logits, np.float32), np.asarray(keys, np.float32), 0)
 
 
-def calibration_of(calibration):
-    return calibration.temperature, calibration.weight, calibration.log_likelihood
-
-
-@pytest.mark.parametrize("index", ["Flat", "HNSW16"])
-@pytest.mark.parametrize("noise, with_texts", [(0.0, False), (1e-7, False), (0.01, True)])
-def test_examples_that_are_there_twice_are_calibrated_as_if_once(noise, with_texts, index):
-    """Twice as many neighbors say the same. Another batch, or bfloat16, makes another embedding of the same text."""
-    keys, labels = clusters()
-    texts = [f"text {i}" for i in range(60)] if with_texts else None
-    once = calibrate_leaving_one_out(make_datastore(keys, labels, texts, index=index))
-    again = keys + noise * np.random.default_rng(1).normal(size=keys.shape)
-    datastore = make_datastore(np.vstack([keys, again]), labels * 2, texts and texts * 2, index=index)
-    twice = calibrate_leaving_one_out(datastore)
-    assert once.k > 1 and twice.k == 2 * once.k and twice.examples == 120
-    np.testing.assert_allclose(calibration_of(twice), calibration_of(once), rtol=0.01 if noise > 1e-6 else 1e-4)
-
-
-def test_more_copies_than_neighbors_are_looked_at_are_left_out_too():
-    keys, labels = clusters()
-    copies = np.repeat(keys[:1], 300, axis=0)
-    datastore = make_datastore(np.vstack([keys, copies]), labels + [(labels[0] + 1) % 3] * 300)
-    rows = np.arange(1, 60)
-    calibration = calibrate_leaving_one_out(datastore, np.append(0, rows))
-    assert calibration.examples == 60 and np.isfinite(calibration.log_likelihood)
-
-
-def test_equal_texts_with_different_pairs_are_different():
-    keys, labels = clusters(20)
-    pairs = [f"pair {i}" for i in range(20)]
-    apart = KNNDatastore(keys, labels, ["a", "b", "c"], texts=["same"] * 20, text_pairs=pairs)
-    assert calibrate_leaving_one_out(apart) == calibrate_leaving_one_out(make_datastore(keys, labels))
-    with pytest.raises(TooFewExamplesError, match="all the same"):
-        calibrate_leaving_one_out(make_datastore(keys, labels, ["same"] * 20))
-
-
-def test_held_out_texts_that_are_among_the_examples_do_not_count(caplog):
-    keys, labels = clusters()
-    queries, gold = clusters(20, seed=0)
-    queries = queries + 0.5
-    datastore = make_datastore(keys, labels, [f"text {i}" for i in range(60)])
-    texts = [f"held out {i}" for i in range(20)]
-    clean = calibrate_on_held_out(of(queries), np.array(gold), datastore, texts)
-    with caplog.at_level(logging.WARNING):
-        mixed = calibrate_on_held_out(
-            of(np.vstack([queries, keys[:5], keys[5:10] + 0.1])),
-            np.array(gold + labels[:10]),
-            datastore,
-            texts + [f"same embedding {i}" for i in range(5)] + [f"text {i}" for i in range(5, 10)],
-        )
-    assert mixed == clean and "10 of 30 held-out texts" in caplog.text
-    with pytest.raises(ValueError, match="All 60 held-out texts"):
-        calibrate_on_held_out(of(keys), np.array(labels), datastore, texts[:1] * 60)
-    half = make_datastore(keys, labels, dtype="float16")  # without texts, the embeddings tell, and these are rounded
-    with pytest.raises(KnownExamplesError):
-        calibrate_on_held_out(of(keys), np.array(labels), half, texts[:1] * 60)
-
-
-def test_three_examples_give_no_certainty_and_the_weight_is_that_of_their_number():
-    keys, labels = clusters(3000, labels=2)
+def test_three_examples_give_no_certainty_and_many_examples_do():
+    keys = np.random.default_rng(0).normal(size=(3000, 4))
     for count, most in ((3, 4 / 5), (3000, 3001 / 3002)):
-        datastore = KNNDatastore(keys[:count], labels[:count], ["a", "b"])
-        said = mix_with_neighbors(of(keys[:50]), datastore, k=1, temperature=1.0, weight=1.0)
-        np.testing.assert_allclose(said.mixture.max(1), most)
-        np.testing.assert_allclose(said.mixture, said.knn)
+        datastore = KNNDatastore(keys[:count], [i % 2 for i in range(count)], ["a", "b"])
+        mixture = mix_with_neighbors(predictions(keys[:50]), datastore, k=1, temperature=1.0, weight=1.0)
+        np.testing.assert_allclose(mixture.mixture.max(1), most)
+        np.testing.assert_allclose(mixture.mixture, mixture.knn)
     several = KNNDatastore(keys[:3], [["a"], [], ["a", "b"]], ["a", "b"])
-    said = mix_with_neighbors(of(keys[:3]), several, k=1, temperature=1.0, weight=1.0)
-    np.testing.assert_allclose(said.knn, [[0.8, 0.2], [0.2, 0.2], [0.8, 0.8]])
+    mixture = mix_with_neighbors(predictions(keys[:3]), several, k=1, temperature=1.0, weight=1.0)
+    np.testing.assert_allclose(mixture.knn, [[0.8, 0.2], [0.2, 0.2], [0.8, 0.8]])
+
+
+def test_labels_that_came_after_training_get_nothing_from_the_classifier():
+    datastore = KNNDatastore(np.eye(3), ["a", "b", "c"], [])
+    mixture = mix_with_neighbors(predictions(np.eye(3), np.zeros((3, 2))), datastore, k=1, temperature=1.0, weight=0.4)
+    np.testing.assert_allclose(mixture.classifier, [[0.5, 0.5, 0]] * 3)
+    np.testing.assert_allclose(mixture.mixture, 0.4 * mixture.knn + 0.6 * mixture.classifier)
+
+
+def test_neighbors_that_are_only_shown_have_no_weight():
+    datastore = KNNDatastore(np.eye(3), ["a", "b", "c"], [])
+    mixture = mix_with_neighbors(predictions(np.eye(3)), datastore, k=1, temperature=1.0, weight=1.0, shown=2)
+    assert mixture.weights.tolist() == [[1, 0]] * 3 and len(mixture.neighbors.ids[0]) == 2

@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import BertModel, pipeline
 
-from docsplit_hf.neighbors import predictions
-from docsplit_hf.neighbors.prediction_files import BLOCK, read_rows
-from docsplit_hf.neighbors.predictions import Texts, classify_file, look_through
+from docsplit_hf.neighbors import classify_file as classifying
+from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
+from docsplit_hf.neighbors.row_files import BLOCK, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,9 @@ def read(file):
 
 def test_the_answers_are_those_of_the_pipeline(pipe, new, tmp_path):
     source, rows = new
-    outcome = classify_file(pipe, Texts(source, tmp_path / "a.jsonl", "body"), return_neighbors=2, show_progress=False)
+    outcome = classify_file(
+        pipe, PredictionFiles(source, tmp_path / "a.jsonl", "body"), return_neighbors=2, show_progress=False
+    )
     assert outcome == (len(rows), 3, 0)
     written = read(tmp_path / "a.jsonl")
     assert [{"nr": row["nr"], "body": row["body"]} for row in written] == rows
@@ -49,7 +51,7 @@ def test_the_answers_are_those_of_the_pipeline(pipe, new, tmp_path):
 
 def test_several_labels_and_columns_of_the_same_name(pipe, tmp_path, texts, caplog):
     (tmp_path / "new.csv").write_text(f"text,label,input_label,score\n{texts[0]},gold,x,y\n")
-    classify_file(pipe, Texts(tmp_path / "new.csv", tmp_path / "a.csv"), top_k=2, return_neighbors=1)
+    classify_file(pipe, PredictionFiles(tmp_path / "new.csv", tmp_path / "a.csv"), top_k=2, return_neighbors=1)
     ((row),) = csv.DictReader((tmp_path / "a.csv").open(newline=""))
     assert list(row) == ["text", "input_input_label", "input_label", "input_score", "label", "score", "top_k"]
     assert (row["input_input_label"], row["input_label"], row["input_score"]) == ("gold", "x", "y")
@@ -63,16 +65,16 @@ def test_several_labels_and_columns_of_the_same_name(pipe, tmp_path, texts, capl
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_interrupted_anywhere_it_gives_the_same_file(pipe, new, tmp_path, ending, monkeypatch):
     whole, target = tmp_path / f"whole.{ending}", tmp_path / f"a.{ending}"
-    classify_file(pipe, Texts(new[0], whole, "body"), show_progress=False)
+    classify_file(pipe, PredictionFiles(new[0], whole, "body"), show_progress=False)
     with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
-        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
-        classify_file(pipe, Texts(new[0], target, "body"), show_progress=False)
+        patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, PredictionFiles(new[0], target, "body"), show_progress=False)
     partial = tmp_path / f"a.{ending}.partial"
     kept = partial.read_bytes()
     behind_block = len(b"".join(kept.splitlines(keepends=True)[: BLOCK + 1]))
     for end in (0, 5, kept.index(b"\n"), behind_block - 1, behind_block, behind_block + 30, len(kept)):
         partial.write_bytes(kept[:end])
-        outcome = classify_file(pipe, Texts(new[0], target, "body"), show_progress=False, overwrite=True)
+        outcome = classify_file(pipe, PredictionFiles(new[0], target, "body"), show_progress=False, overwrite=True)
         assert outcome.resumed == (BLOCK if end >= behind_block else 0)
         assert target.read_bytes() == whole.read_bytes()
         assert not partial.exists() and not list(tmp_path.glob("*.tmp"))
@@ -82,8 +84,8 @@ def test_interrupted_anywhere_it_gives_the_same_file(pipe, new, tmp_path, ending
 def test_what_belongs_to_another_run_is_not_used(pipe, new, tmp_path, change, monkeypatch, caplog, texts):
     source, _ = new
     with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
-        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
-        classify_file(pipe, Texts(source, tmp_path / "a.csv", "body"), show_progress=False)
+        patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
+        classify_file(pipe, PredictionFiles(source, tmp_path / "a.csv", "body"), show_progress=False)
     options, column, added = {}, "body", []
     if change == "input":
         source.write_text(source.read_text() + '{"body": "One more."}')
@@ -94,7 +96,7 @@ def test_what_belongs_to_another_run_is_not_used(pipe, new, tmp_path, change, mo
     else:
         source.write_text(source.read_text().replace('"body"', '"essay"'))
         column = "essay"
-    outcome = classify_file(pipe, Texts(source, tmp_path / "a.csv", column), show_progress=False, **options)
+    outcome = classify_file(pipe, PredictionFiles(source, tmp_path / "a.csv", column), show_progress=False, **options)
     assert outcome.resumed == 0
     assert "of another input, classifier or other options: starting anew" in caplog.text
     pipe.remove_examples(added)
@@ -103,11 +105,11 @@ def test_what_belongs_to_another_run_is_not_used(pipe, new, tmp_path, change, mo
 def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(pipe, new, tmp_path):
     (tmp_path / "a.csv").write_text("mine")
     with pytest.raises(ValueError, match="a.csv is there already"):
-        classify_file(pipe, Texts(new[0], tmp_path / "a.csv", "body"))
+        classify_file(pipe, PredictionFiles(new[0], tmp_path / "a.csv", "body"))
     with pytest.raises(ValueError, match="new.jsonl is there already"):
-        classify_file(pipe, Texts(new[0], new[0], "body"), overwrite=True)
+        classify_file(pipe, PredictionFiles(new[0], new[0], "body"), overwrite=True)
     with pytest.raises(ValueError, match="no column 'text' in .*only .'nr', 'body'"):
-        classify_file(pipe, Texts(new[0], tmp_path / "b.csv"))
+        classify_file(pipe, PredictionFiles(new[0], tmp_path / "b.csv"))
     assert (tmp_path / "a.csv").read_text() == "mine"
 
 
@@ -117,9 +119,9 @@ def test_defaults_of_the_pipeline_count_as_options(pipe, new, tmp_path, monkeypa
     def classify(name, *, interrupted=False, overwrite=False, **options):
         with monkeypatch.context() as patched, contextlib.ExitStack() as stack:
             if interrupted:
-                patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+                patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
                 stack.enter_context(pytest.raises(ZeroDivisionError))
-            texts = Texts(new[0], tmp_path / name, "body")
+            texts = PredictionFiles(new[0], tmp_path / name, "body")
             return classify_file(pipe, texts, show_progress=False, overwrite=overwrite, **options).resumed
 
     classify("option.csv", return_neighbors=2, k=1)
@@ -139,22 +141,22 @@ def test_defaults_of_the_pipeline_count_as_options(pipe, new, tmp_path, monkeypa
 
 
 def test_a_second_run_on_the_same_answers_is_refused(pipe, new, tmp_path, monkeypatch):
-    texts, first = Texts(new[0], tmp_path / "a.jsonl", "body"), predictions._answers
+    texts, first = PredictionFiles(new[0], tmp_path / "a.jsonl", "body"), classifying._answers
 
     def second(*arguments):
         with pytest.raises(ValueError, match="a.jsonl.partial is in use by another run"):
             classify_file(pipe, texts, show_progress=False)
         return first(*arguments)
 
-    monkeypatch.setattr(predictions, "_answers", second)
+    monkeypatch.setattr(classifying, "_answers", second)
     classify_file(pipe, texts, show_progress=False)
     assert len(read(texts.target)) == len(new[1]) and not list(tmp_path.glob("*.partial"))
 
 
 def test_more_answers_than_rows_are_of_no_use(pipe, new, tmp_path, monkeypatch, caplog):
-    texts = Texts(new[0], tmp_path / "a.jsonl", "body")
+    texts = PredictionFiles(new[0], tmp_path / "a.jsonl", "body")
     with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
-        patched.setattr(predictions, "write_rows", lambda *_: 1 / 0)
+        patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
         classify_file(pipe, texts, show_progress=False)
     partial = tmp_path / "a.jsonl.partial"
     header, *answers = partial.read_bytes().splitlines(keepends=True)
@@ -168,14 +170,14 @@ def test_what_parquet_cannot_hold_is_found_before_anything_is_classified(tmp_pat
     rows = [{"text": "One.", "n": 1}, *[{"text": "Two."}] * BLOCK, {"text": "Three.", "n": "three"}]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ValueError, match="do not fit into Parquet"):
-        look_through(Texts(tmp_path / "new.jsonl", tmp_path / "a.parquet"))
-    assert look_through(Texts(tmp_path / "new.jsonl", tmp_path / "a.csv")).rows == len(rows)
+        look_through(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.parquet"))
+    assert look_through(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.csv")).rows == len(rows)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_lone_surrogates_deep_in_a_row_do_not_stop_the_writing(pipe, tmp_path, ending):
     (tmp_path / "new.jsonl").write_text(json.dumps({"text": "One.", "meta": {"\ud800": ["\udfff"]}}) + "\n")
-    texts = Texts(tmp_path / "new.jsonl", tmp_path / f"a.{ending}")
+    texts = PredictionFiles(tmp_path / "new.jsonl", tmp_path / f"a.{ending}")
     assert classify_file(pipe, texts, show_progress=False).rows == 1
     (row,) = read_rows(texts.target)
     meta = json.loads(row["meta"]) if ending == "csv" else row["meta"]

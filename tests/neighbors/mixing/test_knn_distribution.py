@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.mixing.interpolation import (
+from docsplit_hf.neighbors.mixing.knn_distribution import (
     add_one_smoothing,
     effective_neighbors,
-    interpolate,
     knn_probabilities,
     neighbor_weights,
 )
@@ -39,31 +38,16 @@ def reference_knn(distances, labels, temperature):
     return np.array(rows)
 
 
-@given(shapes, seeds, temperatures)
-@settings(deadline=None, max_examples=60)
-def test_probabilities_and_mixture_against_equations_2_and_3(shape, seed, temperature):
+@given(shapes, seeds, temperatures, st.booleans())
+@settings(deadline=None, max_examples=80)
+def test_probabilities_against_equation_2_term_by_term(shape, seed, temperature, several):
     distances, labels = random_neighbors(shape, seed)
-    expected = reference_knn(distances, np.eye(LABELS, dtype=bool)[labels], temperature)
+    as_bool = np.eye(LABELS, dtype=bool)[labels]
+    if several:
+        as_bool = labels = np.random.default_rng(seed).random((*shape, LABELS)) < 0.4
     knn = knn_probabilities(distances, labels, LABELS, temperature)
-    np.testing.assert_allclose(knn, expected, atol=1e-6)
-    np.testing.assert_allclose(knn.sum(1), 1)
-    rng = np.random.default_rng(seed)
-    classifier, weight = rng.dirichlet(np.ones(LABELS), len(knn)), rng.random()
-    by_hand = [
-        [weight * a + (1 - weight) * b for a, b in zip(*rows, strict=True)]
-        for rows in zip(expected.tolist(), classifier.tolist(), strict=True)
-    ]
-    np.testing.assert_allclose(interpolate(knn, classifier, weight), by_hand, atol=1e-6)
-
-
-@given(shapes, seeds, temperatures)
-@settings(deadline=None, max_examples=60)
-def test_several_labels_a_text_against_a_loop(shape, seed, temperature):
-    distances, _ = random_neighbors(shape, seed)
-    labels = np.random.default_rng(seed).random((*shape, LABELS)) < 0.4
-    shares = knn_probabilities(distances, labels, LABELS, temperature)
-    np.testing.assert_allclose(shares, reference_knn(distances, labels, temperature), atol=1e-6)
-    assert (shares >= 0).all() and (shares <= 1).all()
+    np.testing.assert_allclose(knn, reference_knn(distances, as_bool, temperature), atol=1e-6)
+    assert (knn >= 0).all() and (several or np.allclose(knn.sum(1), 1)) and (not several or (knn <= 1).all())
 
 
 @given(shapes, seeds)
@@ -101,28 +85,6 @@ def test_only_differences_of_distances_matter():
     )
 
 
-def test_weight_0_is_the_classifier_and_1_the_neighbors_bit_for_bit():
-    rng = np.random.default_rng(0)
-    knn, classifier = rng.dirichlet(np.ones(7), (2, 40))
-    np.testing.assert_array_equal(interpolate(knn, classifier, 0), classifier)
-    np.testing.assert_array_equal(interpolate(knn, classifier, 1), knn)
-    single_precision = classifier.astype(np.float32)
-    np.testing.assert_array_equal(interpolate(knn, single_precision, 0), single_precision)
-
-
-def test_mixing_leaves_its_arguments_alone():
-    knn, classifier = np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
-    interpolate(knn, classifier, 0.5)
-    interpolate(knn, classifier, 1)
-    assert knn.tolist() == [[0.5, 0.5]] and classifier.tolist() == [[1.0, 0.0]]
-
-
-def test_labels_that_came_later_get_nothing_from_the_classifier():
-    mixture = interpolate(np.array([[0.2, 0.2, 0.6]]), np.array([[0.9, 0.1]]), 0.5)
-    np.testing.assert_allclose(mixture, [[0.55, 0.15, 0.3]])
-    np.testing.assert_array_equal(interpolate(np.array([[0.2, 0.8]]), np.array([[1.0]]), 0), [[1, 0]])
-
-
 def test_effective_neighbors():
     distances, _ = random_neighbors((20, 16), seed=0)
     np.testing.assert_allclose(effective_neighbors(neighbor_weights(distances, math.inf)), 16)
@@ -131,53 +93,30 @@ def test_effective_neighbors():
     assert counts == sorted(counts) and 1 < counts[0] and counts[-1] < 16
 
 
-@pytest.mark.parametrize("temperature", [0, -1, math.nan])
-def test_temperature_must_be_positive(temperature):
-    with pytest.raises(ValueError, match=f"above 0, got {temperature}"):
-        neighbor_weights(np.zeros((1, 2)), temperature)
+@pytest.mark.parametrize("distances, temperature, said", [
+    (np.zeros((1, 2)), 0, "temperature must be above 0, got 0"),
+    (np.zeros((1, 2)), -1, "got -1"),
+    (np.zeros((1, 2)), math.nan, "got nan"),
+    (np.zeros((2, 0)), 1.0, "distances must be of shape"),
+    (np.zeros(3), 1.0, "distances must be of shape"),
+    (np.array([[0.0, math.nan]]), 1.0, "distances must be finite"),
+    (np.full((1, 2), np.inf), 1.0, "distances must be finite"),
+])  # fmt: skip
+def test_distances_and_temperatures_that_give_no_weights_are_refused(distances, temperature, said):
+    with pytest.raises(ValueError, match=said):
+        neighbor_weights(distances, temperature)
 
 
-@pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan])
-def test_weight_must_be_a_share(weight):
-    with pytest.raises(ValueError, match=f"got {weight}"):
-        interpolate(np.ones((1, 1)), np.ones((1, 1)), weight)
-
-
-@pytest.mark.parametrize(
-    "distances", [np.zeros((2, 0)), np.zeros(3), np.array([[0.0, math.nan]]), np.full((1, 2), np.inf)]
-)
-def test_unusable_distances_are_refused(distances):
-    with pytest.raises(ValueError, match="distances must be"):
-        neighbor_weights(distances, 1.0)
-
-
-@pytest.mark.parametrize("label", [-1, 3])
-def test_labels_outside_are_refused(label):
-    with pytest.raises(ValueError, match=f"Label {label} is not one of the 3"):
-        knn_probabilities(np.zeros((1, 2)), np.array([[0, label]]), 3, 1.0)
-
-
-@pytest.mark.parametrize(
-    "labels, match",
-    [
-        (np.zeros((1, 3), int), "shape"),
-        (np.zeros((1, 2, 4), bool), "shape"),
-        (np.zeros((1, 2)), "integers"),
-        (np.zeros((1, 2), bool), "integers"),
-    ],
-)
-def test_labels_of_another_shape_or_type_are_refused(labels, match):
-    with pytest.raises(ValueError, match=match):
+@pytest.mark.parametrize("labels, said", [
+    (np.array([[0, -1]]), "Label -1 is not one of the 3"),
+    (np.array([[0, 3]]), "Label 3 is not one of the 3"),
+    (np.zeros((1, 3), int), "shape"),
+    (np.zeros((1, 2, 4), bool), "shape"),
+    (np.zeros((1, 2)), "integers"),
+])  # fmt: skip
+def test_labels_outside_or_of_another_shape_or_type_are_refused(labels, said):
+    with pytest.raises(ValueError, match=said):
         knn_probabilities(np.zeros((1, 2)), labels, 3, 1.0)
-
-
-def test_probabilities_that_do_not_fit_are_refused():
-    for classifier in (np.ones((2, 2)), np.ones((1, 3)), np.ones(2)):
-        with pytest.raises(ValueError, match="shape"):
-            interpolate(np.ones((1, 2)), classifier, 0.5)
-    with pytest.raises(ValueError, match="no classifier"):
-        interpolate(np.ones((1, 2)), np.ones((1, 0)), 0.5)
-    np.testing.assert_array_equal(interpolate(np.ones((1, 2)), np.ones((1, 0)), 1), [[1, 1]])
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 10**6))

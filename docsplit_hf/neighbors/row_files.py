@@ -1,4 +1,4 @@
-"""The rows of a file that is to be classified, and of the file with the answers: read and written as streams."""
+"""The rows of a file to classify, and of the file with the answers: read and written as streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..text.surrogates import replace_lone_surrogates
 
 Row = dict[str, Any]
 
-BLOCK = 256  # rows that are read, classified and written together: what a killed run does again at most
+BLOCK = 256  # rows that are read, classified and written together: a killed run does no more of them again
 
 
 def read_rows(
@@ -25,31 +25,9 @@ def read_rows(
 ) -> Iterator[Row]:
     """Read a file row by row, with all its columns. Nothing is dropped.
 
+    The file is one that ``load_file`` takes, or a folder of ``.txt`` files, a text each, with the file as ``id``.
     Fields of a ``.csv`` file stay the strings that they are: ``007`` is no number, and ``NA`` is a word. Lone
-    surrogates, which no other file can hold, are replaced.
-
-    Args:
-        source: A ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or ``.txt`` file (``.txt``: a text a line),
-            all but ``.parquet`` also compressed with gzip; or a folder of ``.txt`` files, a text each, with the file as
-            ``id``.
-        text_column: What the column of the texts of ``.txt`` files is called.
-        csv_separator: As in ``load_file``.
-        encoding: As in ``load_file``.
-
-    Yields:
-        The rows.
-
-    Raises:
-        FileNotFoundError: If there is nothing, or a folder holds no ``.txt`` file.
-        ValueError: If the format is unknown, or a file cannot be read.
-
-    Example:
-
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "new.csv"
-        >>> _ = file.write_text('id,text\\n007,"One, two."\\n')
-        >>> list(read_rows(file))
-        [{'id': '007', 'text': 'One, two.'}]
+    surrogates, which no other file can hold, are replaced. ``text_column`` names the texts of ``.txt`` files.
     """
     if source.is_dir():
         rows = _folder_rows(source, text_column, encoding)
@@ -90,7 +68,7 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
         if kind == "json":
             yield from read_json_rows(source, encoding)
         elif kind == "csv":
-            import pandas as pd
+            import pandas as pd  # here, as pyarrow below: importing docsplit_hf loads neither
 
             # Not the csv module, which refuses long fields.
             options |= {"dtype": str, "na_values": [], "chunksize": BLOCK}
@@ -98,7 +76,7 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
                 for frame in frames:
                     if not isinstance(frame.index, pd.RangeIndex):  # the first field taken for the row's name
                         raise ValueError(MORE_FIELDS)
-                    yield from frame.astype(object).where(frame.notna(), "").to_dict("records")
+                    yield from frame.fillna("").to_dict("records")
         elif kind == "parquet":
             import pyarrow.parquet as pq
 
@@ -111,81 +89,30 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
 
 
 def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Rows in lists of 256.
-
-    Args:
-        rows: The rows.
-
-    Yields:
-        The lists; the last may be shorter.
-
-    Example:
-
-        >>> [len(block) for block in blocks_of(range(300))]
-        [256, 44]
-    """
+    """Rows in lists of 256; the last may be shorter."""
     stream = iter(rows)
     while block := list(itertools.islice(stream, BLOCK)):
         yield block
 
 
 def check_output(target: Path) -> None:
-    """Refuse an ending that cannot be written, in any case.
-
-    Args:
-        target: The file with the answers.
-
-    Raises:
-        ValueError: If it ends with none of ``.csv``, ``.jsonl`` and ``.parquet``.
-
-    Example:
-
-        >>> check_output(Path("answers.xls"))
-        Traceback (most recent call last):
-        ValueError: answers.xls: answers are written to .csv, .jsonl or .parquet.
-    """
+    """Refuse an ending that cannot be written, in any case."""
     if target.suffix.lower() not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
 
 
 def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Refuse rows that cannot be written, without writing them.
-
-    Args:
-        target: As for ``write_rows``.
-        rows: As for ``write_rows``.
-        columns: As for ``write_rows``.
-
-    Raises:
-        ValueError: If a column has values of several types, which Parquet cannot hold.
-
-    Example:
-
-        >>> check_rows(Path("answers.csv"), lambda: [{"id": 1}, {"id": "two"}], ["id"])
-    """
+    """Refuse rows that cannot be written, such as values of several types in a column of Parquet, without writing."""
     if target.suffix.lower() == ".parquet":  # the other formats hold all values
         with open(os.devnull, "wb") as nowhere:
             _write_parquet(nowhere, rows, columns)
 
 
 def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Write rows to a file, which appears whole or not at all. Lists and dictionaries are JSON in a ``.csv`` file.
+    """Write rows to a file, which appears whole or not at all, and replaces one that is there.
 
-    Args:
-        target: A ``.csv``, ``.jsonl`` or ``.parquet`` file. One that is there is replaced.
-        rows: Gives the rows, as often as it is called.
-        columns: The columns, in order. What a row does not have is empty.
-
-    Raises:
-        ValueError: If a column has values of several types, which Parquet cannot hold.
-
-    Example:
-
-        >>> import tempfile
-        >>> target = Path(tempfile.mkdtemp()) / "answers.csv"
-        >>> write_rows(target, lambda: [{"id": 1, "label": "a"}, {"id": 2, "label": None}], ["id", "label"])
-        >>> target.read_text()
-        'id,label\\n1,a\\n2,\\n'
+    ``rows`` is called as often as the rows are needed. What a row does not have is empty. Lists and dictionaries are
+    JSON in a ``.csv`` file.
     """
     temporary = target.with_name(f"{target.name}.tmp")
     _WRITERS[target.suffix.lower()](temporary, rows, columns)
@@ -210,15 +137,15 @@ def _write_parquet(path: Path | IO[bytes], rows: Callable[[], Iterable[Row]], co
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def whole(block: list[Row]) -> list[Row]:
-        return [{name: row.get(name) for name in columns} for row in block]
+    def blocks() -> Iterator[list[Row]]:
+        return blocks_of({name: row.get(name) for name in columns} for row in rows())
 
     try:
-        schemas = [pa.Table.from_pylist(whole(block)).schema for block in blocks_of(rows())]
+        schemas = [pa.Table.from_pylist(block).schema for block in blocks()]
         schema = pa.unify_schemas(schemas, promote_options="permissive")
         with pq.ParquetWriter(path, schema) as writer:
-            for block in blocks_of(rows()):
-                writer.write_table(pa.Table.from_pylist(whole(block), schema))
+            for block in blocks():
+                writer.write_table(pa.Table.from_pylist(block, schema))
     except pa.ArrowException as error:
         raise ValueError(f"The rows do not fit into Parquet ({error}): choose .jsonl or .csv.") from error
 
@@ -227,18 +154,5 @@ _WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parqu
 
 
 def to_json(value: Any) -> str:
-    """JSON in one line. What JSON does not know, such as dates, becomes a string.
-
-    Args:
-        value: The value.
-
-    Returns:
-        The JSON.
-
-    Example:
-
-        >>> import datetime
-        >>> to_json({"day": datetime.date(2024, 1, 31), "label": "été"})
-        '{"day": "2024-01-31", "label": "été"}'
-    """
+    """JSON in one line. What JSON does not know, such as dates, becomes a string."""
     return json.dumps(value, ensure_ascii=False, default=str)

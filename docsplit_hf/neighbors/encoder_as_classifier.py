@@ -1,0 +1,30 @@
+"""An encoder without a head as a classifier by neighbors alone."""
+
+from __future__ import annotations
+
+import logging
+
+from transformers import PreTrainedModel
+
+from ..models.checkpoints.settings import checkpoint_settings
+from ..models.portable.modeling_knn_classifier import KNNClassifier
+
+logger = logging.getLogger(__name__)
+
+
+def encoder_as_classifier(model: PreTrainedModel) -> KNNClassifier:
+    """Without a head, and of unit norm: embeddings that no triplet loss trained are compared by cosine."""
+    if getattr(model, "peft_config", None):
+        raise ValueError(
+            "The pipeline got an encoder with an adapter on it: give it "
+            "KNNClassifier.from_encoder(adapter, 0, decouple=False, normalize=True, knn_weight=1.0), which merges them."
+        )
+    if model.base_model is not model:
+        logger.warning("The head of %s is not used: neighbors alone will decide.", type(model).__name__)
+    encoder = model.base_model
+    name = encoder.config.name_or_path
+    settings = checkpoint_settings(name, encoder.config, getattr(encoder.config, "_commit_hash", None)) if name else {}
+    if "pooling" not in settings:
+        logger.warning("%s does not say how it pools: taking the first token ('cls').", name or type(model).__name__)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)

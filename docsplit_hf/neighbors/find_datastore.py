@@ -1,0 +1,64 @@
+"""Finding the datastore of a classifier: the one that is given, or the one in the classifier's own folder."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from .store.classifier_files import check_classifier
+from .store.datastore import KNNDatastore
+from .store.embedding import check_problem_type, encoder_probe
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
+    from ..models.portable.modeling_knn_classifier import KNNClassifier
+
+logger = logging.getLogger(__name__)
+
+
+def find_datastore(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    given: KNNDatastore | str | Path | None,
+    is_classifier: bool,
+    token: str | bool | None,
+) -> KNNDatastore | None:
+    """The datastore, checked to be of this encoder and these labels. Only a classifier may have one in its folder."""
+    if isinstance(given, KNNDatastore):
+        datastore = given
+    elif given is not None:
+        datastore = KNNDatastore.from_pretrained(given, token=token)
+    else:
+        datastore = _own_datastore(model.config, token) if is_classifier else None
+    if datastore is None:
+        return None
+    datastore.check_encoder(encoder_probe(model, tokenizer))
+    check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
+    trained = tuple(model.config.label_names)
+    names = datastore.label_names[: len(trained)]
+    if names != trained:
+        raise ValueError(
+            f"The classifier's labels are {trained}, and the datastore's begin with {names}: build the datastore with "
+            "this classifier."
+        )
+    return datastore
+
+
+def _own_datastore(config: KNNClassifierConfig, token: str | bool | None) -> KNNDatastore | None:
+    own, revision = config.name_or_path, getattr(config, "_commit_hash", None)
+    if not own:
+        return None
+    try:
+        datastore = KNNDatastore.from_pretrained(own, revision=revision, token=token)
+        check_classifier(own, revision, token)
+    except LocalEntryNotFoundError:
+        raise  # the Hub could not be asked
+    except FileNotFoundError:
+        logger.warning("There is no datastore in %s: add examples, or give one as datastore.", own)
+        return None
+    return datastore

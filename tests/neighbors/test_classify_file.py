@@ -1,6 +1,5 @@
 """classify_file against the pipeline's own answers, interrupted at any byte, and beside what belongs to other runs."""
 
-import contextlib
 import csv
 import json
 
@@ -27,6 +26,21 @@ def new(texts, tmp_path):
     rows = [{"nr": i, "body": f"{texts[i % 48]} {i}" if i % 100 else None} for i in range(BLOCK + 10)]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path / "new.jsonl", rows
+
+
+@pytest.fixture
+def classify(pipe, new, tmp_path, monkeypatch):
+    """Classifies the file, or is interrupted after all answers are kept; gives how many answers were resumed."""
+
+    def classify(name, column="body", interrupted=False, **options):
+        files = PredictionFiles(new[0], tmp_path / name, column)
+        if not interrupted:
+            return classify_file(pipe, files, show_progress=False, **options).resumed
+        with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
+            patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
+            classify_file(pipe, files, show_progress=False, **options)
+
+    return classify
 
 
 def read(file):
@@ -63,30 +77,25 @@ def test_several_labels_and_columns_of_the_same_name(pipe, tmp_path, texts, capl
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_interrupted_anywhere_it_gives_the_same_file(pipe, new, tmp_path, ending, monkeypatch):
+def test_interrupted_anywhere_it_gives_the_same_file(classify, tmp_path, ending):
     whole, target = tmp_path / f"whole.{ending}", tmp_path / f"a.{ending}"
-    classify_file(pipe, PredictionFiles(new[0], whole, "body"), show_progress=False)
-    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
-        patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
-        classify_file(pipe, PredictionFiles(new[0], target, "body"), show_progress=False)
     partial = tmp_path / f"a.{ending}.partial"
+    classify(whole.name)
+    classify(target.name, interrupted=True)
     kept = partial.read_bytes()
-    behind_block = len(b"".join(kept.splitlines(keepends=True)[: BLOCK + 1]))
-    for end in (0, 5, kept.index(b"\n"), behind_block - 1, behind_block, behind_block + 30, len(kept)):
+    after_block = len(b"".join(kept.splitlines(keepends=True)[: BLOCK + 1]))
+    for end in (0, 5, kept.index(b"\n"), after_block - 1, after_block, after_block + 30, len(kept)):
         partial.write_bytes(kept[:end])
-        outcome = classify_file(pipe, PredictionFiles(new[0], target, "body"), show_progress=False, overwrite=True)
-        assert outcome.resumed == (BLOCK if end >= behind_block else 0)
+        assert classify(target.name, overwrite=True) == (BLOCK if end >= after_block else 0)
         assert target.read_bytes() == whole.read_bytes()
         assert not partial.exists() and not list(tmp_path.glob("*.tmp"))
 
 
 @pytest.mark.parametrize("change", ["input", "examples", "options", "columns"])
-def test_what_belongs_to_another_run_is_not_used(pipe, new, tmp_path, change, monkeypatch, caplog, texts):
+def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, caplog, texts):
     source, _ = new
-    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
-        patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
-        classify_file(pipe, PredictionFiles(source, tmp_path / "a.csv", "body"), show_progress=False)
-    options, column, added = {}, "body", []
+    classify("a.csv", interrupted=True)
+    options, added = {}, []
     if change == "input":
         source.write_text(source.read_text() + '{"body": "One more."}')
     elif change == "examples":
@@ -95,35 +104,25 @@ def test_what_belongs_to_another_run_is_not_used(pipe, new, tmp_path, change, mo
         options = {"max_length": 16}
     else:
         source.write_text(source.read_text().replace('"body"', '"essay"'))
-        column = "essay"
-    outcome = classify_file(pipe, PredictionFiles(source, tmp_path / "a.csv", column), show_progress=False, **options)
-    assert outcome.resumed == 0
+        options = {"column": "essay"}
+    assert classify("a.csv", **options) == 0
     assert "of another input, classifier or other options: starting anew" in caplog.text
     pipe.remove_examples(added)
 
 
-def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(pipe, new, tmp_path):
+def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(classify, tmp_path):
     (tmp_path / "a.csv").write_text("mine")
     with pytest.raises(ValueError, match="a.csv is there already"):
-        classify_file(pipe, PredictionFiles(new[0], tmp_path / "a.csv", "body"))
+        classify("a.csv")
     with pytest.raises(ValueError, match="new.jsonl is there already"):
-        classify_file(pipe, PredictionFiles(new[0], new[0], "body"), overwrite=True)
+        classify("new.jsonl", overwrite=True)
     with pytest.raises(ValueError, match="no column 'text' in .*only .'nr', 'body'"):
-        classify_file(pipe, PredictionFiles(new[0], tmp_path / "b.csv"))
+        classify("b.csv", "text")
     assert (tmp_path / "a.csv").read_text() == "mine"
 
 
-def test_defaults_of_the_pipeline_count_as_options(pipe, new, tmp_path, monkeypatch):
+def test_defaults_of_the_pipeline_count_as_options(pipe, classify, tmp_path, monkeypatch):
     """They are part of what a run goes on from, and what they ask for is written."""
-
-    def classify(name, *, interrupted=False, overwrite=False, **options):
-        with monkeypatch.context() as patched, contextlib.ExitStack() as stack:
-            if interrupted:
-                patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
-                stack.enter_context(pytest.raises(ZeroDivisionError))
-            texts = PredictionFiles(new[0], tmp_path / name, "body")
-            return classify_file(pipe, texts, show_progress=False, overwrite=overwrite, **options).resumed
-
     classify("option.csv", return_neighbors=2, k=1)
     classify("plain.jsonl", interrupted=True)
     assert classify("plain.jsonl", max_length=None) == BLOCK
@@ -140,30 +139,27 @@ def test_defaults_of_the_pipeline_count_as_options(pipe, new, tmp_path, monkeypa
     assert [len(row["top_k"] or []) for row in read(tmp_path / "top.jsonl")[:3]] == [0, 2, 2]
 
 
-def test_a_second_run_on_the_same_answers_is_refused(pipe, new, tmp_path, monkeypatch):
-    texts, first = PredictionFiles(new[0], tmp_path / "a.jsonl", "body"), classifying._answers
+def test_a_second_run_on_the_same_answers_is_refused(classify, new, tmp_path, monkeypatch):
+    first = classifying._answers
 
     def second(*arguments):
         with pytest.raises(ValueError, match="a.jsonl.partial is in use by another run"):
-            classify_file(pipe, texts, show_progress=False)
+            classify("a.jsonl")
         return first(*arguments)
 
     monkeypatch.setattr(classifying, "_answers", second)
-    classify_file(pipe, texts, show_progress=False)
-    assert len(read(texts.target)) == len(new[1]) and not list(tmp_path.glob("*.partial"))
+    classify("a.jsonl")
+    assert len(read(tmp_path / "a.jsonl")) == len(new[1]) and not list(tmp_path.glob("*.partial"))
 
 
-def test_more_answers_than_rows_are_of_no_use(pipe, new, tmp_path, monkeypatch, caplog):
-    texts = PredictionFiles(new[0], tmp_path / "a.jsonl", "body")
-    with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
-        patched.setattr(classifying, "write_rows", lambda *_: 1 / 0)
-        classify_file(pipe, texts, show_progress=False)
+def test_more_answers_than_rows_are_of_no_use(classify, new, tmp_path, caplog):
+    classify("a.jsonl", interrupted=True)
     partial = tmp_path / "a.jsonl.partial"
     header, *answers = partial.read_bytes().splitlines(keepends=True)
     partial.write_bytes(header + b"".join(answers * 2))
-    assert classify_file(pipe, texts, show_progress=False).resumed == 0
+    assert classify("a.jsonl") == 0
     assert "holds 512 answers, and there are 266 rows: starting anew" in caplog.text
-    assert len(read(texts.target)) == len(new[1])
+    assert len(read(tmp_path / "a.jsonl")) == len(new[1])
 
 
 def test_what_parquet_cannot_hold_is_found_before_anything_is_classified(tmp_path):

@@ -74,18 +74,18 @@ def test_lists_are_json_in_csv(tmp_path):
     assert json.loads(row["neighbors"]) == [{"label": "été"}]
 
 
-@pytest.mark.parametrize("name, content, error, said", [
-    ("rows.xls", b"", ValueError, "The format of .* is unknown"),
-    ("rows.txt", b"\xff", ValueError, "rows.txt cannot be used: .*Say in what it is encoded"),
-    ("rows.csv", b"text\n\xff\n", ValueError, "rows.csv cannot be used: .*Say in what it is encoded"),
-    ("rows.csv", b"id;text\n1;One.\n", ValueError, "pass csv_separator=';'"),
-    ("rows.csv", b"", ValueError, "cannot be used: No columns"),
-    ("rows.csv", b'text\n"open\n', ValueError, "cannot be used: .*EOF inside string"),
-    ("rows.jsonl", b"{", ValueError, "Row 1 of rows.jsonl is not JSON"),
+@pytest.mark.parametrize("name, content, said", [
+    ("rows.xls", b"", "The format of .* is unknown"),
+    ("rows.txt", b"\xff", "rows.txt cannot be used: .*Say in what it is encoded"),
+    ("rows.csv", b"text\n\xff\n", "rows.csv cannot be used: .*Say in what it is encoded"),
+    ("rows.csv", b"id;text\n1;One.\n", "pass csv_separator=';'"),
+    ("rows.csv", b"", "cannot be used: No columns"),
+    ("rows.csv", b'text\n"open\n', "cannot be used: .*EOF inside string"),
+    ("rows.jsonl", b"{", "Row 1 of rows.jsonl is not JSON"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_named(tmp_path, name, content, error, said):
+def test_what_cannot_be_read_is_named(tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(error, match=said):
+    with pytest.raises(ValueError, match=said):
         list(read_rows(tmp_path / name))
 
 
@@ -93,12 +93,6 @@ def test_what_is_not_there(tmp_path):
     for path, said in ((tmp_path / "new.csv", "There is no file"), (tmp_path, "holds no .txt file")):
         with pytest.raises(FileNotFoundError, match=said):
             list(read_rows(path))
-
-
-def test_a_column_of_several_types_does_not_fit_into_parquet(tmp_path):
-    with pytest.raises(ValueError, match="do not fit into Parquet .*: choose .jsonl or .csv"):
-        write_rows(tmp_path / "rows.parquet", lambda: [{"n": 1}, {"n": "one"}], ["n"])
-    assert not (tmp_path / "rows.parquet").exists()
 
 
 @pytest.mark.parametrize("rows, said", [

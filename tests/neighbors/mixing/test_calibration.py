@@ -96,17 +96,14 @@ def test_what_it_says_about_the_choice(several):
     assert Calibration(**json.loads(json.dumps(choice._asdict()))) == choice
 
 
-def test_perfect_neighbors_and_a_classifier_that_guesses():
+@pytest.mark.parametrize("perfect", ["neighbors", "classifier"])
+def test_what_is_perfect_gets_all_the_weight_from_what_guesses(perfect):
     rng = np.random.default_rng(0)
     distances, neighbors, gold = clusters(rng, 200, noise=0.1)
-    assert calibrate(distances, neighbors, gold, np.full((200, 4), 0.25)).weight == 1
-
-
-def test_perfect_classifier_and_neighbors_that_guess():
-    rng = np.random.default_rng(0)
-    distances, _, gold = clusters(rng, 200, noise=0.1)
-    neighbors = rng.integers(0, 4, distances.shape)
-    assert calibrate(distances, neighbors, gold, np.eye(4)[gold]).weight == 0
+    if perfect == "neighbors":
+        assert calibrate(distances, neighbors, gold, np.full((200, 4), 0.25)).weight == 1
+    else:
+        assert calibrate(distances, rng.integers(0, 4, distances.shape), gold, np.eye(4)[gold]).weight == 0
 
 
 def test_the_paper_s_temperature_is_no_more_than_one_of_the_grid():
@@ -153,13 +150,9 @@ def test_of_equal_likelihoods_the_smaller_k_the_weight_of_the_classifier_and_the
     assert choice[:3] == (1, temperature_grid(distances)[0], 0)
 
 
-def test_without_a_classifier_the_weight_is_1():
-    assert calibrate(*random_example(0)[:3]).weight == 1
-
-
-def test_neighbors_without_the_label_do_not_make_it_infinite():
+def test_without_a_classifier_the_weight_is_1_and_neighbors_without_the_label_do_not_make_it_infinite():
     choice = calibrate(np.zeros((5, 3)), np.zeros((5, 3), int), np.ones(5, int))
-    assert choice.log_likelihood == pytest.approx(math.log(UNIFORM_SHARE / 2))
+    assert choice.weight == 1 and choice.log_likelihood == pytest.approx(math.log(UNIFORM_SHARE / 2))
 
 
 def test_labels_that_came_after_training():
@@ -193,31 +186,16 @@ def test_the_grid_where_neighbors_are_equally_far():
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_shapes_that_do_not_fit_are_refused(several):
-    distances, neighbors, gold, classifier = random_example(0, several)
-    for arguments in (
-        (distances[:-1], neighbors, gold),
-        (distances, neighbors[:, :-1], gold),
-        (distances, neighbors, gold[:-1]),
-        (distances[:, :0], neighbors[:, :0], gold),
-        (distances, neighbors, gold, classifier[:-1]),
-        (distances, neighbors, gold, classifier[:, :0]),
-    ):
-        with pytest.raises(ValueError, match="must be of shape"):
-            calibrate(*arguments)
-    with pytest.raises(ValueError, match="no held-out examples"):
-        calibrate(distances[:0], neighbors[:0], gold[:0])
-
-
-def test_values_that_make_no_sense_are_refused():
-    distances, neighbors, gold, classifier = random_example(0)
-    with pytest.raises(ValueError, match="Label -1"):
-        calibrate(distances, np.where(neighbors == 0, -1, neighbors), gold)
-    with pytest.raises(ValueError, match="Label 3 is not one of the 3"):
-        calibrate(distances, neighbors, gold, classifier[:, :3], num_labels=3)
-    with pytest.raises(ValueError, match="softmax"):
-        calibrate(distances, neighbors, gold, 3 * classifier)
-    with pytest.raises(ValueError, match="ascending"):
-        calibrate(distances[:, ::-1], neighbors, gold)
-    with pytest.raises(ValueError, match="finite"):
-        calibrate(np.full_like(distances, np.nan), neighbors, gold)
+@pytest.mark.parametrize("change, said", [
+    (lambda d, n, y, c: (d[:-1], n, y), "must be of shape"),
+    (lambda d, n, y, c: (d, n[:, :-1], y), "must be of shape"),
+    (lambda d, n, y, c: (d[:, :0], n[:, :0], y), "must be of shape"),
+    (lambda d, n, y, c: (d, n, y, c[:-1]), "must be of shape"),
+    (lambda d, n, y, c: (d, n, y, c[:, :0]), "must be of shape"),
+    (lambda d, n, y, c: (d[:0], n[:0], y[:0]), "no held-out examples"),
+    (lambda d, n, y, c: (d, n, y, 3 * c), "softmax"),
+    (lambda d, n, y, c: (d[:, ::-1], n, y), "ascending"),
+])  # fmt: skip
+def test_what_cannot_be_calibrated_on_is_refused(change, said, several):
+    with pytest.raises(ValueError, match=said):
+        calibrate(*change(*random_example(0, several)))

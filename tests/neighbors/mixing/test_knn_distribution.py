@@ -50,14 +50,6 @@ def test_probabilities_against_equation_2_term_by_term(shape, seed, temperature,
     assert (knn >= 0).all() and (several or np.allclose(knn.sum(1), 1)) and (not several or (knn <= 1).all())
 
 
-@given(shapes, seeds)
-@settings(deadline=None, max_examples=30)
-def test_one_label_a_text_is_a_special_case_of_several(shape, seed):
-    distances, labels = random_neighbors(shape, seed)
-    several = knn_probabilities(distances, np.eye(LABELS, dtype=bool)[labels], LABELS, 10.0)
-    np.testing.assert_allclose(several, knn_probabilities(distances, labels, LABELS, 10.0), atol=1e-12)
-
-
 @pytest.mark.parametrize("temperature", [1e-9, 1e-300, 5e-324])
 def test_low_temperature_is_the_nearest_neighbor(temperature, recwarn):
     distances, labels = random_neighbors((50, 9), seed=0)

@@ -50,16 +50,3 @@ def test_three_examples_give_no_certainty_and_many_examples_do():
     several = KNNDatastore(keys[:3], [["a"], [], ["a", "b"]], ["a", "b"])
     mixture = mix_with_neighbors(predictions(keys[:3]), several, k=1, temperature=1.0, weight=1.0)
     np.testing.assert_allclose(mixture.knn, [[0.8, 0.2], [0.2, 0.2], [0.8, 0.8]])
-
-
-def test_labels_that_came_after_training_get_nothing_from_the_classifier():
-    datastore = KNNDatastore(np.eye(3), ["a", "b", "c"], [])
-    mixture = mix_with_neighbors(predictions(np.eye(3), np.zeros((3, 2))), datastore, k=1, temperature=1.0, weight=0.4)
-    np.testing.assert_allclose(mixture.classifier, [[0.5, 0.5, 0]] * 3)
-    np.testing.assert_allclose(mixture.mixture, 0.4 * mixture.knn + 0.6 * mixture.classifier)
-
-
-def test_neighbors_that_are_only_shown_have_no_weight():
-    datastore = KNNDatastore(np.eye(3), ["a", "b", "c"], [])
-    mixture = mix_with_neighbors(predictions(np.eye(3)), datastore, k=1, temperature=1.0, weight=1.0, shown=2)
-    assert mixture.weights.tolist() == [[1, 0]] * 3 and len(mixture.neighbors.ids[0]) == 2

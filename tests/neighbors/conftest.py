@@ -1,0 +1,37 @@
+"""Two pipelines: a classifier with a head and 48 examples, and an encoder without any."""
+
+import pytest
+import torch
+from datasets import ClassLabel, Dataset
+from transformers import BertModel, pipeline
+
+from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
+
+NAMES = ["river", "engine"]
+
+
+@pytest.fixture(scope="module")
+def classifier(make_tiny_config):
+    torch.manual_seed(0)
+    config = KNNClassifierConfig(
+        encoder_config=make_tiny_config(), id2label=dict(enumerate(NAMES)), pooling="mean", k=5, knn_weight=0.4
+    )
+    return KNNClassifier(config)
+
+
+@pytest.fixture(scope="module")
+def examples(texts):
+    data = Dataset.from_dict({"text": texts, "label": [int("river" in text) for text in texts]})
+    return data.cast_column("label", ClassLabel(names=NAMES))
+
+
+@pytest.fixture
+def pipe(classifier, tokenizer, examples):
+    datastore = KNNDatastore.build(classifier, tokenizer, examples, show_progress=False)
+    return KNNClassifierPipeline(model=classifier, tokenizer=tokenizer, datastore=datastore, device="cpu")
+
+
+@pytest.fixture
+def untrained(tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return pipeline("docsplit-knn", model=BertModel(tiny_config), tokenizer=tokenizer, device="cpu")

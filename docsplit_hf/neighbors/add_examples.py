@@ -18,7 +18,6 @@ from .texts_and_labels import names_of_labels, texts_and_pairs
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..models.portable.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ def add_examples(
     allow_duplicates: bool,
 ) -> tuple[list[str], KNNDatastore | None]:
     """Add examples as ``KNNClassifierPipeline.add_examples`` says; gives the ids, and the datastore if it has grown."""
-    ids = None if ids is None else list(ids)
+    config, ids = model.config, None if ids is None else list(ids)
     texts, pairs = texts_and_pairs(texts)
     labels = names_of_labels(labels)
     for i, text in enumerate(texts):
@@ -44,9 +43,11 @@ def add_examples(
     if len(labels) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(labels)} labels: give one label for each text.")
     if datastore is None:
-        datastore = _empty_datastore(model, tokenizer, labels)
-    if not allow_new_labels:
-        _refuse_new_labels(labels, datastore, model.config)
+        several = config.problem_type == MULTI_LABEL if config.num_labels else has_several_labels(labels)
+        probe = encoder_probe(model, tokenizer)
+        datastore = KNNDatastore.empty(config.retrieval_size, config.label_names, multi_label=several, probe=probe)
+    if not allow_new_labels and (len(datastore) > 0 or config.num_labels):
+        _refuse_new_labels(labels, datastore.label_names)
     if ids is not None and len(ids) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(ids)} ids: give one id for each text.")
     known: list[Any] = [None] * len(texts)
@@ -72,20 +73,7 @@ def add_examples(
     return [known[i] for i in first], datastore
 
 
-def _empty_datastore(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, labels: Sequence[Any]) -> KNNDatastore:
-    config = model.config
-    return KNNDatastore.empty(
-        config.retrieval_size,
-        config.label_names,
-        multi_label=config.problem_type == MULTI_LABEL if config.num_labels else has_several_labels(labels),
-        probe=encoder_probe(model, tokenizer),
-    )
-
-
-def _refuse_new_labels(labels: list[Any], datastore: KNNDatastore, config: KNNClassifierConfig) -> None:
-    if len(datastore) == 0 and not config.num_labels:
-        return
-    known = datastore.label_names
+def _refuse_new_labels(labels: list[Any], known: Sequence[str]) -> None:
     for given in labels:
         for label in [given] if isinstance(given, str) else given:
             if label not in known:

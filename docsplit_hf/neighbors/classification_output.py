@@ -14,18 +14,15 @@ def classification_output(mixture: Mixture, row: int, top_k: int | None, shown: 
     """The output for one text: the best label with all ``shown`` neighbors, or ``top_k`` labels, each with its own."""
     scores = mixture.mixture[row]
     neighbors = [_neighbor(mixture, row, rank) for rank in range(min(shown, mixture.weights.shape[1]))]
-    if best_only:
-        best = int(scores.argmax())
-        output = {"label": mixture.label_names[best], "score": float(scores[best])}
-        return {**output, "neighbors": neighbors} if shown else output
     outputs = []
-    for label in np.argsort(-scores, kind="stable")[:top_k]:
+    for label in np.argsort(-scores, kind="stable")[: 1 if best_only else top_k]:
         name = mixture.label_names[label]
         output = {"label": name, "score": float(scores[label])}
         if shown:
-            output["neighbors"] = [n for n in neighbors if name in n.get("labels", [n.get("label")])]
+            speaking = [n for n in neighbors if name in n.get("labels", [n.get("label")])]
+            output["neighbors"] = neighbors if best_only else speaking
         outputs.append(output)
-    return outputs
+    return outputs[0] if best_only else outputs
 
 
 def _neighbor(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:

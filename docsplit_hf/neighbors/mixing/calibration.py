@@ -16,23 +16,14 @@ ROWS_AT_ONCE = 64  # so that what is computed at once stays in the processor's c
 
 
 class Calibration(NamedTuple):
-    """What was chosen, and on what grounds. Plain numbers, so ``_asdict()`` can be saved as JSON.
+    """What was chosen, and on what grounds. Plain numbers, so ``_asdict()`` can be saved as JSON."""
 
-    Args:
-        k: The number of neighbors.
-        temperature: T of equation 2.
-        weight: Lambda of equation 3, the share of the neighbors.
-        log_likelihood: The mean log likelihood of the held-out labels, as ``calibrate`` defines it.
-        effective_neighbors: How many neighbors decide on average.
-        examples: The number of held-out examples.
-    """
-
-    k: int
-    temperature: float
-    weight: float
-    log_likelihood: float
-    effective_neighbors: float
-    examples: int
+    k: int  # the number of neighbors
+    temperature: float  # T of equation 2
+    weight: float  # lambda of equation 3, the share of the neighbors
+    log_likelihood: float  # the mean log likelihood of the held-out labels, as calibrate defines it
+    effective_neighbors: float  # how many neighbors decide on average
+    examples: int  # the number of held-out examples
 
 
 def calibrate(

@@ -8,8 +8,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from . import __version__
+from .models.checkpoints.auto_model_without_head import AutoModelWithoutHead
 from .models.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
-from .models.checkpoints.loading import AutoModelWithoutHead
 from .models.portable.configuration_knn_classifier import KNNClassifierConfig
 from .models.portable.modeling_knn_classifier import KNNClassifier
 from .neighbors.pipeline import KNNClassifierPipeline

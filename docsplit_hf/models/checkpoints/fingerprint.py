@@ -19,31 +19,11 @@ INCIDENTAL = ("architectures", "docsplit", "dtype", "torch_dtype", "transformers
 def encoder_fingerprint(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, projection: nn.Module | None = None, **settings: Any
 ) -> str:
-    """A checksum of all that an embedding depends on: weights, configuration, tokenizer and settings.
+    """The SHA-256 of all that an embedding depends on: weights, configuration, tokenizer, dense layers and settings.
 
-    It is exact, so it also changes with the dtype of the weights. It does not depend on the device, on packing and on
-    the place that the model was loaded from. (A datastore knows its encoder by ``encoder_probe`` instead, which is the
-    same for all dtypes, because neighbors found in one dtype are good in another; it also leaves the maximum length
-    out, so it could not tell which kept embeddings are still right.)
-
-    Args:
-        model: The encoder.
-        tokenizer: Its tokenizer.
-        projection: The layers behind the pooling, if there are any.
-        **settings: What else the embeddings depend on, of types that JSON knows.
-
-    Returns:
-        64 hexadecimal digits.
-
-    Example:
-
-        >>> from transformers import BertModel
-        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
-        >>> model = BertModel(small_bert_config(tokenizer))
-        >>> short, long = (encoder_fingerprint(model, tokenizer, max_length=length) for length in (64, 128))
-        >>> len(short), short == long
-        (64, False)
+    It changes with the dtype of the weights and the maximum length, and not with the device, packing and the place that
+    the model was loaded from. A datastore knows its encoder by ``encoder_probe`` instead, which does not change with
+    the dtype: neighbors found in one are good in another.
     """
     config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}
     described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]

@@ -19,27 +19,9 @@ WEIGHTS = "model.safetensors"
 
 
 def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:
-    """Load the modules of the kind ``Dense`` of a checkpoint of sentence-transformers, such as INSTRUCTOR's and GTR's.
-
-    Args:
-        name: A model on the Hub or a folder.
-        revision: The branch, tag or commit on the Hub.
-
-    Returns:
-        Layers from embeddings ``(N, H)`` to embeddings ``(N, D)``, float32; None if the checkpoint has none.
-
-    Raises:
-        ValueError: If a layer has an activation that is not known here, or its weights are no matrix.
-        OSError: If the weights of a layer are missing.
-
-    Example:
-
-        >>> import tempfile
-        >>> load_projection(tempfile.mkdtemp()) is None
-        True
-    """
+    """The modules ``Dense`` of a checkpoint, such as INSTRUCTOR's: ``(N, H)`` to ``(N, D)`` float32; None if none."""
     layers: list[nn.Module] = []
-    for folder in module_folders(name, "Dense", revision):
+    for folder in module_folders(name, "Dense", revision=revision):
         config = read_json(name, f"{folder}/config.json", revision) or {}
         activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
         if activation not in ACTIVATIONS:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .permissions import open_to_readers
+from .lock import locked
 
 logger = logging.getLogger(__name__)
 
@@ -27,37 +27,17 @@ MODEL_FILES = re.compile(
 def replaced_at_once(
     folder: str | Path, last: str, stale: Callable[[Path], Iterable[str]] = lambda folder: ()
 ) -> Iterator[Path]:
-    """Write files that take the place of those in a folder together, when the block ends without an error.
+    """Give an empty folder to write to; its files take the place of those in ``folder`` together, when the block ends.
 
-    The new files are written beside the old ones and flushed to the disk; then a journal says what is to be moved and
-    deleted, and it is done. A process that dies before the journal is written leaves the old files, one that dies
-    after it leaves the new ones: ``finish_replacement`` does the rest, in the next save or load. An error in the
-    block, such as a full disk, leaves the old files and nothing else. Other processes that save to the folder wait.
-
-    Args:
-        folder: The folder, made if it is not there. Files that are not replaced stay.
-        last: The file that is moved last, relative to the folder.
-        stale: Called with the folder, it gives the files to delete if they are not replaced, relative to it.
-
-    Yields:
-        An empty folder to write to.
-
-    Raises:
-        OSError: If the files cannot be written.
-
-    Example:
-
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for content in ("old", "new"):
-        ...     with replaced_at_once(folder, "config.json") as staging:
-        ...         _ = (staging / "config.json").write_text(content)
-        >>> [(file.name, file.read_text()) for file in folder.iterdir()]
-        [('config.json', 'new')]
+    The new files are written beside the old ones and flushed to the disk. Then a journal says what is to be moved and
+    deleted, and it is done, ``last`` at the end. A process that dies before the journal is written leaves the old
+    files, one that dies after it the new ones: ``finish_replacement`` does the rest, in the next save or load. An error
+    in the block, such as a full disk, leaves the old files and nothing else. Other processes that save there wait.
+    Files that are not replaced stay, but for those that ``stale`` names. All names are relative to the folder.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with _one_writer(folder):
+    with locked(folder):
         _finish(folder)
         staging = folder / STAGING
         staging.mkdir()
@@ -78,22 +58,9 @@ def replaced_at_once(
 def finish_replacement(folder: str | Path) -> bool:
     """Finish what a killed process has begun to replace, or delete what it had not finished writing.
 
-    To be called before a folder is read. It waits for a process that saves there right now, where the system has locks;
-    where it has none, what was not finished writing is left to the next save.
-
-    Args:
-        folder: The folder. Nothing happens if nothing was begun there, or if it cannot be written to.
-
-    Returns:
-        Whether another process was at work there, so that what was read before may be of another state.
-
-    Raises:
-        ValueError: If the journal is damaged, or names a file outside the folder.
-
-    Example:
-
-        >>> finish_replacement("no such folder")
-        False
+    Call it before a folder is read. It waits for a process that saves there right now, where the system has locks;
+    where it has none, what was not finished is left to the next save. It gives whether another process was at work
+    there, so that what was read before may be of another state.
     """
     folder = Path(folder)
     if not (folder / STAGING).is_dir():
@@ -101,27 +68,23 @@ def finish_replacement(folder: str | Path) -> bool:
     if not os.access(folder, os.W_OK):
         logger.warning("A save to %s was interrupted, and nobody may write there: what is read may be older.", folder)
         return False
-    with _one_writer(folder) as is_alone:
+    with locked(folder) as is_alone:
         if is_alone or (folder / STAGING / JOURNAL).is_file():  # to be moved twice does no harm
             _finish(folder)
     return True
 
 
 def model_files(folder: Path) -> list[str]:
-    """The names of the files in a folder that a model is loaded by: weights, configuration, modules.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The names.
-
-    Example:
-
-        >>> model_files(Path(__file__).parent / "docsplit-small-en")
-        ['config.json', 'model.safetensors', 'modules.json']
-    """
+    """The names of the files in a folder that a model is loaded by: weights, configuration, modules."""
     return sorted(path.name for path in folder.glob("*") if MODEL_FILES.fullmatch(path.name))
+
+
+def open_to_readers(folder: str | Path) -> None:
+    """Let the umask decide who may read the weights in a folder: safetensors keeps them for their owner alone."""
+    mask = os.umask(0)  # the only way to read it
+    os.umask(mask)
+    for file in Path(folder).glob("*.safetensors"):
+        file.chmod(0o666 & ~mask)
 
 
 def _finish(folder: Path) -> None:
@@ -181,26 +144,5 @@ def _flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _one_writer(folder: Path) -> Iterator[bool]:
-    """Others that save to the folder wait; a killed one is out. Whether that holds: not all systems have locks."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: let only one process save to a folder at a time
-        yield False
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    is_locked = True
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            is_locked = False
-            logger.warning("%s cannot be locked (%s): let only one process save there at a time.", folder, error)
-        yield is_locked
     finally:
         os.close(descriptor)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..portable.pooling import SENTENCE_TRANSFORMERS_POOLING
+from .settings import SENTENCE_TRANSFORMERS_POOLING
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

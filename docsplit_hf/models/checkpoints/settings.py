@@ -11,38 +11,23 @@ from typing import Any
 from transformers import PretrainedConfig
 from transformers.utils import cached_file
 
-from ..portable.pooling import SENTENCE_TRANSFORMERS_POOLING
-
 logger = logging.getLogger(__name__)
 
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+SENTENCE_TRANSFORMERS_POOLING = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
 
 
 def checkpoint_settings(
-    name: str, config: PretrainedConfig | None, revision: str | None = None, with_projection: bool = False
+    name: str,
+    config: PretrainedConfig | None,
+    revision: str | None = None,
+    with_projection: bool = False,
+    **hub_arguments: Any,
 ) -> dict[str, str | int | None]:
-    """The pooling and the maximum length of a checkpoint: DocSplit's own, or else those of sentence-transformers.
+    """``pooling`` and ``max_length``, as far as a checkpoint says: in ``config.docsplit``, or as sentence-transformers.
 
-    Args:
-        name: A model on the Hub or a folder.
-        config: The model's configuration, whose ``config.docsplit`` goes first. None for an adapter: the configuration
-            at hand is that of its base model, which may have been trained otherwise.
-        revision: The branch, tag or commit on the Hub.
-        with_projection: Whether the caller sends the embeddings through the checkpoint's dense layers, if it has any.
-
-    Returns:
-        ``pooling`` and ``max_length``, as far as the checkpoint states them.
-
-    Raises:
-        ValueError: If sentence-transformers would do something to the embeddings that is not known here, or a file of
-            it does not hold what it should.
-
-    Example:
-
-        >>> from transformers import BertConfig
-        >>> config = BertConfig(docsplit={"pooling": "mean", "max_length": 64})
-        >>> checkpoint_settings("any name", config)
-        {'pooling': 'mean', 'max_length': 64}
+    ``config`` is None for an adapter, whose base model may have been trained otherwise. What sentence-transformers
+    would do to the embeddings and is not known here is an error; dense layers are known with ``with_projection``.
     """
     saved = getattr(config, "docsplit", None)
     if saved:
@@ -52,42 +37,27 @@ def checkpoint_settings(
         _check_length(f"config.docsplit of {name} has max_length", saved.get("max_length"))
         return dict(saved)
     settings: dict[str, str | int | None] = {}
-    pooling = read_json(name, f"{_pooling_folder(name, revision, with_projection)}/config.json", revision)
+    files = {"revision": revision} | hub_arguments
+    pooling = read_json(name, f"{_pooling_folder(name, with_projection, files)}/config.json", **files)
     if pooling is not None:
         settings["pooling"] = _pooling_mode(name, pooling)
-    length = (read_json(name, "sentence_bert_config.json", revision) or {}).get("max_seq_length")
+    length = (read_json(name, "sentence_bert_config.json", **files) or {}).get("max_seq_length")
     _check_length(f"sentence_bert_config.json of {name} has max_seq_length", length)
     return settings | ({"max_length": length} if length else {})
 
 
-def read_json(name: str, file: str, revision: str | None = None, kind: type = dict) -> Any:
-    """Read a JSON file of a repository on the Hub or of a folder.
+def read_json(name: str, file: str, revision: str | None = None, kind: type = dict, **hub_arguments: Any) -> Any:
+    """What a JSON file of a repository on the Hub or of a folder holds; None if there is no such file.
 
-    Args:
-        name: A model on the Hub or a folder.
-        file: The file's path in it.
-        revision: The branch, tag or commit on the Hub.
-        kind: What the file must hold: ``dict`` or ``list``.
-
-    Returns:
-        What the file holds; None if there is no such file. Where the Hub cannot be reached, so that nobody knows
-        whether there is one, None too, and a warning is logged.
-
-    Raises:
-        ValueError: If the file is not JSON, or holds something else.
-
-    Example:
-
-        >>> import tempfile
-        >>> read_json(tempfile.mkdtemp(), "config.json") is None
-        True
+    None too where the Hub cannot be reached, so that nobody knows whether there is one, which is logged.
     """
     path: Path | str | None
     if Path(name).is_dir():
         path = Path(name, file)
     else:
         try:
-            path = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
+            hub_arguments |= {"revision": revision, "_raise_exceptions_for_missing_entries": False}
+            path = cached_file(name, file, **hub_arguments)
         except OSError as error:
             logger.warning("Could not look for %s of %s: %s", file, name, str(error).splitlines()[0])
             return None
@@ -102,27 +72,9 @@ def read_json(name: str, file: str, revision: str | None = None, kind: type = di
     return content
 
 
-def module_folders(name: str, kind: str, revision: str | None = None) -> list[str]:
-    """The folders in which sentence-transformers keeps the modules of one kind.
-
-    Args:
-        name: A model on the Hub or a folder.
-        kind: ``"Pooling"``, ``"Dense"``, ...
-        revision: The branch, tag or commit on the Hub.
-
-    Returns:
-        Their names inside the repository, in the order of the modules.
-
-    Raises:
-        ValueError: If one is not the name of a folder inside the repository.
-
-    Example:
-
-        >>> import tempfile
-        >>> module_folders(tempfile.mkdtemp(), "Dense")
-        []
-    """
-    modules = _modules(name, revision)
+def module_folders(name: str, kind: str, **hub_arguments: Any) -> list[str]:
+    """The folders of the modules of one kind (``"Pooling"``, ``"Dense"``) of sentence-transformers, in their order."""
+    modules = _modules(name, hub_arguments)
     folders = [str(module.get("path")) for module in modules if _kind(module) == kind]
     for folder in folders:
         if not re.fullmatch(r"\w+", folder):
@@ -135,8 +87,8 @@ def _check_length(place: str, length: Any) -> None:
         raise ValueError(f"{place}={length!r}, which is no length: correct it, or leave it out.")
 
 
-def _modules(name: str, revision: str | None) -> list[dict[str, Any]]:
-    modules = read_json(name, "modules.json", revision, list) or []
+def _modules(name: str, hub_arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    modules = read_json(name, "modules.json", kind=list, **hub_arguments) or []
     for module in modules:
         if not isinstance(module, dict):
             raise ValueError(f"modules.json of {name} holds {module!r} where a module should be: repair it.")
@@ -147,9 +99,9 @@ def _kind(module: dict[str, Any]) -> str:
     return str(module.get("type", "")).rpartition(".")[2]
 
 
-def _pooling_folder(name: str, revision: str | None, with_projection: bool) -> str:
+def _pooling_folder(name: str, with_projection: bool, hub_arguments: dict[str, Any]) -> str:
     known = ("Transformer", "Pooling", "Dense", "Normalize") if with_projection else KNOWN_MODULES
-    modules = _modules(name, revision)
+    modules = _modules(name, hub_arguments)
     for module in modules:
         if _kind(module) not in known:
             raise ValueError(
@@ -162,7 +114,7 @@ def _pooling_folder(name: str, revision: str | None, with_projection: bool) -> s
             f"{name} sends its embeddings through {', '.join(map(_kind, modules))}, in this order, and here it is "
             f"{', '.join(known)}: the embeddings would not be the same. Use sentence-transformers for it."
         )
-    return (module_folders(name, "Pooling", revision) or ["1_Pooling"])[-1]
+    return (module_folders(name, "Pooling", **hub_arguments) or ["1_Pooling"])[-1]
 
 
 def _pooling_mode(name: str, pooling: dict[str, Any]) -> str:

@@ -12,13 +12,10 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from ...text.paths import refuse_mistyped_path
 from ...text.special_tokens import special_tokens_around
-from ..checkpoints.default import resolve_checkpoint
+from ..checkpoints.checkpoint import load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
-from ..checkpoints.loading import is_adapter, load_base_model
 from ..checkpoints.projection import load_projection
-from ..checkpoints.settings import checkpoint_settings
 from ..portable.packing import is_packed, run_encoder, use_packing
 from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
@@ -127,23 +124,20 @@ class DocumentEncoder:
             ValueError: If the checkpoint's pooling is none that is known here.
             OSError: If there is no model of that name.
         """
-        name = resolve_checkpoint(name)
-        refuse_mistyped_path(name)
-        model = load_base_model(name, dtype, revision)
-        config = None if is_adapter(name, revision) else model.config
-        settings = checkpoint_settings(name, config, revision, with_projection=True)
-        if pooling is None and "pooling" not in settings:
-            logger.warning("%s does not say how it pools: taking the first token ('cls').", name)
+        checkpoint = open_checkpoint(name, revision, with_projection=True)
+        model = load_base_model(checkpoint, dtype)
+        if pooling is None and checkpoint.pooling is None:
+            logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
         if device is None:
             device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
         return cls(
             model.to(device),
-            AutoTokenizer.from_pretrained(name, revision=revision),
-            pooling=pooling or settings.get("pooling", "cls"),
-            max_length=max_length or settings.get("max_length"),
+            AutoTokenizer.from_pretrained(checkpoint.path, revision=revision),
+            pooling=pooling or checkpoint.pooling or "cls",
+            max_length=max_length or checkpoint.max_length,
             packing=packing,
             instruction=instruction,
-            projection=load_projection(name, revision),
+            projection=load_projection(checkpoint.path, revision),
         )
 
     def __repr__(self) -> str:

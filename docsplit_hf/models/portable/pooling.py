@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 POOLINGS = ("cls", "mean", "max", "last")
-SENTENCE_TRANSFORMERS_POOLING = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
 
 
 def check_pooling(pooling: str) -> str:

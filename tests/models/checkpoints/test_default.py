@@ -20,7 +20,7 @@ from docsplit_hf import (
     load_system,
     segment_documents,
 )
-from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER, resolve_checkpoint
+from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
 
 
 def test_its_folder_is_small_and_holds_what_loading_needs():
@@ -52,17 +52,6 @@ def test_none_and_its_name_are_the_same(texts):
     ):
         assert (encoder.encode(texts[:3], show_progress=False) == expected).all()
         assert repr(encoder).startswith(f"DocumentEncoder('{DEFAULT_CHECKPOINT}', ")
-
-
-def test_a_folder_here_goes_before_it_and_a_mistyped_name_is_told(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert resolve_checkpoint(DEFAULT_CHECKPOINT) == str(DEFAULT_FOLDER)
-    (tmp_path / DEFAULT_CHECKPOINT).mkdir()
-    assert resolve_checkpoint(DEFAULT_CHECKPOINT) == DEFAULT_CHECKPOINT
-    assert resolve_checkpoint(f"me/{DEFAULT_CHECKPOINT}") == f"me/{DEFAULT_CHECKPOINT}"  # on the Hub, maybe
-    for load in (DocumentEncoder, AutoModelForDocSplit):
-        with pytest.raises(FileNotFoundError, match="called 'docsplit-small-en'"):
-            load.from_pretrained("docsplit-smal-en")
 
 
 def test_an_installation_without_it_says_so(tmp_path, monkeypatch):

@@ -36,9 +36,8 @@ def test_all_files_are_replaced_and_those_of_others_stay(tmp_path):
 DIES = """
 import os, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from test_replacement import replace
-for number, folder in enumerate(sys.argv[2:], start=1):
+for number, folder in enumerate(sys.argv[1:], start=1):
     child = os.fork()
     if not child:
         steps = 0
@@ -63,8 +62,9 @@ def test_a_process_that_ends_at_any_step_leaves_the_old_or_the_new_and_nothing_e
     folders = [tmp_path / str(step) for step in range(60)]
     for folder in folders:
         write(folder, OLD)
-    command = [sys.executable, "-c", DIES, os.path.dirname(__file__), *folders]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", DIES, *folders]
+    here = os.path.dirname(__file__)
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, cwd=here)
     codes = [int(code) for code in finished.stdout.split()]
     killed = len(codes) - 1
     assert codes == [9] * killed + [0] and killed > 15

@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModel, BertModel
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.checkpoints.loading import AutoModelWithoutHead
+from docsplit_hf.models.checkpoints.auto_model_without_head import AutoModelWithoutHead
 
 
 def test_the_encoder_of_a_masked_lm_without_a_report(tiny_checkpoint, tiny_model, transformers_log):

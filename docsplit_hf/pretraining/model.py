@@ -15,9 +15,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
 from transformers.utils import ModelOutput
 
-from ..models.checkpoints.configuration import HUB_ARGUMENTS, load_config, override_config
-from ..models.checkpoints.default import name_in_config, resolve_checkpoint
-from ..models.checkpoints.settings import checkpoint_settings
+from ..models.checkpoints.checkpoint import HUB_ARGUMENTS, open_checkpoint
+from ..models.checkpoints.configuration import override_config
+from ..models.checkpoints.default import name_in_config
 from ..models.portable.packing import run_encoder
 from ..models.portable.pooling import check_pooling, pool
 from .collation.masking import IGNORED_LABEL
@@ -163,11 +163,12 @@ class AutoModelForDocSplit:
                 pooling, or if it has no such settings or its weights would not fit them.
             OSError: If there is no model of that name.
         """
-        name = resolve_checkpoint(name)
         dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5
-        config = load_config(name, **{key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
-        settings = checkpoint_settings(name, config, kwargs.get("revision"))
-        config = _with_settings(config, pooling or settings.get("pooling"))
+        checkpoint = open_checkpoint(name, **{key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
+        name, config = checkpoint.path, checkpoint.config
+        if config is None:
+            raise OSError(f"The model {name!r} could not be loaded: it is an adapter. Merge it into its base model.")
+        config = _with_settings(config, pooling or checkpoint.pooling)
         stock = _stock_class(config, mlm_head)
         if config_overrides:
             saved, config = config, override_config(config, config_overrides)

@@ -12,8 +12,7 @@ from typing import Any
 from transformers import ProgressCallback, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
-from ..models.checkpoints.permissions import open_to_readers
-from ..models.checkpoints.replacement import model_files, replaced_at_once
+from ..models.checkpoints.replacement import model_files, open_to_readers, replaced_at_once
 from .callbacks import SetOldCheckpointsAside, StopOnInterrupt
 from .checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
 from .run_record import ARGUMENTS_FILE, check_same_run, describe_run

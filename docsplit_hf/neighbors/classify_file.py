@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import json
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +16,7 @@ from tqdm.auto import tqdm
 
 from ..models.checkpoints.checksum import sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
+from ..models.checkpoints.lock import locked
 from ..models.inference.batched_inference import input_length
 from ..models.inference.cut_texts import cut_texts_summed_up
 from ..text.files import find_text_files
@@ -168,22 +168,13 @@ def _checksum(source: Path) -> str:
 @contextlib.contextmanager
 def _only_run(partial: Path) -> Iterator[None]:
     """Keep other runs off the file of answers; a killed one is out."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: let only one run write to a file at a time
-        yield
-        return
-    with open(partial, "ab") as file:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_free = os.fstat(file.fileno()).st_nlink > 0  # else a run has ended since it was opened
-        except BlockingIOError:
-            is_free = False
-        except OSError as error:
-            is_free = True
-            logger.warning("%s cannot be locked (%s): let only one run write there at a time.", partial, error)
-        if not is_free:
-            raise ValueError(f"{partial} is in use by another run: wait for it, or name another file for the answers.")
+            stack.enter_context(locked(partial, wait=False))
+        except BlockingIOError as error:
+            raise ValueError(
+                f"{partial} is in use by another run: wait for it, or name another file for the answers."
+            ) from error
         yield
 
 

@@ -52,7 +52,7 @@ def decoupled_score(
 
     from ...classification.arguments import KNNClassifierTrainingArguments
     from ...classification.knn_classifier_trainer import KNNClassifierTrainer
-    from ...models.checkpoints.default import resolve_checkpoint
+    from ...models.checkpoints.checkpoint import open_checkpoint
     from ...models.portable.modeling_knn_classifier import KNNClassifier
 
     kept, held_out = hold_out_of_each_class(task.train_inputs, task.train_labels, VALIDATION_SHARE, seed)
@@ -70,7 +70,7 @@ def decoupled_score(
     training_arguments = KNNClassifierTrainingArguments(
         str(output_dir), seed=seed, load_best_model_at_end=True, **(defaults | arguments)
     )
-    tokenizer = AutoTokenizer.from_pretrained(resolve_checkpoint(str(checkpoint)))
+    tokenizer = AutoTokenizer.from_pretrained(open_checkpoint(checkpoint).path)
     trainer = KNNClassifierTrainer(model, training_arguments, train.select(kept), train.select(held_out), tokenizer)
     trainer.train()
     trainer.build_datastore(store_texts=False, show_progress=False)

@@ -38,8 +38,7 @@ from transformers.trainer_utils import IntervalStrategy
 import docsplit_hf
 from docsplit_hf.classification.lora import lora_around
 from docsplit_hf.classification.metrics import describe_parts
-from docsplit_hf.models.checkpoints.configuration import load_config
-from docsplit_hf.models.checkpoints.default import resolve_checkpoint
+from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import has_several_labels, label_names_of
 from docsplit_hf.text.paper_tasks import load_task
@@ -84,7 +83,7 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
         for name in ("pooling", "retrieval_pooling", "retrieval_dimension", "max_length")
         if getattr(arguments, name) is not None
     }
-    name = resolve_checkpoint(arguments.model_name_or_path)
+    name = open_checkpoint(arguments.model_name_or_path, with_projection=True).path
     model = docsplit_hf.KNNClassifier.from_encoder(
         name,
         id2label=dict(enumerate(label_names_of(examples))),
@@ -107,8 +106,8 @@ def predict(
     classifier: str, texts: PredictionFiles, prediction: PredictionArguments, arguments: RunArguments, **options
 ) -> None:
     """Classify texts by a classifier that is there."""
-    load_config(classifier)  # whose error says what is wrong with a mistyped name
-    pipe = pipeline("docsplit-knn", model=classifier, device=arguments.device)
+    folder = open_checkpoint(classifier).path  # whose error says what is wrong with a mistyped name
+    pipe = pipeline("docsplit-knn", model=folder, device=arguments.device)
     if pipe.datastore is None:
         raise ValueError(
             f"{classifier} holds no classifier with its examples, and nothing is trained without --dataset_name: give "

@@ -27,8 +27,9 @@ from transformers import AutoTokenizer, HfArgumentParser
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.models.checkpoints.configuration import override_config
-from docsplit_hf.models.checkpoints.default import DEFAULT_RECIPE, resolve_checkpoint
+from docsplit_hf.models.checkpoints.default import DEFAULT_RECIPE
 from docsplit_hf.models.portable.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.pretraining.half_retrieval import describe_progress
@@ -42,7 +43,7 @@ from docsplit_hf.training.start_run import start_run
 
 def load_pretrained(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):
     """A pretrained model and its tokenizer, before the documents: what is wrong with it shows at once."""
-    name, head = resolve_checkpoint(model_arguments.model_name_or_path), arguments.mlm_weight > 0
+    name, head = open_checkpoint(model_arguments.model_name_or_path).path, arguments.mlm_weight > 0
     model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
         name, model_arguments.pooling, mlm_head=head, config_overrides=model_arguments.config_overrides
     )

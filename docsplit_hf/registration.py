@@ -1,4 +1,4 @@
-"""Making KNNClassifier and its pipeline known to transformers."""
+"""register: KNNClassifier and its pipeline become known to transformers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ def register() -> None:
     """Register the model with the Auto classes, and ``pipeline("docsplit-knn")``.
 
     The pipeline loads a ``KNNClassifier`` as it is, and of any other checkpoint the encoder. Without a model it loads
-    the checkpoint that ships, which is said in one line, in place of transformers' warning of defaults.
-
-    Example:
-
-        >>> register()
-        >>> TASK in PIPELINE_REGISTRY.get_supported_tasks()
-        True
+    the checkpoint that ships, which one line says, in place of transformers' warning of defaults.
     """
     AutoConfig.register(KNNClassifierConfig.model_type, KNNClassifierConfig, exist_ok=True)
     for auto_class in (AutoModel, AutoModelForSequenceClassification):

@@ -1,4 +1,4 @@
-"""A small BERT from random weights with a vocabulary of its own, for documents that no pretrained encoder knows."""
+"""A small BERT with random weights and its own vocabulary, for documents that no pretrained encoder knows."""
 
 from __future__ import annotations
 
@@ -22,43 +22,15 @@ SMALL_BERT_RECIPE = {
 
 
 def train_small_bert_tokenizer(texts: Iterable[str], vocab_size: int = 8192) -> PreTrainedTokenizerBase:
-    """Train a WordPiece vocabulary for lower-cased text.
-
-    Args:
-        texts: The texts to count words in.
-        vocab_size: The most entries that the vocabulary may have.
-
-    Returns:
-        A stock ``BertTokenizer``.
-
-    Example:
-
-        >>> tokenizer = train_small_bert_tokenizer(["a text about texts"], vocab_size=40)
-        >>> tokenizer.convert_ids_to_tokens(tokenizer("a")["input_ids"])
-        ['[CLS]', 'a', '[SEP]']
-    """
+    """Train a WordPiece vocabulary for lower-cased text, as a stock ``BertTokenizer``."""
     return BertTokenizer().train_new_from_iterator(texts, vocab_size=vocab_size, show_progress=False)
 
 
 def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) -> PreTrainedTokenizerBase:
     """The tokenizer of ``train_small_bert_tokenizer``, trained once for the same texts.
 
-    Training breaks ties by chance: the same texts give a slightly different vocabulary each time, in each process. What
-    is trained first is kept in the cache of Hugging Face, so that all processes of a run, and later runs, share it.
-
-    Args:
-        texts: The texts to count words in.
-        vocab_size: The most entries that the vocabulary may have.
-
-    Returns:
-        A stock ``BertTokenizer``.
-
-    Example:
-
-        >>> texts = ["a text about texts"]
-        >>> first, second = (cached_small_bert_tokenizer(texts, vocab_size=40) for _ in range(2))
-        >>> first.get_vocab() == second.get_vocab()
-        True
+    Training breaks ties by chance, so that each process would get a slightly different vocabulary. The first one is
+    kept in the cache of Hugging Face, for all processes of a run and for later runs.
     """
     digest = hashlib.blake2b(f"{vocab_size}".encode(), digest_size=16)
     for text in texts:
@@ -79,25 +51,7 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
 def small_bert_config(
     tokenizer: PreTrainedTokenizerBase, hidden_size: int = 128, num_hidden_layers: int = 2
 ) -> BertConfig:
-    """A small BERT: that of 2 layers and 128 dimensions, two CPU cores train in minutes.
-
-    Args:
-        tokenizer: The tokenizer that the model is to read from.
-        hidden_size: Dimensions of the hidden states, a multiple of 64.
-        num_hidden_layers: Layers.
-
-    Returns:
-        The configuration.
-
-    Raises:
-        ValueError: If the dimensions do not make heads of 64.
-
-    Example:
-
-        >>> tokenizer = train_small_bert_tokenizer(["a text about texts"], vocab_size=40)
-        >>> small_bert_config(tokenizer).vocab_size == len(tokenizer)
-        True
-    """
+    """A small BERT with heads of 64 dimensions. Two CPU cores train one of 2 layers and 128 dimensions in minutes."""
     if hidden_size < 64 or hidden_size % 64:
         raise ValueError(
             f"hidden_size must be a multiple of 64, BERT's heads being of 64 dimensions: got {hidden_size}."

@@ -9,20 +9,7 @@ from pathlib import Path
 def refuse_mistyped_path(name: str) -> None:
     """Refuse what can only be a path, or is almost the name of a folder here, and does not exist.
 
-    A name on the Hub has at most two parts. Asking the Hub for a path costs many seconds of retries without a network.
-
-    Args:
-        name: A folder, a file, or a name on the Hub.
-
-    Raises:
-        FileNotFoundError: If there is nothing at what looks like a path, with the nearest name there is.
-
-    Example:
-
-        >>> refuse_mistyped_path("google-bert/bert-base-uncased")
-        >>> refuse_mistyped_path("./no/such/folder")
-        Traceback (most recent call last):
-        FileNotFoundError: There is no file or folder './no/such/folder'.
+    A name on the Hub has at most two parts. Asking the Hub for a path costs seconds of retries without a network.
     """
     path = Path(name)
     if path.exists():

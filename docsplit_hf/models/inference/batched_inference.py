@@ -27,17 +27,11 @@ NO_LIMIT = 1_000_000  # tokens; some tokenizers state a number that does not eve
 
 
 class Predictions(NamedTuple):
-    """What a ``KNNClassifier`` says of N texts, in their order.
+    """What a ``KNNClassifier`` says of N texts, in their order."""
 
-    Args:
-        logits: float32 ``(N, C)``; C is 0 without a classification head.
-        retrieval_embeddings: float32 ``(N, R)``.
-        texts_cut: How many texts were longer than the maximum length.
-    """
-
-    logits: np.ndarray
-    retrieval_embeddings: np.ndarray
-    texts_cut: int
+    logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
+    retrieval_embeddings: np.ndarray  # float32 (N, R)
+    texts_cut: int  # how many texts were longer than the maximum length
 
 
 class _Input(NamedTuple):
@@ -50,15 +44,7 @@ class _Input(NamedTuple):
 
 
 def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> int:
-    """The longest input of a classifier in tokens: its configuration's, or as many as the encoder has positions.
-
-    Args:
-        model: The classifier.
-        tokenizer: Its tokenizer, asked last.
-
-    Returns:
-        The length, special tokens included.
-    """
+    """The longest input in tokens: the configuration's, or as many as the encoder has positions."""
     own = model.config.max_length or max_positions(model.encoder) or tokenizer.model_max_length
     return min(own, NO_LIMIT)
 
@@ -75,32 +61,11 @@ def predict(
     show_progress: bool = False,
     log_cut: bool = True,
 ) -> Predictions:
-    """Logits and retrieval embeddings of texts, or of pairs of texts.
+    """Logits and retrieval embeddings of N texts, or of pairs of texts, in their order.
 
+    A text pair of None stands for a text alone. None for ``max_tokens_per_batch``: 2,048 on a CPU, 32,768 elsewhere.
     Of a text of more than 65,536 characters, no more is tokenized than is read, if its tokenizer allows it. In a pair,
     where the one with more tokens is cut first, the tokens of two long texts are counted.
-
-    Args:
-        model: The classifier. It is put into evaluation mode.
-        tokenizer: Its tokenizer.
-        texts: N texts.
-        text_pairs: N further texts, one for each; None for a text that stands alone.
-        max_length: The longest input in tokens. None: the model's own.
-        max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
-            CPU, 32,768 elsewhere.
-        batch_size: The most texts in one forward. None: as many as the tokens allow.
-        bf16: Whether to compute in bfloat16 (autocast): faster where the hardware has it, and not quite
-            the same.
-        show_progress: Whether to show a progress bar.
-        log_cut: Whether to log how many texts were cut, and that texts are not what the encoder knows.
-
-    Returns:
-        The predictions, in the order of the texts.
-
-    Raises:
-        TypeError: If a text is not a string.
-        ValueError: If there are not as many pairs as texts, the encoder has fewer positions than ``max_length`` or
-            this leaves no room for text, or the model gives NaN or infinity.
     """
     check_texts(texts)
     text_pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
@@ -142,7 +107,7 @@ def _log_empty(counts: np.ndarray, _: str) -> None:
 def _tokenize(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], text_pairs: Sequence[str | None], max_length: int
 ) -> tuple[list[dict[str, np.ndarray]], int]:
-    """For each text what the model reads of it, and how many texts were cut."""
+    """What the model reads of each text, and how many texts were cut."""
     rows, cut = [{}] * len(texts), 0
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
     paired = [i for i, pair in enumerate(text_pairs) if pair is not None]

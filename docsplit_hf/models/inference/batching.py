@@ -24,22 +24,7 @@ ACCELERATOR_TOKENS_PER_BATCH = 32_768
 
 
 def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> None:
-    """Make sure that there is nothing but strings.
-
-    Args:
-        texts: The texts.
-        name: What they are called in the error.
-        first: The number of the first.
-
-    Raises:
-        TypeError: If one of them is not a string, or if they are not a sequence: one string, a generator, a mapping.
-
-    Example:
-
-        >>> check_texts(["a text", None])
-        Traceback (most recent call last):
-        TypeError: Text 1 is None, not a string.
-    """
+    """Refuse what is no list of strings: one string, a generator (which would be empty afterwards), a mapping."""
     if isinstance(texts, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
     # Of a generator, which is read here, the caller would have nothing left; of a mapping, the keys.
@@ -51,18 +36,9 @@ def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> Non
 
 
 def tokenizer_batches(texts: Iterable[T]) -> Iterator[list[T]]:
-    """Texts in batches for a tokenizer, which bound its memory.
+    """Texts in order, in batches of at most 1,000 and a million characters, which bounds a tokenizer's memory.
 
-    Args:
-        texts: Texts, or anything whose length is a number of characters.
-
-    Yields:
-        Up to 1,000 of them, in order, of a million characters; one that is longer has a batch of its own.
-
-    Example:
-
-        >>> [len(batch) for batch in tokenizer_batches(["a text"] * 1500)]
-        [1000, 500]
+    ``texts``: anything with a length in characters. One that is longer has a batch of its own.
     """
     batch: list[T] = []
     characters = 0
@@ -79,24 +55,9 @@ def tokenizer_batches(texts: Iterable[T]) -> Iterator[list[T]]:
 def refuse_broken(
     values: torch.Tensor, numbers: Sequence[int], texts: Sequence[str], model: nn.Module, name: str
 ) -> None:
-    """Refuse NaN and infinity, which nothing can be compared with.
+    """Refuse NaN and infinity in ``values``, ``(B, D)``, which nothing can be compared with.
 
-    Args:
-        values: What a model gave, ``(B, D)``.
-        numbers: The number of the text of each row.
-        texts: All texts.
-        model: The model.
-        name: What it is called in the error.
-
-    Raises:
-        ValueError: If a number is not finite.
-
-    Example:
-
-        >>> values, model = torch.tensor([[1.0], [torch.nan]]), torch.nn.Linear(1, 1)
-        >>> refuse_broken(values, [1, 0], ["a text", "another"], model, "Linear")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        ValueError: Linear gives NaN or infinity for text 0 of 2, 'a text'. ...
+    ``numbers`` has the number of each row's text, and ``name`` is what the model is called in the error.
     """
     finite = values.isfinite().all(1)
     if finite.all():
@@ -117,26 +78,10 @@ def refuse_broken(
 def token_budget_batches(
     lengths: Sequence[int], max_tokens: int, max_rows: int | None = None, packed: bool = False
 ) -> list[list[int]]:
-    """Batches of rows of similar length that hold at most so many tokens each.
+    """The numbers of rows of similar length, in batches of at most ``max_tokens``; a longer row has its own batch.
 
-    Args:
-        lengths: N lengths in tokens.
-        max_tokens: The most that a batch may hold. A row that is longer has a batch of its own.
-        max_rows: The most rows that a batch may hold. None: as many as the tokens allow.
-        packed: Whether the rows are not padded to the longest of their batch.
-
-    Returns:
-        Row numbers, longest first: what does not fit into memory fails at once.
-
-    Raises:
-        ValueError: If a limit is not positive.
-
-    Example:
-
-        >>> token_budget_batches([2, 9, 3, 3], max_tokens=6)
-        [[1], [2, 3], [0]]
-        >>> token_budget_batches([2, 9, 3, 3], max_tokens=8, packed=True)
-        [[1], [2, 3, 0]]
+    The longest come first: what does not fit into memory fails at once. ``packed`` rows are not padded to the longest
+    of their batch, so that only their own tokens count.
     """
     for name, limit in (("max_tokens_per_batch", max_tokens), ("batch_size", max_rows)):
         if limit is not None and limit < 1:
@@ -164,21 +109,11 @@ def inference_batches(
     show_progress: bool = False,
     progress: tqdm | None = None,
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-    """The batches of tokenized texts, one after the other, beside a progress bar.
+    """Yield the row numbers and the tensors, ``(B, L)`` int64 on the device, of one batch after the other.
 
-    Args:
-        rows: What the model reads of each text, by name: int32 arrays of shape ``(n,)``; ``input_ids`` at least.
-        tokenizer: It says what padding is.
-        device: Where the batches go.
-        max_tokens: The most tokens in a batch. None: 2,048 on a CPU, 32,768 elsewhere.
-        max_rows: The most rows in a batch. None: as many as the tokens allow.
-        packed: Whether the model reads no padding, so that only the tokens themselves count.
-        show_progress: Whether to show the progress bar.
-        progress: A progress bar that goes on, in place of one of its own.
-
-    Yields:
-        The numbers of a batch's rows, and their tensors, ``(B, L)`` int64 on the device: padded on the right, where the
-        pooling expects it, whatever the tokenizer's own side; ``attention_mask`` among them.
+    ``rows``: what the model reads of each text, by name, int32 ``(n,)``; ``input_ids`` at least. The tensors are padded
+    on the right, where the pooling expects it, whatever the tokenizer's own side; ``attention_mask`` is added.
+    ``progress`` is a bar that goes on, in place of one of its own.
     """
     if max_tokens is None:
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
@@ -196,15 +131,7 @@ def inference_batches(
 
 @contextlib.contextmanager
 def inference_mode(device: torch.device, bf16: bool = False) -> Iterator[None]:
-    """No gradients, the fastest matrix products of the device, and bfloat16 for them if asked for.
-
-    Args:
-        device: Where the model is.
-        bf16: Whether to compute in bfloat16 where that costs little accuracy (autocast). The weights stay as they are.
-
-    Raises:
-        ValueError: If the GPU has no bfloat16.
-    """
+    """No gradients, the fastest matrix products of the device, and bfloat16 for them (autocast) if asked for."""
     if bf16 and device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise ValueError("bf16=True, but this GPU has no bfloat16: load the model with dtype='float16' instead.")
     autocast = torch.autocast(device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()

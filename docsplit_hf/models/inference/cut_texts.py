@@ -1,4 +1,4 @@
-"""What encoders do not read of texts that are too long, said once for each call, however many calls that takes."""
+"""What encoders do not read of texts that are too long, logged once, however many batches or calls that takes."""
 
 from __future__ import annotations
 
@@ -11,61 +11,33 @@ import numpy as np
 
 logger = logging.getLogger(__name__)
 
-# By the function that logs, and what it is told: the counts of all calls, and the example of the first.
+# By the function that logs and its first arguments: the counts of all calls, and the first example.
 _sums: ContextVar[dict[tuple, tuple[np.ndarray, str]] | None] = ContextVar("_sums", default=None)
 
 
 def warn_of_cut_texts(
     lengths: Sequence[int], read: int, limit: int, unit: str = "tokens", advice: str = "", estimated: bool = False
 ) -> None:
-    """Log how many texts are too long, and how much of all texts that cuts off. Nothing is logged if none is.
+    """Log how many texts are longer than ``read``, and how much of all texts that cuts off, if anything.
 
-    Args:
-        lengths: The lengths of N texts.
-        read: How much is read of each: the limit less what else has to fit into it.
-        limit: The limit.
-        unit: In what these numbers count.
-        advice: What can be done about it.
-        estimated: Whether some of the lengths are estimated, because such a text is not tokenized to its end.
-
-    Example:
-
-        >>> with cut_texts_summed_up():
-        ...     warn_of_cut_texts([700, 100], read=510, limit=512)
-        ...     warn_of_cut_texts([300], read=510, limit=512)  # logs that 1 of 3 texts is longer
+    ``limit`` is what ``read`` and all else have to fit into. ``estimated``: a long text is not tokenized to its end.
     """
-    lengths_read = np.array(lengths, dtype=np.int64)
-    cut = np.maximum(lengths_read - read, 0)
-    counts = np.array([np.count_nonzero(cut), len(cut), cut.sum(), lengths_read.sum(), estimated])
+    all_lengths = np.array(lengths, dtype=np.int64)
+    cut = np.maximum(all_lengths - read, 0)
+    counts = np.array([np.count_nonzero(cut), len(cut), cut.sum(), all_lengths.sum(), estimated])
     log_at_end(_log, (limit, unit, advice), counts)
 
 
 def warn_of_cut_number(cut: int, texts: int, limit: int) -> None:
-    """The same where it is not known how much is cut off.
-
-    Args:
-        cut: How many texts are too long.
-        texts: How many texts there are.
-        limit: The limit in tokens.
-
-    Example:
-
-        >>> with cut_texts_summed_up():
-        ...     warn_of_cut_number(0, 3, limit=512)
-    """
-    log_at_end(_log_number, (limit,), np.array([cut, texts]))
+    """The same where it is not known how much is cut off."""
+    log_at_end(_log, (limit, "tokens", ""), np.array([cut, texts, 0, 0, 0]))
 
 
 @contextmanager
 def cut_texts_summed_up() -> Iterator[None]:
-    """Put together what is said of texts meanwhile, and log it at the end, whatever ends it.
+    """Add up what is logged about texts meanwhile, and log it at the end, whatever ends it.
 
     Inside of another one, that one logs it.
-
-    Example:
-
-        >>> with cut_texts_summed_up():
-        ...     warn_of_cut_texts([100], read=510, limit=512)
     """
     if _sums.get() is not None:
         yield
@@ -81,13 +53,9 @@ def cut_texts_summed_up() -> Iterator[None]:
 
 
 def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, example: str = "") -> None:
-    """Log counts now, or inside of ``cut_texts_summed_up`` at its end, added up.
+    """Call ``log(*what, counts, example)`` now, or at the end of ``cut_texts_summed_up``.
 
-    Args:
-        log: The function that logs. It is called with ``(*what, counts, example)``.
-        what: What it is told; counts of the same are added up.
-        counts: The counts.
-        example: An example; the first that is not blank is told.
+    There the counts of equal ``log`` and ``what`` are added up, and the first example that is not blank is told.
     """
     sums = _sums.get()
     if sums is None:
@@ -99,15 +67,9 @@ def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, exampl
 
 def _log(limit: int, unit: str, advice: str, counts: np.ndarray, _: str) -> None:
     long, texts, cut, total, estimated = counts.tolist()
-    if cut:
-        logger.warning(
-            "%d of %d texts are longer than %d %s: %s%.1f %% of all %s were cut off.%s",
-            *(long, texts, limit, unit, "about " if estimated else "", 100 * cut / total, unit),
-            f" {advice}" if advice else "",
-        )
-
-
-def _log_number(limit: int, counts: np.ndarray, _: str) -> None:
-    cut, texts = counts.tolist()
-    if cut:
-        logger.warning("%d of %d texts are longer than %d tokens and were cut.", cut, texts, limit)
+    if not long:
+        return
+    what = " and were cut."
+    if total:
+        what = f": {'about ' if estimated else ''}{100 * cut / total:.1f} % of all {unit} were cut off."
+    logger.warning("%d of %d texts are longer than %d %s%s%s", long, texts, limit, unit, what, f" {advice}".rstrip())

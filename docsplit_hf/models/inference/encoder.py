@@ -35,12 +35,11 @@ class DocumentEncoder:
         pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``.
         max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``, an error where
-            it does not; ``"off"``. See ``docsplit_hf.models.portable.packing.use_packing``.
+            it does not; ``"off"``.
         instruction: What stands before every text, as INSTRUCTOR wants it, for example ``"Represent the science
-            passage for retrieval:"``. Both are stripped and joined without a space between them. The text attends to
-            the instruction, and mean and max pooling leave it out: as many tokens at the beginning as the instruction
-            has by itself, the tokenizer's first special token (BERT's ``[CLS]``; T5 has none) among them and its last
-            one not. So the last special token is pooled with the text, as INSTRUCTOR does it. None: no instruction.
+            passage for retrieval:"``. Both are stripped and joined without a space. The text attends to the
+            instruction, and mean and max pooling leave it out: the first special token (BERT's ``[CLS]``; T5 has none)
+            and as many tokens as it has by itself. None: no instruction.
         projection: Layers behind the pooling, float32, ``(N, H)`` to ``(N, D)``. None: the pooled states are the
             embeddings.
 
@@ -50,12 +49,9 @@ class DocumentEncoder:
 
     Example:
 
-        >>> from transformers import BertModel
-        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
-        >>> encoder = DocumentEncoder(BertModel(small_bert_config(tokenizer)), tokenizer)
+        >>> encoder = DocumentEncoder.from_pretrained()
         >>> encoder.encode(["a small text", "text"], show_progress=False).shape
-        (2, 128)
+        (2, 256)
     """
 
     def __init__(
@@ -81,11 +77,12 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        self._instruction_length = len(token_ids(tokenizer, [self.instruction or ""])[0])
+        length = len(token_ids(tokenizer, [self.instruction or ""])[0])
+        self._frame = Frame(tokenizer, self.prefix, self.suffix, self.instruction or "", length, self.max_length)
         if self._frame.room < 1:
             raise ValueError(
-                f"The instruction {self.instruction!r} has {self._instruction_length} tokens: with max_length="
-                f"{max_length} there is no room for text behind it. Use a shorter one, or a larger max_length."
+                f"The instruction {self.instruction!r} has {length} tokens: with max_length={max_length} there is no "
+                "room for text behind it. Use a shorter one, or a larger max_length."
             )
         self.projection = None if projection is None else projection.eval().to(model.device)
 
@@ -105,7 +102,7 @@ class DocumentEncoder:
 
         Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
         of sentence-transformers. Where it says nothing, the pooling is ``"cls"``, which is logged. Of a model with
-        encoder and decoder whose encoder transformers knows by itself, such as T5, the encoder is loaded.
+        encoder and decoder, such as T5, the encoder is loaded, if transformers has a class for it.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
@@ -117,11 +114,8 @@ class DocumentEncoder:
             packing: As for the class.
             instruction: As for the class.
 
-        Returns:
-            The encoder.
-
         Raises:
-            ValueError: If the checkpoint's pooling is none that is known here.
+            ValueError: If the checkpoint does something to its embeddings that is not known here.
             OSError: If there is no model of that name.
         """
         checkpoint = open_checkpoint(name, revision, with_projection=True)
@@ -155,8 +149,7 @@ class DocumentEncoder:
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length and instruction.
 
-        Computed anew each time from all weights, so that it is right after a training step too: about a second for
-        each gigabyte.
+        Computed from all weights each time, so that it is right after a training step: a second for each gigabyte.
         """
         settings = {"pooling": self.pooling, "max_length": self.max_length, "instruction": self.instruction}
         return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
@@ -175,8 +168,7 @@ class DocumentEncoder:
 
         Args:
             texts: N texts.
-            batch_size: The most texts in one forward. Texts of similar length share one; the result is in the order of
-                the texts. None: as many as the tokens allow.
+            batch_size: The most texts in one forward. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
             long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
@@ -188,10 +180,10 @@ class DocumentEncoder:
                 cosine to the float32 embedding stays above 0.9999.
 
         Returns:
-            float32 of shape ``(N, D)``.
+            float32 of shape ``(N, D)``, in the order of the texts.
 
         Raises:
-            TypeError: If ``texts`` is not a sequence, or one string, or if a text is not a string.
+            TypeError: If ``texts`` is no list of strings.
             ValueError: If ``long_documents`` is neither of the two, or the model gives NaN or infinity.
         """
         check_texts(texts)
@@ -201,11 +193,10 @@ class DocumentEncoder:
         warn_of_unfamiliar_texts(texts, self.tokenizer)
         embeddings = torch.zeros(len(texts), self.dimension)
         averaged = torch.zeros(len(texts), dtype=torch.bool)
-        limits = (max_tokens_per_batch, batch_size, bf16)
         cut, unit = (first_pieces, "text") if long_documents == "truncate" else (all_pieces, "piece")
         with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
             for group, progress.total in grouped(cut(texts, self._frame), texts):
-                found = self._embed(group, texts, progress, *limits)
+                found = self._embed(group, texts, progress, max_tokens_per_batch, batch_size, bf16)
                 owners = torch.tensor([piece.text for piece in group])
                 weights = torch.tensor([piece.weight for piece in group])
                 part = weights > 0
@@ -216,11 +207,6 @@ class DocumentEncoder:
         embeddings[averaged] = torch.nn.functional.normalize(embeddings[averaged])
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
-    @property
-    def _frame(self) -> Frame:
-        around = (self.prefix, self.suffix, self.instruction or "", self._instruction_length)
-        return Frame(self.tokenizer, *around, self.max_length)
-
     def _embed(
         self,
         pieces: list[Piece],
@@ -230,16 +216,15 @@ class DocumentEncoder:
         max_rows: int | None,
         bf16: bool,
     ) -> torch.Tensor:
-        """float32 of shape (pieces, D) on the CPU."""
+        """float32 ``(pieces, D)``, on the CPU."""
         embeddings = torch.empty(len(pieces), self.dimension)
         rows = [{"input_ids": piece.input_ids} for piece in pieces]
         device = self.model.device
-        prompt_length = len(self.prefix) + self._instruction_length if self.instruction else 0
         with inference_mode(device, bf16):
             limits = (max_tokens, max_rows, is_packed(self.model.base_model))
             for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits, progress=progress):
                 states = run_encoder(self.model, **batch).last_hidden_state
-                pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
+                pooled = pool(states, batch["attention_mask"], self.pooling, self._frame.prompt_length)
                 found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
                 refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model, repr(self))
                 embeddings[numbers] = found

@@ -19,44 +19,33 @@ GROUP_TOKENS = 2**20  # what is held of pieces; enough that those of similar len
 
 
 class Frame(NamedTuple):
-    """What stands around the tokens of a piece.
-
-    Args:
-        tokenizer: The tokenizer.
-        prefix: Special tokens before the piece.
-        suffix: Special tokens after it.
-        instruction: What stands before the text; blank for nothing.
-        instruction_length: Its tokens.
-        max_length: The longest piece in tokens, with all that.
-    """
+    """What stands around the tokens of a piece."""
 
     tokenizer: PreTrainedTokenizerBase
-    prefix: list[int]
-    suffix: list[int]
-    instruction: str
-    instruction_length: int
-    max_length: int
+    prefix: list[int]  # special tokens before it
+    suffix: list[int]  # special tokens after it
+    instruction: str  # what stands before the text; blank for nothing
+    instruction_length: int  # in tokens
+    max_length: int  # in tokens, with all that
 
     @property
     def room(self) -> int:
         """How many tokens of a text a piece has."""
         return self.max_length - len(self.prefix) - len(self.suffix) - self.instruction_length
 
+    @property
+    def prompt_length(self) -> int:
+        """How many tokens at the beginning of a piece are not pooled."""
+        return len(self.prefix) + self.instruction_length if self.instruction else 0
+
 
 class Piece(NamedTuple):
-    """Tokens of a text that are embedded together.
+    """Tokens of a text that are embedded together."""
 
-    Args:
-        text: The number of the text.
-        input_ids: int32 ``(n,)``, special tokens included.
-        weight: Its weight in the text's average; 0 where it is the text's only piece.
-        end: Where it ends in the text, in characters, about.
-    """
-
-    text: int
-    input_ids: np.ndarray
-    weight: int = 0
-    end: int = 0
+    text: int  # the number of the text
+    input_ids: np.ndarray  # int32 (n,), special tokens included
+    weight: int = 0  # in the average of the text; 0 for its only piece
+    end: int = 0  # where it ends in the text, in characters, about
 
 
 class _Window(NamedTuple):
@@ -71,29 +60,13 @@ class _Window(NamedTuple):
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """The tokens of texts, without special tokens.
-
-    Args:
-        tokenizer: The tokenizer.
-        texts: N texts.
-
-    Returns:
-        A list for each.
-    """
+    """The tokens of each text, without special tokens."""
     valid = [replace_lone_surrogates(text) for text in texts]
     return tokenizer(valid, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
 
 
 def first_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
-    """The beginning of each text, and a warning at the end of how much was cut. Of a long text no more is tokenized.
-
-    Args:
-        texts: N texts.
-        frame: What stands around them.
-
-    Yields:
-        N pieces, in order.
-    """
+    """The beginning of each text, and a warning at the end of how much was cut. Of a long text no more is tokenized."""
     cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
     tokens = frame.instruction_length + frame.room
     starts = (beginning(_instructed(text, frame), tokens, frame.tokenizer, cuts) for text in texts)
@@ -111,15 +84,7 @@ def first_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
 
 
 def all_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
-    """All of each text, in pieces that fit. Of a long text one window is tokenized at a time.
-
-    Args:
-        texts: N texts.
-        frame: What stands around each piece.
-
-    Yields:
-        The pieces, in order; one at least of each text.
-    """
+    """All of each text, in pieces that fit, one at least. Of a long text one window is tokenized at a time."""
     cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
     stream = (window for i, text in enumerate(texts) for window in _windows(i, _instructed(text, frame), cuts))
     instruction: list[int] = []
@@ -146,12 +111,7 @@ def all_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
 def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[list[Piece], int]]:
     """Pieces in groups of a million tokens, so that not all of a corpus are held at once.
 
-    Args:
-        pieces: Pieces of all texts, in order.
-        texts: The texts.
-
-    Yields:
-        A group, and how many pieces all texts have: estimated by characters, exact with the last group.
+    With each group comes how many pieces all texts have: estimated by characters, exact with the last group.
     """
     characters = [0, *accumulate(len(text) for text in texts)]
     group: list[Piece] = []

@@ -1,4 +1,4 @@
-"""Texts that are not what an encoder knows, such as those in another script: found by their words, said once a call."""
+"""Texts that an encoder does not know, such as those in another script: told by their words, logged once per call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .cut_texts import log_at_end
 
 logger = logging.getLogger(__name__)
 
-TEXTS, CHARACTERS = 100, 300  # what is looked at: so many texts of the call, the beginning of each
+TEXTS, CHARACTERS = 100, 300  # so many texts of a call are looked at, and so much of the beginning of each
 FEWEST_LETTERS = 20  # a name or two say nothing
 # Of the letters of 14 English data sets at most 1.1 % are in unfamiliar words, of a single one of their texts 16 %,
 # with English tokenizers of three kinds; of Chinese at least 33 %, of Russian, Greek, Arabic, Korean all. German or
@@ -23,28 +23,17 @@ SHARE = 0.25
 # Letters with the marks that belong to them; digits and emojis are in every language.
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0900-\u109f]){3,}")
 _HAN = re.compile("[㐀-鿿]")
-# Tokens a letter. English has 0.2. One Chinese character is one token in tokenizers made for it, and two or three bytes
-# in others.
+# Tokens per letter. English has 0.2. A Chinese character is one token in tokenizers made for it, two or three bytes in
+# others.
 _SPELLED, _SPELLED_HAN = 0.8, 1.3
 _ENGLISH = ["water", "people", "because", "children", "different"]
 
 
 def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-    """Log if much of some texts is unknown to the tokenizer, or spelled letter by letter.
+    """Log if much of a sample of texts is unknown to the tokenizer, or spelled letter by letter.
 
-    It looks at the words of a sample. Nothing is logged of texts without words, such as numbers, and for tokenizers of
-    bytes or characters, which spell all languages.
-
-    Args:
-        texts: N texts.
-        tokenizer: The tokenizer of the encoder.
-
-    Example:
-
-        >>> from docsplit_hf import DocumentEncoder
-        >>> tokenizer = DocumentEncoder.from_pretrained().tokenizer
-        >>> warn_of_unfamiliar_texts(["an English text"], tokenizer)
-        >>> warn_of_unfamiliar_texts(["Сегодня в городе прошёл сильный дождь."], tokenizer)  # logs a warning
+    Nothing is logged of texts without words, such as numbers, and for tokenizers of bytes or characters, which spell
+    all languages.
     """
     sample = [texts[i][:CHARACTERS] for i in range(0, len(texts), -(-len(texts) // TEXTS) or 1)]
     words = [word for text in sample for word in _WORD.findall(replace_lone_surrogates(text))]

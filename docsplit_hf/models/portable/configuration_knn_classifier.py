@@ -46,23 +46,15 @@ class KNNClassifierConfig(PreTrainedConfig):
         decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.
         retrieval_dimension: The number of dimensions of r. None: the encoder's.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
-        classifier_dropout: Dropout before the classification head in training. None: as the encoder's own classes have
-            it.
+        classifier_dropout: Dropout before the classification head. None: as the encoder's own classes have it.
         k: The number of neighbors to look for. 64 is the paper's choice.
         knn_temperature: T of equation 2. The paper's 10 suits no other scale of embeddings than its own: calibrate.
         knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
         knn_calibration: How ``k``, ``knn_temperature`` and ``knn_weight`` were chosen, or None if they were not.
 
     Raises:
-        StrictDataclassError: If a value is of the wrong type or out of its range, a name is misspelt, or the labels are
-            not numbered from 0. It is raised when a configuration is made or loaded, and when a value is set.
-
-    Example:
-
-        >>> from transformers import BertConfig
-        >>> config = KNNClassifierConfig(encoder_config=BertConfig(hidden_size=48), num_labels=3)
-        >>> config.k, config.hidden_size, config.encoder_config.model_type
-        (64, 48, 'bert')
+        StrictDataclassError: When it is made, loaded or changed, if a value is of the wrong type or out of its range, a
+            name is misspelled, or the labels are not numbered from 0.
     """
 
     model_type = "knn_classifier"
@@ -84,14 +76,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     knn_calibration: dict | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Refuse a name that is nearly one of those above: its value would be ignored, and a default taken.
-
-        Args:
-            **kwargs: What ``PreTrainedConfig`` knows or keeps.
-
-        Raises:
-            ValueError: If a name is misspelt.
-        """
+        """Refuse a name that is nearly one of those above: its value would be ignored, and a default taken."""
         for name in kwargs:
             near = difflib.get_close_matches(name, KNNClassifierConfig.__annotations__, n=1, cutoff=0.85)
             if near:
@@ -99,24 +84,12 @@ class KNNClassifierConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def validate_labels(self) -> None:
-        """Refuse labels that are not numbered from 0. Called by ``strict``.
-
-        Raises:
-            ValueError: If a number is missing.
-        """
+        """Refuse labels that are not numbered from 0. Called by ``strict``."""
         if sorted(self.id2label) != list(range(len(self.id2label))):
             raise ValueError(f"id2label must have the numbers from 0 to {len(self.id2label) - 1}, got {self.id2label}.")
 
     def get_text_config(self, *args, **kwargs) -> PreTrainedConfig:
-        """The encoder's configuration, of which libraries ask for the size and the vocabulary.
-
-        Args:
-            *args: As ``PreTrainedConfig.get_text_config``.
-            **kwargs: As ``PreTrainedConfig.get_text_config``.
-
-        Returns:
-            The configuration.
-        """
+        """The encoder's configuration, of which libraries ask for the size and the vocabulary."""
         return self.encoder_config.get_text_config(*args, **kwargs)
 
     @property

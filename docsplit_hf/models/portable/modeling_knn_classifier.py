@@ -31,7 +31,7 @@ class KNNClassifierOutput(ModelOutput):
     """What a ``KNNClassifier`` gives.
 
     Args:
-        loss: Cross entropy (binary cross entropy for several labels a text), a scalar; None without labels.
+        loss: Cross entropy (binary cross entropy for several labels per text), a scalar; None without labels.
         logits: ``(B, C)``, before the softmax (or the sigmoid). ``C`` is 0 without a classification head.
         retrieval_embeddings: ``(B, R)``, float32: what neighbors are looked for with, by squared L2 distance.
     """
@@ -112,10 +112,9 @@ class KNNClassifier(PreTrainedModel):
         dtype: torch.dtype | str = "float32",
         **config_arguments: Any,
     ) -> KNNClassifier:
-        """Put new heads on an encoder: a DocSplit checkpoint, a LoRA adapter of one, or any other encoder.
+        """Put new heads, with random weights, on a DocSplit checkpoint, a LoRA adapter of one, or any other encoder.
 
-        Pooling and maximum length are the checkpoint's own, as in ``DocumentEncoder``; the first token where it says
-        nothing.
+        Pooling and maximum length are the checkpoint's own; the first token where it says nothing.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
@@ -124,9 +123,6 @@ class KNNClassifier(PreTrainedModel):
             revision: The branch, tag or commit on the Hub.
             dtype: Of the weights, whatever they are saved in.
             **config_arguments: Further arguments of ``KNNClassifierConfig``.
-
-        Returns:
-            The model, its heads with random weights.
 
         Raises:
             ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given, or the encoder has dense
@@ -162,16 +158,13 @@ class KNNClassifier(PreTrainedModel):
         id2label: Mapping[int, str] | None = None,
         **config_arguments: Any,
     ) -> KNNClassifier:
-        """Put new heads on an encoder that is loaded already.
+        """Put new heads, with random weights, on an encoder that is loaded already and becomes a part of the model.
 
         Args:
-            encoder: The encoder, without a head. It becomes a part of the model.
+            encoder: The encoder, without a head.
             num_labels: The number of labels; 0 for no classification head. None: as ``id2label`` has.
             id2label: The name of each label.
             **config_arguments: Further arguments of ``KNNClassifierConfig``.
-
-        Returns:
-            The model, its heads with random weights.
 
         Raises:
             ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given.
@@ -214,11 +207,8 @@ class KNNClassifier(PreTrainedModel):
             input_ids: ``(B, L)``, padded on the right.
             attention_mask: ``(B, L)``, 1 for tokens. None: all are tokens.
             token_type_ids: ``(B, L)``, which of two texts each token belongs to; left out where the encoder has none.
-            labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1 for several labels a text. None: no loss.
+            labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1 for several labels per text. None: no loss.
             **encoder_arguments: Further arguments of the encoder.
-
-        Returns:
-            Logits, retrieval embeddings and, with labels, the loss.
 
         Raises:
             ValueError: If labels are given and there is no classification head.
@@ -249,24 +239,10 @@ class KNNClassifier(PreTrainedModel):
 def classification_loss(
     logits: torch.Tensor, labels: torch.Tensor, problem_type: str | None = None, label_smoothing: float = 0.0
 ) -> torch.Tensor:
-    """Cross entropy, or binary cross entropy for several labels a text.
+    """Cross entropy, or binary cross entropy for several labels per text: the mean, a float32 scalar.
 
-    Args:
-        logits: ``(B, C)``.
-        labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1.
-        problem_type: As in the configuration.
-        label_smoothing: The share of the probability that goes to all labels alike; for one label a text only.
-
-    Returns:
-        The mean over the texts (and the labels), a float32 scalar.
-
-    Raises:
-        ValueError: If there is no classification head.
-
-    Example:
-
-        >>> round(classification_loss(torch.zeros(2, 4), torch.tensor([0, 3])).item(), 4)  # log 4
-        1.3863
+    ``logits``: ``(B, C)``; ``labels``: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1. ``label_smoothing``: the share of
+    the probability that goes to all labels alike; for one label per text only.
     """
     if logits.shape[1] == 0:
         raise ValueError("This model has no classification head (num_labels=0): give it labels with from_encoder.")

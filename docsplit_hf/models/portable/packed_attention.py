@@ -32,26 +32,11 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """The attention function of the implementation ``"docsplit_packed"``, as transformers calls it.
 
-    Args:
-        module: The attention module.
-        query: ``(1, heads, T, head_dim)``, the sequences one after the other.
-        key: ``(1, key_heads, T, head_dim)``.
-        value: ``(1, key_heads, T, head_dim)``.
-        attention_mask: Used for rows that are not packed only.
-        dropout: The probability that an attention weight is dropped; see ``use_packing``.
-        scaling: Multiplies the products of queries and keys. None: ``head_dim ** -0.5``.
-        is_causal: Whether a token sees the tokens before it only. None: as the module says.
-        sliding_window: A token sees those less than this far away. None: all.
-        cu_seq_lens_q: ``(N + 1,)`` int32, where the sequences begin, and where the last ends. None: the rows are not
-            packed, and transformers' ``"sdpa"`` does the work.
-        max_length_q: The longest sequence or more.
-        **kwargs: Passed to ``"sdpa"``.
-
-    Returns:
-        ``(1, T, heads, head_dim)``, and None in place of the attention weights.
-
-    Raises:
-        NotImplementedError: If the module asks for something that cannot be done by sequence.
+    ``query``: ``(1, heads, T, head_dim)``, the sequences one after the other; ``key``, ``value``: ``(1, key_heads, T,
+    head_dim)``. ``cu_seq_lens_q``, ``(N + 1,)`` int32, has where the sequences begin, and where the last ends; without
+    it the rows are not packed, and transformers' ``"sdpa"`` does the work. A token sees those less than
+    ``sliding_window`` away. The result is ``(1, T, heads, head_dim)``, and None in place of the attention weights.
+    ``NotImplementedError``: the module asks for something that cannot be done by sequence.
     """
     if cu_seq_lens_q is None:
         return sdpa_attention_forward(
@@ -93,39 +78,12 @@ def packed_attention(
 
 
 def compute_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
-    """The dtype of matrix products.
-
-    Args:
-        device: The device.
-        dtype: That of the weights.
-
-    Returns:
-        Autocast's if that is on, or else that of the weights.
-
-    Example:
-
-        >>> with torch.autocast("cpu", torch.bfloat16):
-        ...     compute_dtype(torch.device("cpu"), torch.float32)
-        torch.bfloat16
-    """
+    """The dtype of matrix products: autocast's if that is on, or else that of the weights."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else dtype
 
 
 def has_flash(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a device has flash attention for sequences of different lengths.
-
-    Args:
-        device: The device.
-        dtype: The dtype of queries, keys and values.
-
-    Returns:
-        Whether it is an Nvidia GPU from Ampere on, and the dtype has 16 bits.
-
-    Example:
-
-        >>> has_flash(torch.device("cpu"), torch.bfloat16)
-        False
-    """
+    """Whether a device has flash attention for sequences of different lengths: Nvidia from Ampere on, 16 bits."""
     return (
         device.type == "cuda"
         and torch.version.cuda is not None

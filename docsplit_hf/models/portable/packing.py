@@ -25,7 +25,7 @@ PACKINGS = ("auto", "on", "off")
 NO_WEIGHTS = "its weights are not there to try it with"
 PACKED = "docsplit_packed"  # the name of the attention implementation; a packed encoder is known by it
 
-SAME = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, a token; what rounding may do
+SAME = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, per token; what rounding may do
 
 _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
 _found_out: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # by trying an encoder, once
@@ -41,31 +41,10 @@ def run_encoder(
 ) -> ModelOutput:
     """Run an encoder on padded rows; without the padding if ``use_packing`` has been switched on for it.
 
-    The tokens of N rows become one row of T tokens with the positions of their own rows, and attention stays within
-    each row. Embeddings and gradients are those of the padded rows, at the cost of the tokens that are there.
-
-    Args:
-        encoder: The base model, without a head.
-        input_ids: ``(N, L)``, padded on the right.
-        attention_mask: ``(N, L)``, 1 for tokens and 0 for padding; at least one token in all.
-        **arguments: Further arguments of the encoder. If they are not ``(N, L)`` each, such as ``token_type_ids``, the
-            rows stay padded.
-
-    Returns:
-        The encoder's output with ``last_hidden_state`` of shape ``(N, L, H)``. Packed, it holds nothing else, and 0 at
-        the padding.
-
-    Example:
-
-        >>> from transformers import BertConfig, BertModel
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> encoder, mask = BertModel(config).eval(), torch.tensor([[1, 1, 1], [1, 0, 0]])
-        >>> padded = run_encoder(encoder, mask, mask).last_hidden_state
-        >>> use_packing(encoder)
-        True
-        >>> packed = run_encoder(encoder, mask, mask).last_hidden_state
-        >>> torch.allclose(packed[mask.bool()], padded[mask.bool()], atol=1e-6)
-        True
+    ``input_ids``, ``attention_mask``: ``(N, L)``, padded on the right. The tokens of all rows become one row of T
+    tokens with the positions of their own rows, and attention stays within each row. ``last_hidden_state`` and
+    gradients are those of the padded rows, and 0 at the padding. Rows stay padded if a further argument is not
+    ``(N, L)``, as ``token_type_ids`` is.
     """
     of_tokens = all(isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values())
     if is_packed(encoder) and of_tokens and "position_ids" not in arguments:
@@ -75,14 +54,9 @@ def run_encoder(
 
 
 def is_packed(encoder: nn.Module) -> bool:
-    """Whether ``run_encoder`` runs an encoder without padding now.
+    """Whether ``run_encoder`` runs an encoder without padding now: packing is switched on, and pays.
 
-    Args:
-        encoder: The base model, without a head.
-
-    Returns:
-        Whether packing is switched on, and pays: a GPU without flash attention in the dtype that is computed in, which
-        autocast may decide, is faster with padding.
+    A GPU without flash attention in the dtype that is computed in, which autocast may decide, is faster with padding.
     """
     if encoder.config._attn_implementation != PACKED:
         return False
@@ -91,7 +65,7 @@ def is_packed(encoder: nn.Module) -> bool:
 
 
 def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
-    """Switch packing on for a model where its results stay the same, or off.
+    """Switch packing on for a model where its results stay the same, or off; tells whether it is on now.
 
     A packed encoder has the attention implementation ``"docsplit_packed"``, which is transformers' ``"sdpa"`` for all
     callers but ``run_encoder``; nothing of it is saved. Whether an encoder can be packed is found out by running it
@@ -99,17 +73,14 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     else, and stays padded, which is said once in the log. So does one with another ``attn_implementation`` than
     transformers' default, and one on a GPU that has no flash attention in the dtype at hand (float32, old GPUs).
 
-    Attention dropout: the flash attention of CUDA has it as it should be. That of the CPU has none: there whole keys of
-    a head are dropped, the same for all tokens of a row, at the same rate and with the same expected value, which
-    costs nothing; ``packing="off"`` drops each attention weight by itself, and costs a multiple.
+    Attention dropout: CUDA's flash attention drops each weight by itself. On a CPU whole keys of a head are dropped,
+    for all tokens of a row, at the same rate and with the same expected value, which costs nothing; ``packing="off"``
+    drops each attention weight by itself, and costs a multiple.
 
     Args:
         model: An encoder, or a model around one.
         packing: ``"auto"``: where it gives the same, unless it has been switched off. ``"on"``: the same, and an error
             where it does not. ``"off"``: never, until it is switched on.
-
-    Returns:
-        Whether the model runs without padding now.
 
     Raises:
         ValueError: If there is no such choice, or packing is ``"on"`` and the model cannot be packed.

@@ -1,4 +1,4 @@
-"""Pooling: from the hidden states of the tokens to one embedding a text."""
+"""Pooling: from the hidden states of the tokens to one embedding per text."""
 
 from __future__ import annotations
 
@@ -8,22 +8,7 @@ POOLINGS = ("cls", "mean", "max", "last")
 
 
 def check_pooling(pooling: str) -> str:
-    """Return ``pooling`` if there is one of that name.
-
-    Args:
-        pooling: One of ``POOLINGS``.
-
-    Returns:
-        The same name.
-
-    Raises:
-        ValueError: If it is none of them.
-
-    Example:
-
-        >>> check_pooling("cls")
-        'cls'
-    """
+    """Return ``pooling`` if there is one of that name."""
     if pooling not in POOLINGS:
         raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}.")
     return pooling
@@ -32,29 +17,11 @@ def check_pooling(pooling: str) -> str:
 def pool(
     hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str, prompt_length: int = 0
 ) -> torch.Tensor:
-    """Pool the last hidden states of right-padded rows.
+    """Pool the last hidden states ``(N, L, H)`` of rows that are padded on the right: ``(N, H)``, same dtype.
 
-    Args:
-        hidden_states: Float of shape ``(N, L, H)``.
-        attention_mask: ``(N, L)``, 1 for tokens and 0 for the padding after them; at least one token a row.
-        pooling: ``"cls"``, the first token (the papers' choice); ``"mean"`` or ``"max"`` over all tokens, special ones
-            included; ``"last"``, the last token.
-        prompt_length: How many tokens at the beginning of each row ``"mean"`` and ``"max"`` leave out, because they
-            belong to a prompt that all texts have before them. The last token of a row is always pooled.
-
-    Returns:
-        Embeddings of shape ``(N, H)`` and the dtype of the hidden states.
-
-    Raises:
-        ValueError: If there is no pooling of that name.
-
-    Example:
-
-        >>> hidden_states = torch.tensor([[[1.0], [3.0], [9.0]]])
-        >>> pool(hidden_states, torch.tensor([[1, 1, 0]]), "mean")
-        tensor([[2.]])
-        >>> pool(hidden_states, torch.tensor([[1, 1, 1]]), "mean", prompt_length=1)
-        tensor([[6.]])
+    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"cls"`` is the first token, ``"last"`` the
+    last; ``"mean"`` and ``"max"`` are over all tokens, special ones included, but for the first ``prompt_length`` of
+    each row, a prompt that all texts have before them. The last token of a row is always pooled.
     """
     check_pooling(pooling)
     if pooling == "cls":

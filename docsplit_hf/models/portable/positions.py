@@ -7,24 +7,10 @@ from transformers import PreTrainedModel
 
 
 def max_positions(model: PreTrainedModel) -> int | None:
-    """The longest input of a model, in tokens, special tokens included.
+    """The longest input of a model in tokens, special tokens included; None if the model does not say.
 
     Read from the table of position embeddings where there is one (RoBERTa's 514 rows hold 512 positions: the first two
     are taken by the padding index), otherwise from the configuration.
-
-    Args:
-        model: Any encoder of transformers.
-
-    Returns:
-        The number of positions, or None if the model states none.
-
-    Example:
-
-        >>> from transformers import RobertaConfig, RobertaModel
-        >>> config = RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> config.max_position_embeddings = 514
-        >>> max_positions(RobertaModel(config))
-        512
     """
     table = _position_embeddings(model)
     if table is not None:
@@ -34,45 +20,13 @@ def max_positions(model: PreTrainedModel) -> int | None:
 
 
 def position_offset(model: nn.Module) -> int:
-    """The number that a model gives to its first position.
-
-    Args:
-        model: Any encoder of transformers.
-
-    Returns:
-        0, but for RoBERTa and its kin, which count from behind their padding index.
-
-    Example:
-
-        >>> from transformers import RobertaConfig, RobertaModel
-        >>> config = RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> position_offset(RobertaModel(config))
-        2
-    """
+    """The number of the first position: 0, but RoBERTa and its kin count from behind their padding index."""
     table = _position_embeddings(model)
     return 0 if table is None else _first_position(table)
 
 
 def check_max_length(max_length: int, model: PreTrainedModel) -> int:
-    """Return ``max_length`` if the model has that many positions.
-
-    Args:
-        max_length: A length in tokens, special tokens included.
-        model: The encoder that is to read it.
-
-    Returns:
-        The same length.
-
-    Raises:
-        ValueError: If the model has fewer positions.
-
-    Example:
-
-        >>> from transformers import BertConfig, BertModel
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> check_max_length(512, BertModel(config))
-        512
-    """
+    """Return ``max_length`` if the model has that many positions."""
     positions = max_positions(model)
     if positions is not None and max_length > positions:
         raise ValueError(

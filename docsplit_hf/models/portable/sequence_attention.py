@@ -1,4 +1,4 @@
-"""Attention within sequences that lie one after the other, a sequence at a time and without masks."""
+"""Attention within sequences that lie one after the other, one sequence at a time and without masks."""
 
 from __future__ import annotations
 
@@ -22,25 +22,10 @@ def attention_by_sequence(
     reach: int | None = None,
     causal: bool = False,
 ) -> torch.Tensor:
-    """Attention within each sequence, without masks: neighbors of the same length are computed at once.
+    """Attention within each sequence; neighbors of the same length are computed at once.
 
-    Args:
-        query: ``(1, heads, T, head_dim)``.
-        key: ``(1, heads, T, head_dim)``.
-        value: ``(1, heads, T, head_dim)``.
-        lengths: The lengths of the sequences, which sum to T.
-        scaling: Multiplies the products of queries and keys. None: ``head_dim ** -0.5``.
-        reach: How far from itself a token sees. None: everything.
-        causal: Whether a token sees the tokens before it only.
-
-    Returns:
-        ``(1, T, heads, head_dim)``.
-
-    Example:
-
-        >>> states = torch.randn(1, 2, 5, 4)
-        >>> attention_by_sequence(states, states, states, [3, 1, 1]).shape
-        torch.Size([1, 5, 2, 4])
+    ``query``, ``key``, ``value``: ``(1, heads, T, head_dim)``; ``lengths`` sum to T. A token sees those at most
+    ``reach`` away, or all. The result is ``(1, T, heads, head_dim)``.
     """
     runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths) if length]
     # split, not slices: the backward of each slice fills a zero tensor of the size of the whole.
@@ -62,7 +47,7 @@ def attention_by_sequence(
 def _windowed(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None, reach: int, causal: bool
 ) -> torch.Tensor:
-    """Attention of blocks of queries to the keys around them: linear in the length. (N, heads, L, head_dim)"""
+    """Attention of blocks of queries to the keys around them: linear in the length. ``(N, heads, L, head_dim)``"""
     rows, heads, length, _ = query.shape
     block = max(reach, 1)
     blocks = -(-length // block)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers.utils import cached_file
 
-from .settings import module_folders, read_json
+from .settings import find_file, module_folders, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +20,7 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
     """The modules ``Dense`` of a checkpoint, such as INSTRUCTOR's: ``(N, H)`` to ``(N, D)`` float32; None if none."""
     layers: list[nn.Module] = []
     for folder in module_folders(name, "Dense", revision=revision):
-        config = read_json(name, f"{folder}/config.json", revision) or {}
+        config = read_json(name, f"{folder}/config.json", revision=revision) or {}
         activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
         if activation not in ACTIVATIONS:
             raise ValueError(
@@ -43,10 +41,8 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
 def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, torch.Tensor]:
     from safetensors.torch import load_file
 
-    path: Path | str | None = Path(name, folder, WEIGHTS)
-    if not Path(name).is_dir():
-        path = cached_file(name, f"{folder}/{WEIGHTS}", revision=revision, _raise_exceptions_for_missing_entries=False)
-    if path is None or not Path(path).is_file():
+    path = find_file(name, f"{folder}/{WEIGHTS}", revision=revision)
+    if path is None:
         raise OSError(
             f"{name} sends its embeddings through {folder!r}, which has no {WEIGHTS}. Pickles (pytorch_model.bin) "
             "are not read here: load it once with sentence-transformers, save it, and give that folder."

@@ -46,25 +46,30 @@ def checkpoint_settings(
     return settings | ({"max_length": length} if length else {})
 
 
-def read_json(name: str, file: str, revision: str | None = None, kind: type = dict, **hub_arguments: Any) -> Any:
-    """What a JSON file of a repository on the Hub or of a folder holds; None if there is no such file.
-
-    None too where the Hub cannot be reached, so that nobody knows whether there is one, which is logged.
-    """
-    path: Path | str | None
+def find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:
+    """A file of a folder, or of a repository on the Hub; None if there is no such file."""
     if Path(name).is_dir():
         path = Path(name, file)
     else:
-        try:
-            hub_arguments |= {"revision": revision, "_raise_exceptions_for_missing_entries": False}
-            path = cached_file(name, file, **hub_arguments)
-        except OSError as error:
-            logger.warning("Could not look for %s of %s: %s", file, name, str(error).splitlines()[0])
-            return None
-    if path is None or not Path(path).is_file():
+        found = cached_file(name, file, **hub_arguments, _raise_exceptions_for_missing_entries=False)
+        path = None if found is None else Path(found)
+    return path if path is not None and path.is_file() else None
+
+
+def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> Any:
+    """What a JSON file of a checkpoint holds; None if there is no such file.
+
+    None too where the Hub cannot be reached, so that nobody knows whether there is one, which is logged.
+    """
+    try:
+        path = find_file(name, file, **hub_arguments)
+    except OSError as error:
+        logger.warning("Could not look for %s of %s: %s", file, name, str(error).splitlines()[0])
+        return None
+    if path is None:
         return None
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{file} of {name} is not JSON: {error}. Download it anew, or repair it.") from error
     if not isinstance(content, kind):

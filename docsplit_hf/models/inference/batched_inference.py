@@ -34,15 +34,6 @@ class Predictions(NamedTuple):
     texts_cut: int  # how many texts were longer than the maximum length
 
 
-class _Input(NamedTuple):
-    number: int
-    text: str
-    pair: str | None
-
-    def __len__(self) -> int:
-        return len(self.text) + len(self.pair or "")
-
-
 def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> int:
     """The longest input in tokens: the configuration's, or as many as the encoder has positions."""
     own = model.config.max_length or max_positions(model.encoder) or tokenizer.model_max_length
@@ -109,15 +100,14 @@ def _tokenize(
 ) -> tuple[list[dict[str, np.ndarray]], int]:
     """What the model reads of each text, and how many texts were cut."""
     rows, cut = [{}] * len(texts), 0
-    alone = [i for i, pair in enumerate(text_pairs) if pair is None]
-    paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
-    for chosen in (alone, paired):
-        beginnings = input_beginnings(((texts[i], text_pairs[i]) for i in chosen), max_length, tokenizer)
-        inputs = (_Input(i, *read) for i, read in zip(chosen, beginnings, strict=True))
-        for part in tokenizer_batches(inputs):
-            first = [given.text for given in part]
-            second = None if chosen is alone else [given.pair for given in part]
-            encoding = tokenizer(first, second, truncation=True, max_length=max_length, return_attention_mask=False)
+    for is_paired in (False, True):
+        numbers = [i for i, pair in enumerate(text_pairs) if (pair is not None) == is_paired]
+        beginnings = input_beginnings(((texts[i], text_pairs[i]) for i in numbers), max_length, tokenizer)
+        inputs = ((i, text, pair) for i, (text, pair) in zip(numbers, beginnings, strict=True))
+        for batch in tokenizer_batches(inputs, lambda given: len(given[1]) + len(given[2] or "")):
+            batch_numbers, first, second = (list(column) for column in zip(*batch, strict=True))
+            options = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
+            encoding = tokenizer(first, second if is_paired else None, **options)
             # A tokenizer that is not fast does not say what it cut off: then a full row counts as cut.
             cut += (
                 sum(bool(row.overflowing) for row in encoding.encodings)
@@ -125,6 +115,6 @@ def _tokenize(
                 else sum(len(ids) == max_length for ids in encoding["input_ids"])
             )
             names = [name for name in encoding if name in ("input_ids", "token_type_ids")]
-            for given, values in zip(part, zip(*(encoding[name] for name in names), strict=True), strict=True):
-                rows[given.number] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
+            for number, *values in zip(batch_numbers, *(encoding[name] for name in names), strict=True):
+                rows[number] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
     return rows, cut

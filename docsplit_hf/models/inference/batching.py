@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .onednn import OneDNNLinear, is_worthwhile
 
-T = TypeVar("T", bound=Sized)
+T = TypeVar("T")
 
 TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
 TOKENIZER_CHARACTERS = 2**20  # of the texts of a batch; a tokenizer takes some 40 bytes for each
@@ -35,18 +35,18 @@ def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> Non
             raise TypeError(f"{name} {i} is {text!r}, not a string.")
 
 
-def tokenizer_batches(texts: Iterable[T]) -> Iterator[list[T]]:
+def tokenizer_batches(texts: Iterable[T], characters_of: Callable[[T], int] = len) -> Iterator[list[T]]:
     """Texts in order, in batches of at most 1,000 and a million characters, which bounds a tokenizer's memory.
 
-    ``texts``: anything with a length in characters. One that is longer has a batch of its own.
+    One that is longer has a batch of its own.
     """
     batch: list[T] = []
     characters = 0
     for text in texts:
-        characters += len(text)
+        characters += characters_of(text)
         if batch and (len(batch) == TOKENIZER_BATCH or characters > TOKENIZER_CHARACTERS):
             yield batch
-            batch, characters = [], len(text)
+            batch, characters = [], characters_of(text)
         batch.append(text)
     if batch:
         yield batch

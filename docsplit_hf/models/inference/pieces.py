@@ -55,9 +55,6 @@ class _Window(NamedTuple):
     is_first: bool
     is_last: bool
 
-    def __len__(self) -> int:
-        return len(self.content)
-
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text, without special tokens."""
@@ -90,7 +87,7 @@ def all_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
     instruction: list[int] = []
     ids: list[int] = []
     is_only = True
-    for batch in tokenizer_batches(stream):
+    for batch in tokenizer_batches(stream, lambda window: len(window.content)):
         for window, row in zip(batch, token_ids(frame.tokenizer, [w.content for w in batch]), strict=True):
             if window.is_first:
                 instruction, ids, is_only = row[: frame.instruction_length], row[frame.instruction_length :], True
@@ -103,7 +100,7 @@ def all_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
                 is_only = is_only and window.is_last and end <= frame.room
                 weight = 0 if is_only else len(frame.prefix) + len(piece) + len(frame.suffix)
                 left = len(ids) - start - len(piece)
-                read = window.end - len(window) * left // max(len(ids), 1)
+                read = window.end - len(window.content) * left // max(len(ids), 1)
                 yield Piece(window.text, _framed(instruction + piece, frame), weight, read)
             ids = ids[end:]
 

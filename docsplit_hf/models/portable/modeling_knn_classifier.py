@@ -162,29 +162,28 @@ class KNNClassifier(PreTrainedModel):
 
         Args:
             encoder: The encoder, without a head.
-            num_labels: The number of labels; 0 for no classification head. None: as ``id2label`` has.
-            id2label: The name of each label.
-            **config_arguments: Further arguments of ``KNNClassifierConfig``.
+            num_labels: As in ``from_encoder``.
+            id2label: As in ``from_encoder``.
+            **config_arguments: As in ``from_encoder``.
 
         Raises:
             ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given.
         """
-        labels = {} if id2label is None else {"id2label": {int(i): str(label) for i, label in id2label.items()}}
-        count = len(id2label) if num_labels is None and id2label is not None else num_labels
-        if count is None or (id2label is not None and sorted(labels["id2label"]) != list(range(count))):
+        names = None if id2label is None else {int(i): str(label) for i, label in id2label.items()}
+        count = len(names) if num_labels is None and names is not None else num_labels
+        if count is None or (names is not None and sorted(names) != list(range(count))):
             raise ValueError(
                 f"num_labels={num_labels} and id2label={id2label} do not say how many labels there are: give one of "
                 "them, or id2label with the numbers from 0 to num_labels - 1."
             )
-        if id2label is not None:
-            labels["label2id"] = {label: i for i, label in labels["id2label"].items()}
-        elif count == 0:
-            labels = {"id2label": {}, "label2id": {}}
-        else:
-            labels = {"num_labels": count}
+        if count == 0:
+            names = {}
+        labels = {"num_labels": count}
+        if names is not None:
+            labels = {"id2label": names, "label2id": {label: i for i, label in names.items()}}
         encoder_config = copy.deepcopy(encoder.config)
         if Path(encoder_config.name_or_path).exists():
-            # Where it lay on this machine is nobody's business.
+            # The configuration is shared, and a path of this machine tells others nothing.
             encoder_config.name_or_path = Path(encoder_config.name_or_path).name
         model = cls(KNNClassifierConfig(encoder_config=encoder_config, **labels, **config_arguments))
         own = model.encoder.state_dict()

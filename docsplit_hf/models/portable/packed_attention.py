@@ -39,18 +39,8 @@ def packed_attention(
     ``NotImplementedError``: the module asks for something that cannot be done by sequence.
     """
     if cu_seq_lens_q is None:
-        return sdpa_attention_forward(
-            module,
-            query,
-            key,
-            value,
-            attention_mask,
-            dropout,
-            scaling,
-            is_causal,
-            sliding_window=sliding_window,
-            **kwargs,
-        )
+        states, options = (query, key, value, attention_mask), {"sliding_window": sliding_window} | kwargs
+        return sdpa_attention_forward(module, *states, dropout, scaling, is_causal, **options)
     for name in NOT_PACKED:
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"its attention has {name}")

@@ -25,26 +25,23 @@ PACKINGS = ("auto", "on", "off")
 NO_WEIGHTS = "its weights are not there to try it with"
 PACKED = "docsplit_packed"  # the name of the attention implementation; a packed encoder is known by it
 
-SAME = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, per token; what rounding may do
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, per token: rounding
 
 _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
-_found_out: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # by trying an encoder, once
-_said: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+_found_obstacle: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # by trying an encoder, once
+_logged_obstacle: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 _switched_off: WeakSet[nn.Module] = WeakSet()
 
 
 def run_encoder(
-    encoder: nn.Module,
-    input_ids: torch.Tensor,
-    attention_mask: torch.Tensor,
-    **arguments: torch.Tensor,
+    encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, **arguments: torch.Tensor
 ) -> ModelOutput:
     """Run an encoder on padded rows; without the padding if ``use_packing`` has been switched on for it.
 
     ``input_ids``, ``attention_mask``: ``(N, L)``, padded on the right. The tokens of all rows become one row of T
     tokens with the positions of their own rows, and attention stays within each row. ``last_hidden_state`` and
-    gradients are those of the padded rows, and 0 at the padding. Rows stay padded if a further argument is not
-    ``(N, L)``, as ``token_type_ids`` is.
+    gradients are those of the padded rows, and 0 at the padding. Further arguments of shape ``(N, L)``, such as
+    ``token_type_ids``, are packed too; with others the rows stay padded.
     """
     of_tokens = all(isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values())
     if is_packed(encoder) and of_tokens and "position_ids" not in arguments:
@@ -67,6 +64,9 @@ def is_packed(encoder: nn.Module) -> bool:
 def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     """Switch packing on for a model where its results stay the same, or off; tells whether it is on now.
 
+    ``packing``: ``"auto"``, where it gives the same, unless it was switched off; ``"on"``, and an error where it does
+    not give the same; ``"off"``, until it is switched on.
+
     A packed encoder has the attention implementation ``"docsplit_packed"``, which is transformers' ``"sdpa"`` for all
     callers but ``run_encoder``; nothing of it is saved. Whether an encoder can be packed is found out by running it
     both ways on a few tokens: one that has attention of its own (Longformer, BigBird, DeBERTa, ...) gives something
@@ -76,14 +76,6 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     Attention dropout: CUDA's flash attention drops each weight by itself. On a CPU whole keys of a head are dropped,
     for all tokens of a row, at the same rate and with the same expected value, which costs nothing; ``packing="off"``
     drops each attention weight by itself, and costs a multiple.
-
-    Args:
-        model: An encoder, or a model around one.
-        packing: ``"auto"``: where it gives the same, unless it has been switched off. ``"on"``: the same, and an error
-            where it does not. ``"off"``: never, until it is switched on.
-
-    Raises:
-        ValueError: If there is no such choice, or packing is ``"on"`` and the model cannot be packed.
     """
     if packing not in PACKINGS:
         raise ValueError(f"packing must be one of {PACKINGS}, got {packing!r}.")
@@ -104,9 +96,9 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
         return True
     if packing == "on":
         raise ValueError(f"{type(encoder).__name__} cannot run without padding: {obstacle}. Use packing='auto'.")
-    if _said.get(encoder) != obstacle:
+    if _logged_obstacle.get(encoder) != obstacle:
         logger.info("%s runs with padding: %s.", type(encoder).__name__, obstacle)
-        _said[encoder] = obstacle
+        _logged_obstacle[encoder] = obstacle
     return False
 
 
@@ -165,9 +157,9 @@ def _obstacle(encoder: PreTrainedModel) -> str | None:
         return "its attention does not go through transformers' attention interface"
     if any(parameter.is_meta or not parameter.numel() for parameter in encoder.parameters()):
         return NO_WEIGHTS
-    if encoder not in _found_out:
-        _found_out[encoder] = _try(encoder)
-    return _found_out[encoder]
+    if encoder not in _found_obstacle:
+        _found_obstacle[encoder] = _try(encoder)
+    return _found_obstacle[encoder]
 
 
 def _try(encoder: PreTrainedModel) -> str | None:
@@ -184,7 +176,7 @@ def _try(encoder: PreTrainedModel) -> str | None:
             encoder.set_attn_implementation("sdpa")
     expected, found = (states[attention_mask.bool()].float() for states in (expected, found))
     difference = ((found - expected).norm(dim=1) / expected.norm(dim=1)).max()
-    return None if difference <= SAME.get(encoder.dtype, 1e-3) else "its results would not be the same"
+    return None if difference <= TOLERANCE.get(encoder.dtype, 1e-3) else "its results would not be the same"
 
 
 def _example(encoder: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:

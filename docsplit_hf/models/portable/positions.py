@@ -14,7 +14,7 @@ def max_positions(model: PreTrainedModel) -> int | None:
     """
     table = _position_embeddings(model)
     if table is not None:
-        return table.num_embeddings - _first_position(table)
+        return table.num_embeddings - position_offset(model)
     stated = getattr(model.config, "max_position_embeddings", None)
     return stated if stated and stated > 0 else None
 
@@ -22,7 +22,7 @@ def max_positions(model: PreTrainedModel) -> int | None:
 def position_offset(model: nn.Module) -> int:
     """The number of the first position: 0, but RoBERTa and its kin count from behind their padding index."""
     table = _position_embeddings(model)
-    return 0 if table is None else _first_position(table)
+    return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
 
 
 def check_max_length(max_length: int, model: PreTrainedModel) -> int:
@@ -41,7 +41,3 @@ def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             return module
     return None
-
-
-def _first_position(table: nn.Embedding) -> int:
-    return 0 if table.padding_idx is None else table.padding_idx + 1

@@ -1,7 +1,7 @@
 import json
-import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_all_files_are_replaced_and_those_of_others_stay(tmp_path):
 DIES = """
 import os, sys
 from pathlib import Path
-from test_replacement import replace
+from tests.models.checkpoints.test_replacement import replace
 for number, folder in enumerate(sys.argv[1:], start=1):
     child = os.fork()
     if not child:
@@ -63,8 +63,8 @@ def test_a_process_that_ends_at_any_step_leaves_the_old_or_the_new_and_nothing_e
     for folder in folders:
         write(folder, OLD)
     command = [sys.executable, "-c", DIES, *folders]
-    here = os.path.dirname(__file__)
-    finished = subprocess.run(command, capture_output=True, text=True, check=True, cwd=here)
+    root = Path(__file__).parents[3]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     codes = [int(code) for code in finished.stdout.split()]
     killed = len(codes) - 1
     assert codes == [9] * killed + [0] and killed > 15

@@ -48,10 +48,7 @@ def test_modules_in_another_order_than_here(tmp_path):
 @pytest.mark.parametrize(
     "docsplit, message",
     [
-        (
-            {"pooling": "mean", "max_lenght": 64},
-            "config.docsplit of .* has .max_lenght., and knows",
-        ),
+        ({"pooling": "mean", "max_lenght": 64}, "config.docsplit of .* has .max_lenght., and knows"),
         ({"pooling": "mean", "max_length": "64"}, "config.docsplit of .* has max_length='64', which is no length"),
         ({"pooling": "mean", "max_length": -3}, "max_length=-3, which is no length"),
     ],

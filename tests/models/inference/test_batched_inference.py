@@ -50,17 +50,6 @@ def test_what_is_cut_is_counted_and_logged(classifier, tokenizer, caplog):
     assert "1 of 3 texts are longer than 64 tokens" in caplog.text
 
 
-def test_a_tokenizer_that_pads_left_gives_the_same(classifier, tokenizer, texts):
-    import copy
-
-    left = copy.deepcopy(tokenizer)
-    left.padding_side = "left"
-    assert (
-        predict(classifier, left, texts[:5]).logits.tolist()
-        == predict(classifier, tokenizer, texts[:5]).logits.tolist()
-    )
-
-
 def test_no_texts_and_any_characters(classifier, tokenizer):
     assert predict(classifier, tokenizer, []).logits.shape == (0, 3)
     strange = ["", "\ud800", "\x00", "a" * 100_000, "\U0010ffff"]
@@ -88,13 +77,6 @@ def test_a_length_without_room_for_text_is_refused(classifier, tokenizer, pairs,
         predict(classifier, tokenizer, ["a"], pairs, max_length=length)
 
 
-def test_broken_weights_are_refused(make_tiny_config, tokenizer):
-    broken = KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3, pooling="mean"))
-    broken.encoder.embeddings.word_embeddings.weight.data.fill_(torch.nan)
-    with pytest.raises(ValueError, match="KNNClassifier gives NaN or infinity for text 0 of 1.*encoder.embeddings.wo"):
-        predict(broken, tokenizer, ["a garden"])
-
-
 LONG = "The river feeds the garden. " * 3000  # 84,000 characters
 
 
@@ -120,9 +102,8 @@ def test_two_long_texts_do_not_take_the_product_of_their_lengths(classifier, tok
     assert time.perf_counter() - start < 20
 
 
-def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, caplog):
-    predict(classifier, tokenizer, ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"])
-    assert "words are unknown to the encoder's tokenizer" in caplog.text
-    caplog.clear()
-    predict(classifier, tokenizer, ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"], log_cut=False)
-    assert not caplog.text
+@pytest.mark.parametrize("log_cut", [True, False])
+def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, log_cut, caplog):
+    chinese = ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"]
+    predict(classifier, tokenizer, chinese, log_cut=log_cut)
+    assert ("words are unknown to the encoder's tokenizer" in caplog.text) == log_cut

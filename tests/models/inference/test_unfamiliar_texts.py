@@ -26,15 +26,6 @@ def english():
     return {"shipped": shipped, "byte-level": PreTrainedTokenizerFast(tokenizer_object=backend)}
 
 
-@pytest.fixture(scope="module")
-def chinese():
-    backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=100, special_tokens=["[UNK]"], show_progress=False)
-    backend.train_from_iterator([CHINESE], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
-
-
 @pytest.mark.parametrize("name", ["shipped", "byte-level"])
 @pytest.mark.parametrize(
     "text",
@@ -74,14 +65,21 @@ def test_english_is_not_nor_are_emojis_names_and_numbers(english, name, texts, c
     assert not caplog.text
 
 
-def test_who_reads_chinese_is_not_warned_of_chinese(chinese, caplog):
+@pytest.fixture(scope="module")
+def chinese():
+    backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=100, special_tokens=["[UNK]"], show_progress=False)
+    backend.train_from_iterator([CHINESE], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
+
+
+def test_a_tokenizer_that_knows_the_language_is_not_warned_of_nor_one_that_spells_all(english, chinese, caplog):
     warn_of_unfamiliar_texts([CHINESE], chinese)
-    assert not caplog.text
-
-
-def test_the_documentation_of_packages_is_familiar(english, caplog):
     for tokenizer in english.values():
         warn_of_unfamiliar_texts(DOCUMENTATION, tokenizer)
+    for text in ("The heavy rain flooded many streets of the city.", CHINESE):
+        warn_of_unfamiliar_texts([text], ByT5Tokenizer())
     assert not caplog.text
 
 
@@ -91,9 +89,3 @@ def test_it_is_said_once_with_an_example(english, caplog):
             warn_of_unfamiliar_texts([CHINESE, "rain"], english["shipped"])
     (record,) = caplog.records
     assert any(repr(part[:40]) in record.message for part in CHINESE[:-1].split("，"))
-
-
-@pytest.mark.parametrize("text", ["The heavy rain flooded many streets of the city.", CHINESE])
-def test_a_tokenizer_of_bytes_spells_all_languages(text, caplog):
-    warn_of_unfamiliar_texts([text], ByT5Tokenizer())
-    assert not caplog.text

@@ -13,33 +13,21 @@ from docsplit_hf.pretraining.model import AutoModelForDocSplit
 
 LENGTHS = [40, 1, 7, 23, 1, 2, 23, 40]
 SMALL = {
-    "vocab_size": 120,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
+    "vocab_size": 120, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
     "max_position_embeddings": 96,
-}
+}  # fmt: skip
 SPECIAL_TOKENS = {f"{name}_token_id": i for i, name in enumerate(["pad", "bos", "eos", "cls", "sep", "mask"])}
 PACKABLE = {
     "albert": SMALL | {"embedding_size": 16},
     "bert": SMALL,
     "camembert": SMALL,
     "data2vec-text": SMALL,
-    "distilbert": {
-        "vocab_size": 120,
-        "dim": 32,
-        "n_layers": 2,
-        "n_heads": 4,
-        "hidden_dim": 64,
-        "max_position_embeddings": 96,
-    },
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
+    | {name: SMALL[name] for name in ("vocab_size", "max_position_embeddings")},
     "electra": SMALL | {"embedding_size": 16},
     "ernie": SMALL,
     "eurobert": SMALL | SPECIAL_TOKENS | {"num_key_value_heads": 2},  # grouped heads
-    "modernbert": SMALL
-    | SPECIAL_TOKENS
-    | {"local_attention": 8, "global_attn_every_n_layers": 2},  # a window of 4 + 1 + 4
+    "modernbert": SMALL | SPECIAL_TOKENS | {"local_attention": 8, "global_attn_every_n_layers": 2},  # sees 4 + 1 + 4
     "nomic_bert": SMALL,
     "roberta": SMALL,  # positions count from 2
     "xlm-roberta": SMALL,
@@ -86,18 +74,25 @@ def _run(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, to
     return {"embeddings": output.embeddings, "mlm_loss": output.mlm_loss} | gradients
 
 
+def _assert_packed_equals_padded(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> None:
+    padded = _run(model, batch)
+    assert use_packing(model, "on") and is_packed(model.base_model)
+    packed = _run(model, batch)
+    assert padded.keys() == packed.keys() and len(padded) > 10
+    for name in padded:
+        torch.testing.assert_close(packed[name], padded[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+
+
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("architecture", PACKABLE)
 def test_packed_equals_padded(architecture, pooling):
-    model, batch = _model(architecture, PACKABLE[architecture], pooling), _batch()
-    padded = _run(model, batch)
-    assert use_packing(model, "on")
-    assert is_packed(model.base_model)
-    packed = _run(model, batch)
-    assert padded.keys() == packed.keys()
-    assert len(padded) > 10
-    for name in padded:
-        torch.testing.assert_close(packed[name], padded[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+    _assert_packed_equals_padded(_model(architecture, PACKABLE[architecture], pooling), _batch())
+
+
+def test_rows_are_filled_up_by_several_sequences():
+    batch = _batch([1, 2, 1, 40, 40, 40, 5])
+    assert -int(batch["attention_mask"].sum()) % 4 == 3, "the first three tokens, which are of two sequences"
+    _assert_packed_equals_padded(_model("bert", SMALL), batch)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
@@ -125,27 +120,21 @@ def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
         use_packing(model, "on")
 
 
-def test_a_chosen_attention_implementation_is_kept():
-    config = AutoConfig.for_model("bert", **SMALL)
-    model = AutoModel.from_config(config, attn_implementation="eager")
-    assert not use_packing(model)
-    assert model.config._attn_implementation == "eager"
-
-
-def test_packing_can_be_switched_off_again():
+def test_off_stays_off_until_it_is_switched_on():
     model, batch = _model("bert", SMALL), _batch()
     before = _run(model, batch)
-    assert use_packing(model)
-    assert not use_packing(model, "off")
+    assert use_packing(model) and not use_packing(model, "off")
     assert model.config._attn_implementation == "sdpa"
     assert all(torch.equal(value, before[name]) for name, value in _run(model, batch).items())
+    assert not use_packing(model) and use_packing(model, "on")
+    with pytest.raises(ValueError, match="'maybe'"):
+        use_packing(model, "maybe")
 
 
-def test_switched_off_stays_off_until_it_is_switched_on():
-    model = _model("bert", SMALL)
-    use_packing(model, "off")
+def test_a_chosen_attention_implementation_is_kept():
+    model = AutoModel.from_config(AutoConfig.for_model("bert", **SMALL), attn_implementation="eager")
     assert not use_packing(model)
-    assert use_packing(model, "on")
+    assert model.config._attn_implementation == "eager"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -177,11 +166,6 @@ def test_arguments_that_are_not_of_tokens_leave_the_rows_padded():
     positions = torch.arange(mask.shape[1]).flip(0).expand(mask.shape)
     turned = run_encoder(model, mask, mask, position_ids=positions).last_hidden_state
     torch.testing.assert_close(turned, model(mask, attention_mask=mask, position_ids=positions).last_hidden_state)
-
-
-def test_unknown_choice():
-    with pytest.raises(ValueError, match="'maybe'"):
-        use_packing(_model("bert", SMALL), "maybe")
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])
@@ -252,15 +236,6 @@ def test_further_arguments_are_packed_too():
     assert packed[mask == 0].eq(0).all()
 
 
-def test_no_row_sees_another():
-    model, batch = _model("modernbert", PACKABLE["modernbert"]), _batch()
-    use_packing(model)
-    together = model(batch["input_ids"], batch["attention_mask"]).embeddings
-    for i, length in enumerate(LENGTHS):
-        alone = model(batch["input_ids"][i : i + 1, :length], batch["attention_mask"][i : i + 1, :length]).embeddings
-        torch.testing.assert_close(together[i], alone[0], rtol=1e-5, atol=1e-5)
-
-
 def test_in_bfloat16_packed_is_as_close_to_float32_as_padded():
     model, batch = _model("bert", SMALL), _batch()
     exact = model(**batch).embeddings
@@ -289,13 +264,3 @@ def test_packed_rows_have_few_different_lengths():
         real.append(int(mask.sum()))
     assert all(tokens <= length <= 1.04 * tokens for tokens, length in zip(real, found, strict=True))
     assert len(set(found)) < len(set(real)) / 2
-
-
-def test_rows_that_are_filled_up_by_several_sequences_give_what_padded_rows_give():
-    model, batch = _model("bert", SMALL), _batch([1, 2, 1, 40, 40, 40, 5])
-    assert -int(batch["attention_mask"].sum()) % 4 == 3, "the first three tokens, which are of two sequences"
-    padded = _run(model, batch)
-    assert use_packing(model)
-    packed = _run(model, batch)
-    for name in padded:
-        torch.testing.assert_close(packed[name], padded[name], rtol=1e-4, atol=1e-5, msg=name)

@@ -11,9 +11,9 @@ from pathlib import Path
 from huggingface_hub.constants import HF_HOME
 from transformers import AutoTokenizer, BertConfig, BertTokenizer, PreTrainedTokenizerBase
 
-# Arguments of a run that starts from the random weights of the small BERT, and that two CPU cores end in minutes.
+# Arguments of a run that starts from random weights: minutes on two CPU cores.
 SMALL_BERT_RECIPE = {
-    "pooling": "mean",  # the first token's state is worth nothing yet: with "cls" the loss does not move for an epoch
+    "pooling": "mean",  # the first token's state says nothing yet: with "cls" the loss does not move for an epoch
     "max_length": 128,
     "learning_rate": 2e-3,
     "num_train_epochs": 2,

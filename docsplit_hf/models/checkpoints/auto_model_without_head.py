@@ -23,18 +23,18 @@ class AutoModelWithoutHead(AutoModel):
     @classmethod
     def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
         """As ``AutoModel.from_pretrained``; ``dtype="auto"``, which ``pipeline`` passes on, counts as none."""
-        if finish_replacement(name) and "config" in kwargs:  # which pipeline has read before
+        if finish_replacement(name) and "config" in kwargs:  # which pipeline read before the save was finished
             kwargs["config"] = AutoConfig.from_pretrained(name)
         try:
             config, _ = PretrainedConfig.get_config_dict(name, **{k: kwargs[k] for k in HUB_ARGUMENTS if k in kwargs})
-        except OSError:  # an adapter's, or none that AutoModel finds either
+        except OSError:  # an adapter has none; AutoModel refuses what is no model
             config = {}
         if next(iter(config.get("architectures") or []), "").endswith("ForMaskedLM"):
             model = AutoModelForMaskedLM.from_pretrained(name, *arguments, **kwargs).base_model
         else:
             model = super().from_pretrained(name, *arguments, **kwargs)
         name_in_config(model.config)
-        # transformers does not keep the revision of a model, and what lies beside it is to be of the same.
+        # transformers does not keep the revision, and the other files of the checkpoint must be of the same one.
         model.config._commit_hash = kwargs.get("revision")
         is_open = kwargs.get("dtype", "auto") == "auto"
         if is_open and model.dtype == torch.float16 and not torch.accelerator.is_available():

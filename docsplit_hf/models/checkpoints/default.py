@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"
 DEFAULT_FOLDER = Path(__file__).absolute().with_name(DEFAULT_CHECKPOINT)
-# Arguments of a run that goes on from it, and that two CPU cores end in minutes on a few thousand documents.
+# Arguments of a run that trains it further: on two CPU cores, minutes for a few thousand documents.
 DEFAULT_RECIPE = {"max_length": 128, "learning_rate": 5e-4, "num_train_epochs": 1, "warmup_steps": 10}
 
 

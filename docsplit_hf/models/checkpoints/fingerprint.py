@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# Goes up when this package computes other embeddings from the same encoder, so that no kept embedding is served then.
+# To be raised when this package computes other embeddings from the same encoder: kept ones are not used then.
 VERSION = 1
-# Where a model came from and how it is saved says nothing about its embeddings.
+# Settings that say where a model came from or how it is saved, and do not change its embeddings.
 INCIDENTAL = ("architectures", "docsplit", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
 
@@ -42,5 +42,5 @@ def _tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> Any:
     if backend is None:
         return [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.special_tokens_map]
     state = json.loads(backend.to_str())
-    # The last caller's truncation and padding, which the encoder does not use.
+    # Truncation and padding are those of the last call, and the encoder does not use them.
     return {key: value for key, value in state.items() if key not in ("truncation", "padding")}

@@ -1,4 +1,4 @@
-"""The files of a folder replaced all at once or not at all, whatever happens to the process meanwhile."""
+"""replaced_at_once: files of a folder are replaced all together or not at all, even if the process is killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 STAGING = ".saving"  # in the folder itself, so that moving files out of it is renaming them
 JOURNAL = "journal.json"  # written last: from then on the new files are complete
-# What a model is loaded by: of a model that is saved in its place, some have other names, and would be found first.
+# What a model is loaded by. A model that is saved in its place may have others: those that are left are deleted.
 MODEL_FILES = re.compile(
     r"(adapter_)?model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?|(adapter_)?config\.json|modules\.json"
 )
@@ -49,7 +49,7 @@ def replaced_at_once(
             for name in new:
                 _flush(staging / name)
             _write_journal(staging, {"move": new, "delete": sorted(set(stale(folder)) - set(new))})
-        except BaseException:  # a keyboard interrupt too: what was written is of no use to anybody
+        except BaseException:  # a keyboard interrupt too: half of the files are of no use
             shutil.rmtree(staging)
             raise
         _finish(folder)
@@ -69,7 +69,7 @@ def finish_replacement(folder: str | Path) -> bool:
         logger.warning("A save to %s was interrupted, and nobody may write there: what is read may be older.", folder)
         return False
     with locked(folder) as is_alone:
-        if is_alone or (folder / STAGING / JOURNAL).is_file():  # to be moved twice does no harm
+        if is_alone or (folder / STAGING / JOURNAL).is_file():  # moving twice does no harm
             _finish(folder)
     return True
 
@@ -103,7 +103,7 @@ def _finish(folder: Path) -> None:
             (folder / name).unlink(missing_ok=True)
         for path in [path for path in staging.iterdir() if path.name != JOURNAL]:
             shutil.rmtree(path, ignore_errors=True)  # folders that are empty now
-        (staging / JOURNAL).unlink(missing_ok=True)  # last: without it, the rest would look like a save that began
+        (staging / JOURNAL).unlink(missing_ok=True)  # last: without it, the rest looks like an incomplete save
     else:
         logger.warning("A save to %s was interrupted before it was complete: what was there before is kept.", folder)
     shutil.rmtree(staging, ignore_errors=True)
@@ -124,7 +124,7 @@ def _read_journal(folder: Path) -> dict[str, list[str]]:
     journal = json.loads(path.read_text(encoding="ascii"))
     inside = folder.resolve()
     for name in (*journal["move"], *journal["delete"]):
-        if not (inside / name).resolve().is_relative_to(inside):  # it may have come with somebody else's folder
+        if not (inside / name).resolve().is_relative_to(inside):  # the folder may come from a stranger
             raise ValueError(f"{path} names {name!r}, which is not in {folder}: delete {folder / STAGING}.")
     return journal
 

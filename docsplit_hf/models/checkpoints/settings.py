@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself: how it pools, and how much it reads."""
+"""What the files of a checkpoint say about it: how it pools, and its maximum length."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checkpoint_settings(
     saved = getattr(config, "docsplit", None)
     if saved:
         unknown = sorted(set(saved) - {"pooling", "max_length"})
-        if unknown:  # a misspelt one: the default would be taken for it
+        if unknown:  # a misspelled name: the default would be taken
             raise ValueError(f"config.docsplit of {name} has {unknown[0]!r}, and knows pooling and max_length alone.")
         _check_length(f"config.docsplit of {name} has max_length", saved.get("max_length"))
         return dict(saved)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_LIMIT = 1_000_000  # tokens; some tokenizers state a number that does not even fit into theirs
+NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too large for their own backend
 
 
 class Predictions(NamedTuple):
@@ -31,7 +31,6 @@ class Predictions(NamedTuple):
 
     logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
     retrieval_embeddings: np.ndarray  # float32 (N, R)
-    texts_cut: int  # how many texts were longer than the maximum length
 
 
 def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -69,10 +68,10 @@ def predict(
     if max_length <= special:
         raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
     valid = [[text and replace_lone_surrogates(text) for text in given] for given in (texts, text_pairs)]
-    rows, texts_cut = _tokenize(tokenizer, *valid, max_length)
+    rows, cut = _tokenize(tokenizer, *valid, max_length)
     log_at_end(_log_empty, (), np.array([sum(not text.strip() for text in texts), len(texts)]))
     if log_cut:
-        warn_of_cut_number(texts_cut, len(texts), max_length)
+        warn_of_cut_number(cut, len(texts), max_length)
         warn_of_unfamiliar_texts(texts, tokenizer)
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
@@ -86,7 +85,7 @@ def predict(
                 refuse_broken(values, numbers, texts, model, name)
             logits[numbers] = output.logits.float().cpu().numpy()
             embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
-    return Predictions(logits, embeddings, texts_cut)
+    return Predictions(logits, embeddings)
 
 
 def _log_empty(counts: np.ndarray, _: str) -> None:

@@ -17,17 +17,17 @@ from .onednn import OneDNNLinear, is_worthwhile
 
 T = TypeVar("T")
 
-TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, little enough for a progress bar that moves
+TOKENIZER_BATCH = 1000  # texts; enough for the tokenizer's threads, few enough for a progress bar that moves
 TOKENIZER_CHARACTERS = 2**20  # of the texts of a batch; a tokenizer takes some 40 bytes for each
 CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
 
 
 def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> None:
-    """Refuse what is no list of strings: one string, a generator (which would be empty afterwards), a mapping."""
+    """Refuse what is no sequence of strings: one string, a generator, a mapping."""
     if isinstance(texts, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
-    # Of a generator, which is read here, the caller would have nothing left; of a mapping, the keys.
+    # A generator would be empty afterwards, and of a mapping the keys would be read.
     if isinstance(texts, Mapping) or not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")):
         raise TypeError(f"Expected a list of texts, got {type(texts).__name__}: pass a list of strings.")
     for i, text in enumerate(texts, first):

@@ -29,6 +29,7 @@ class OneDNNLinear(TorchFunctionMode):
     ) -> Any:
         if func is linear and not kwargs and is_for_onednn(*args):
             inputs, weight, bias = (*args, None)[:3]
+            # A private operator of torch 2.13. No public one asks oneDNN instead of MKL.
             return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
         return func(*args, **(kwargs or {}))
 
@@ -36,12 +37,12 @@ class OneDNNLinear(TorchFunctionMode):
 def is_for_onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> bool:
     tensors = [inputs, weight] if bias is None else [inputs, weight, bias]
     return (
-        all(type(tensor) in (torch.Tensor, nn.Parameter) for tensor in tensors)  # quantized weights have their own way
+        all(type(tensor) in (torch.Tensor, nn.Parameter) for tensor in tensors)  # quantized weights are not
         and all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
         and all(tensor.layout == torch.strided for tensor in tensors)
         and inputs.numel() > 0
         and weight.ndim == 2
-        # it reads a bias as if its numbers lay side by side, one for each row of the weight
+        # it reads a bias as contiguous, with one number for each row of the weight
         and (bias is None or (bias.shape == weight.shape[:1] and bias.is_contiguous()))
         and not torch.is_autocast_enabled("cpu")
     )

@@ -15,7 +15,7 @@ from ...text.windows import WINDOW, beginning, certain_cuts, windows
 from .batching import tokenizer_batches
 from .cut_texts import warn_of_cut_texts
 
-GROUP_TOKENS = 2**20  # what is held of pieces; enough that those of similar length find each other
+GROUP_TOKENS = 2**20  # held at once; enough for batches of similar length
 
 
 class Frame(NamedTuple):
@@ -93,7 +93,7 @@ def all_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
                 instruction, ids, is_only = row[: frame.instruction_length], row[frame.instruction_length :], True
             else:
                 ids += row
-            # Of a text that goes on, a last piece is left over: it may be the only one, or get more tokens.
+            # Where the text goes on, its last piece waits: it may be the only one, or get more tokens.
             end = max(len(ids), 1) if window.is_last else max(len(ids) - 1, 0) // frame.room * frame.room
             for start in range(0, end, frame.room):
                 piece = ids[start : start + frame.room]

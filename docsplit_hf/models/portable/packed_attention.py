@@ -15,7 +15,7 @@ FLASH_DTYPES = (torch.bfloat16, torch.float16)
 NOT_PACKED = ("position_bias", "softcap", "s_aux")  # arguments that change the attention weights, by row
 
 
-@torch.compiler.disable  # its shapes are the lengths of texts: a compiled one would be compiled again for each batch
+@torch.compiler.disable  # its shapes are the lengths of texts: it would be compiled again for each batch
 def packed_attention(
     module: nn.Module,
     query: torch.Tensor,
@@ -49,6 +49,7 @@ def packed_attention(
     dtype = compute_dtype(query.device, query.dtype)
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     if query.is_cuda and has_flash(query.device, dtype) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 192:
+        # A private operator of torch 2.13, which torch.nn.attention.varlen may replace once it takes dropout.
         states = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
         output = torch.ops.aten._flash_attention_forward(
             *states,

@@ -90,7 +90,7 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     if packing == "auto" and encoder in _switched_off:
         return False
     obstacle = _obstacle(encoder)
-    # Where FSDP loads the weights in one process only, the others must not fail while that one goes on.
+    # FSDP may load the weights in one process only: the others must not fail while that one goes on.
     if obstacle is None or (packing == "on" and obstacle == NO_WEIGHTS):
         encoder.set_attn_implementation(PACKED)
         return True
@@ -138,7 +138,7 @@ def _fill_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor,
 
 
 def _stock(encoder: nn.Module) -> Callable[..., ModelOutput]:
-    # An encoder that is a DocSplit model itself calls run_encoder from its own forward, and has the stock one beside.
+    # A DocSplit model calls run_encoder from its own forward, and keeps the stock one as stock_forward.
     return getattr(encoder, "stock_forward", encoder)
 
 
@@ -212,7 +212,7 @@ def _packed_masks() -> Iterator[None]:
 
 
 def _mask(*args, **kwargs) -> torch.Tensor | None:
-    # Packed rows need no mask; a window's alone would have the square of all tokens.
+    # Packed rows need no mask, and that of a window would have the square of all tokens.
     return None if _is_packed.get() else ALL_MASK_ATTENTION_FUNCTIONS["sdpa"](*args, **kwargs)
 
 

@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 HALF = (torch.bfloat16, torch.float16)
-SHORT = 384  # tokens; beyond, the backward of torch's flash attention is the faster one
-WEIGHTS_AT_ONCE = 300_000  # attention weights; the matrices of more do not stay in the caches
+SHORT = 384  # tokens; for longer sequences the backward of torch's flash attention is faster
+WEIGHTS_AT_ONCE = 300_000  # attention weights; more of them do not stay in the caches
 
 
 def attention_by_sequence(
@@ -53,7 +53,9 @@ def _windowed(
     blocks = -(-length // block)
     padded = blocks * block - length
 
-    def around(x: torch.Tensor) -> torch.Tensor:  # (N, heads, L, D) -> (N * blocks, heads, block + 2 * reach, D)
+    def extend(
+        x: torch.Tensor,
+    ) -> torch.Tensor:  # (N, heads, L, D) -> (N * blocks, heads, block + 2 * reach, D)
         x = nn.functional.pad(x, (0, 0, reach, reach + padded))
         return x.unfold(2, block + 2 * reach, block).permute(0, 2, 1, 4, 3).flatten(0, 1)
 
@@ -63,9 +65,9 @@ def _windowed(
     seen = ((positions - others).abs() <= reach) & (others >= 0) & (others < length)
     if causal:
         seen &= others <= positions
-    seen |= positions >= length  # what is made of the padding is cut off, but must not be NaN
+    seen |= positions >= length  # the output of the padding is cut off, but must not be NaN
     seen = seen.repeat(rows, 1, 1)[:, None]
-    output = scaled_dot_product_attention(queries, around(key), around(value), attn_mask=seen, scale=scaling)
+    output = scaled_dot_product_attention(queries, extend(key), extend(value), attn_mask=seen, scale=scaling)
     return output.unflatten(0, (rows, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
 
 
@@ -98,5 +100,6 @@ def _attention_gradients(
     query = query * scaling
     weights = (query @ key.mT).softmax(-1)
     weights_gradient = gradient @ value.mT
+    # A private operator of torch 2.13. The public way is weights * (g - (weights * g).sum(-1, keepdim=True)).
     scores_gradient = torch.ops.aten._softmax_backward_data(weights_gradient, weights, -1, weights.dtype)
     return scores_gradient @ key * scaling, scores_gradient.mT @ query, weights.mT @ gradient

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -25,9 +27,8 @@ def test_batches_hold_each_row_once_keep_to_the_limits_and_are_full(lengths, max
         tokens = sum(in_batch) if packed else max(in_batch) * len(batch)
         return tokens <= max_tokens and (max_rows is None or len(batch) <= max_rows)
 
-    for batch, following in zip(batches, [*batches[1:], None], strict=True):
-        assert len(batch) == 1 or fits(batch)
-        assert following is None or not fits([*batch, following[0]])  # the longest first
+    assert all(len(batch) == 1 or fits(batch) for batch in batches)
+    assert not any(fits([*batch, following[0]]) for batch, following in pairwise(batches))  # the longest first
 
 
 @pytest.mark.parametrize(("max_tokens", "max_rows", "named"), [(0, None, "max_tokens_per_batch"), (9, 0, "batch_size")])

@@ -28,7 +28,7 @@ def make_datastore(keys, labels, texts=None, **options):
 
 
 def predictions(keys):
-    return Predictions(np.zeros((len(keys), 0), np.float32), np.asarray(keys, np.float32), 0)
+    return Predictions(np.zeros((len(keys), 0), np.float32), np.asarray(keys, np.float32))
 
 
 def calibration_of(calibration):

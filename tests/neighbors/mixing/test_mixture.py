@@ -37,7 +37,7 @@ def test_what_cannot_be_mixed_is_refused(classifier, weight, said):
 
 def predictions(keys, logits=None):
     logits = np.zeros((len(keys), 0)) if logits is None else logits
-    return Predictions(np.asarray(logits, np.float32), np.asarray(keys, np.float32), 0)
+    return Predictions(np.asarray(logits, np.float32), np.asarray(keys, np.float32))
 
 
 def test_three_examples_give_no_certainty_and_many_examples_do():

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ...text.surrogates import replace_lone_surrogates
 from .cut_texts import log_at_end
+from .pieces import token_ids
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenize
     words = [word for text in sample for word in _WORD.findall(replace_lone_surrogates(text))]
     if not words:
         return
-    rows = tokenizer(words, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
+    rows = token_ids(tokenizer, words)
     unfamiliar = [_unfamiliar_letters(word, ids, tokenizer) for word, ids in zip(words, rows, strict=True)]
     if any(unfamiliar) and _spells(tokenizer):
         return
@@ -48,7 +49,7 @@ def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenize
 
 
 def _spells(tokenizer: PreTrainedTokenizerBase) -> bool:
-    rows = tokenizer(_ENGLISH, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
+    rows = token_ids(tokenizer, _ENGLISH)
     return all(len(ids) >= _SPELLED * len(word) for word, ids in zip(_ENGLISH, rows, strict=True))
 
 

@@ -110,7 +110,8 @@ def _run_packed(
     boundaries = nn.functional.pad(lengths.cumsum(0), (1, 0))
     positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + position_offset(encoder)
     packed = {name: values.flatten()[tokens][None] for name, values in arguments.items()}
-    with _packed_masks():
+    token = _is_packed.set(True)
+    try:
         output = _stock(encoder)(
             input_ids=input_ids.flatten()[tokens][None],
             position_ids=positions[None],
@@ -118,6 +119,8 @@ def _run_packed(
             max_length_q=input_ids.shape[1],
             **packed,
         )
+    finally:
+        _is_packed.reset(token)
     states = output.last_hidden_state[0, : len(real)]
     padded = states.new_zeros(attention_mask.numel(), states.shape[1]).index_copy(0, real, states)
     return type(output)(last_hidden_state=padded.view(*input_ids.shape, -1))
@@ -200,15 +203,6 @@ def _evaluating(encoder: nn.Module) -> Iterator[None]:
     finally:
         for module, was_training in training.items():
             module.training = was_training
-
-
-@contextlib.contextmanager
-def _packed_masks() -> Iterator[None]:
-    token = _is_packed.set(True)
-    try:
-        yield
-    finally:
-        _is_packed.reset(token)
 
 
 def _mask(*args, **kwargs) -> torch.Tensor | None:

@@ -35,29 +35,10 @@ UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)
 def load_file(
     path: Path, streaming: bool = False, csv_separator: str | None = None, encoding: str | None = None
 ) -> Dataset | IterableDataset:
-    """Load a file of one of the known formats, or all ``.txt`` files in a folder, at any depth.
+    """Load a file of a known format, of which ``.txt`` has a row per line; or a folder, a row per ``.txt`` file.
 
-    Args:
-        path: A file, maybe compressed with gzip, of which a ``.txt`` file is a row a line; or a folder, in which a
-            ``.txt`` file is a row. The path is taken literally, also where it holds ``*`` or ``[``.
-        streaming: Read as you go.
-        csv_separator: What separates the columns of a ``.csv`` or ``.tsv`` file. None: a comma or a tab.
-        encoding: Of text files. None: UTF-8, or UTF-16 where a file begins with its byte order mark.
-
-    Returns:
-        The rows. Of a folder, the texts as ``text``, and the first folder on the way to a file, or None, as ``label``.
-
-    Raises:
-        FileNotFoundError: If a folder holds no text.
-        ValueError: If the format is unknown, the file cannot be read or holds no rows, or an option does not fit it.
-
-    Example:
-
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "reviews [2024].CSV"
-        >>> _ = file.write_text("text;label" + chr(10) + "Good.;1")
-        >>> load_file(file, csv_separator=";")[0]
-        {'text': 'Good.', 'label': 1}
+    The path is taken literally, also where it holds ``*`` or ``[``. A file may be compressed with gzip. Of a folder,
+    ``text`` is the text, and ``label`` the first folder on the way to the file, or None.
     """
     import datasets
     from datasets.data_files import DataFilesList
@@ -85,22 +66,7 @@ def load_file(
 
 
 def file_format(path: Path) -> str:
-    """Tell from a file's ending, in any case, what ``datasets`` calls its format.
-
-    Args:
-        path: The file; it is not opened.
-
-    Returns:
-        ``"json"``, ``"csv"``, ``"parquet"`` or ``"text"``.
-
-    Raises:
-        ValueError: If the ending is none of those known.
-
-    Example:
-
-        >>> file_format(Path("train.JSONL.gz"))
-        'json'
-    """
+    """What ``datasets`` calls the format of a file, by its ending in any case; the file is not opened."""
     suffix = without_gz(path).suffix.lower()
     if suffix not in FILE_FORMATS:
         raise ValueError(f"The format of {path} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
@@ -108,44 +74,12 @@ def file_format(path: Path) -> str:
 
 
 def without_gz(path: Path) -> Path:
-    """The path without the ending of gzip, if it has it.
-
-    Args:
-        path: Any path.
-
-    Returns:
-        The path that the decompressed file would have.
-
-    Example:
-
-        >>> without_gz(Path("train.csv.gz")).name
-        'train.csv'
-    """
+    """The path without the ending of gzip, if it has it."""
     return path.with_suffix("") if _is_compressed(path) else path
 
 
 def find_columns(path: Path, csv_separator: str | None = None, encoding: str | None = None) -> list[str]:
-    """The columns of a file, without reading all of it: in JSON those of the first rows.
-
-    Args:
-        path: A file in one of the known formats, or a folder of ``.txt`` files.
-        csv_separator: As in ``load_file``.
-        encoding: As in ``load_file``.
-
-    Returns:
-        The names of the columns.
-
-    Raises:
-        ValueError: If the format is unknown or the file cannot be read.
-
-    Example:
-
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "rows.jsonl"
-        >>> _ = file.write_text('{"text": "One."}' + chr(10) + '{"text": "Two.", "label": 1}')
-        >>> find_columns(file)
-        ['text', 'label']
-    """
+    """The columns of a file, without reading all of it: in JSON those of the first rows."""
     if path.is_file() and file_format(path) == "json":
         rows = read_json_rows(path, encoding)
         return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
@@ -157,24 +91,6 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
 
     ``datasets`` refuses lone surrogates, makes dates of strings that look like dates, and infers types from the first
     rows.
-
-    Args:
-        path: The file, compressed with gzip if it ends with ``.gz``.
-        encoding: As in ``load_file``.
-
-    Yields:
-        The objects.
-
-    Raises:
-        ValueError: If a row is not JSON, or not an object.
-
-    Example:
-
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "dates.jsonl"
-        >>> _ = file.write_text('{"text": "2024-01-01", "label": 1}')
-        >>> list(read_json_rows(file))
-        [{'text': '2024-01-01', 'label': 1}]
     """
     number = 0
     encoding = encoding or _detect_encoding(path)
@@ -197,21 +113,7 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Say which file it is, and what to do, where reading fails.
-
-    Args:
-        path: What is read.
-
-    Raises:
-        ValueError: Instead of what ``datasets`` and the readers below it raise.
-
-    Example:
-
-        >>> with naming(Path("a.csv")):
-        ...     raise EOFError("the file ends early")
-        Traceback (most recent call last):
-        ValueError: a.csv cannot be used: the file ends early.
-    """
+    """Say which file it is, and what to do, where reading fails."""
     import datasets
 
     try:
@@ -229,19 +131,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def find_text_files(folder: Path) -> Iterator[Path]:
-    """Find the ``.txt`` files in a folder, at any depth.
-
-    Args:
-        folder: Where to look.
-
-    Yields:
-        Their paths, in no order.
-
-    Example:
-
-        >>> list(find_text_files(Path(__file__).parent))
-        []
-    """
+    """The ``.txt`` files in a folder, at any depth, in no order."""
     return (file for file in folder.rglob("*") if file.suffix.lower() == ".txt" and file.is_file())
 
 
@@ -290,16 +180,15 @@ def _refuse_no_bytes(path: Path) -> None:
             raise ValueError("it holds no rows")
 
 
-def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
-    """What the reader of ``datasets`` or, for ``.csv`` files, of pandas is to be told.
-
-    Args: those of ``load_file``, and the format as ``file_format`` tells it.
-
-    Raises:
-        ValueError: If an option does not fit the file.
-    """
+def refuse_separator(kind: str, csv_separator: str | None) -> None:
+    """Refuse a separator of columns for a file that is no ``.csv`` file."""
     if csv_separator is not None and kind != "csv":
         raise ValueError(f"it is no .csv file, and csv_separator={csv_separator!r} is for those")
+
+
+def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
+    """What the reader of ``datasets`` or, for ``.csv`` files, of pandas is to be told; what does not fit is refused."""
+    refuse_separator(kind, csv_separator)
     if kind == "parquet":
         if encoding is not None:
             raise ValueError(f"it is no text, and encoding={encoding!r} is for text files")

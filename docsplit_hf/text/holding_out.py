@@ -16,25 +16,11 @@ if TYPE_CHECKING:
 def hold_out(
     fingerprints: np.ndarray, count: int, seed: int = 0, labels: Sequence[Iterable[int]] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw rows at random. Equal rows are a group, of which all are held out or none.
+    """Draw at most ``count`` rows at random; give the rows to keep and those held out, both in random order.
 
-    With labels, the share that is held out is the same in every class, as nearly as groups allow, and each class keeps
-    at least one example to train on. A group with several labels counts for the rarest of them.
-
-    Args:
-        fingerprints: ``(N,)``, equal for equal rows.
-        count: How many rows to hold out. They are fewer where groups or classes stand in the way.
-        seed: Decides which.
-        labels: N times the numbers of a row's classes.
-
-    Returns:
-        The rows to keep and the rows held out, both in random order.
-
-    Example:
-
-        >>> kept, held_out = hold_out(np.array([7, 7, 8, 9, 9, 3]), count=3, labels=[[0], [0], [0], [1], [1], [2]])
-        >>> sorted(kept.tolist() + held_out.tolist()), 5 in kept
-        ([0, 1, 2, 3, 4, 5], True)
+    Rows of equal ``fingerprints``, ``(N,)``, are a group, of which all are held out or none. ``labels`` are the numbers
+    of each row's classes: the share that is held out is the same in every class, as nearly as groups allow, and each
+    class keeps at least one example. A group with several labels counts for the rarest of them.
     """
     generator = np.random.default_rng(seed)
     group = np.unique(fingerprints, return_inverse=True)[1]
@@ -63,19 +49,7 @@ def hold_out(
 
 
 def fingerprint(values: Iterable[Any]) -> int:
-    """A number that is equal for equal values.
-
-    Args:
-        values: Texts, or what else stands in the columns of a row.
-
-    Returns:
-        64 bits.
-
-    Example:
-
-        >>> fingerprint(["ab", "c"]) == fingerprint(["ab", "c"]), fingerprint(["ab", "c"]) == fingerprint(["a", "bc"])
-        (True, False)
-    """
+    """A number of 64 bits that is equal for equal values: texts, or what else stands in the columns of a row."""
     digest = hashlib.blake2b(digest_size=8)
     for value in values:
         encoded = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
@@ -84,22 +58,7 @@ def fingerprint(values: Iterable[Any]) -> int:
 
 
 def fingerprints_of(dataset: Dataset, columns: list[str]) -> np.ndarray:
-    """The fingerprint of each row's values in some columns.
-
-    Args:
-        dataset: N rows.
-        columns: The columns to look at.
-
-    Returns:
-        uint64 ``(N,)``.
-
-    Example:
-
-        >>> from datasets import Dataset
-        >>> numbers = fingerprints_of(Dataset.from_dict({"text": ["a", "b", "a"], "id": [0, 1, 2]}), ["text"])
-        >>> (numbers == numbers[0]).tolist()
-        [True, False, True]
-    """
+    """The fingerprint of each row's values in some columns, uint64 ``(N,)``."""
     batches = dataset.with_format(None).select_columns(columns).iter(batch_size=1000)
     rows = (row for batch in batches for row in zip(*(batch[column] for column in columns), strict=True))
     return np.fromiter((fingerprint(row) for row in rows), dtype=np.uint64, count=len(dataset))

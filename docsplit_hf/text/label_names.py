@@ -11,22 +11,9 @@ from typing import Any
 
 
 def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
-    """The name of a class.
+    """The name of a class, of a name, a whole number or a truth value; None if the label is missing.
 
-    Args:
-        label: A name, a whole number or a truth value.
-        class_names: Those of a ``ClassLabel``, of which the label is a number.
-
-    Returns:
-        The name, or None if the label is missing.
-
-    Raises:
-        ValueError: If the label is something else.
-
-    Example:
-
-        >>> label_name(2.0), label_name(1, ["no", "yes"]), label_name(" ")
-        ('2', 'yes', None)
+    ``class_names`` are those of a ``ClassLabel``, of which the label is a number.
     """
     if label is None or label != label or (isinstance(label, str) and not label.strip()):  # NaN is not itself
         return None
@@ -40,40 +27,12 @@ def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
 
 
 def number_or_name(name: str) -> tuple[float, str]:
-    """A key that sorts names that are numbers by size, before the others.
-
-    Args:
-        name: The name of a class.
-
-    Returns:
-        The key.
-
-    Example:
-
-        >>> sorted(["b", "10", "9", "a"], key=number_or_name)
-        ['9', '10', 'a', 'b']
-    """
+    """A key that sorts names that are numbers by size, before the others."""
     return (int(name) if re.fullmatch(r"-?[0-9]{1,18}", name) else math.inf, name)
 
 
 def separate_labels(label: Any, separator: str) -> list[Any] | None:
-    """Read the labels of a text that stand in one string.
-
-    Args:
-        label: Names with the separator between them; or a list in JSON or Python; or what is no string.
-        separator: What separates the names.
-
-    Returns:
-        The labels, or None if the string is blank.
-
-    Raises:
-        ValueError: If it is a list without commas.
-
-    Example:
-
-        >>> separate_labels("a; b", ";"), separate_labels("['a', 'b']", ";"), separate_labels(3, ";")
-        (['a', 'b'], ['a', 'b'], [3])
-    """
+    """The labels in one string, joined by ``separator`` or as a list in JSON or Python; None of a blank one."""
     if not isinstance(label, str):
         return label if isinstance(label, list) else [label]
     if not label.strip():
@@ -90,21 +49,7 @@ def separate_labels(label: Any, separator: str) -> list[Any] | None:
 
 
 def suspect_several(names: Sequence[str]) -> str | None:
-    """Tell whether names of classes look like several names in one string.
-
-    Args:
-        names: The label of each example.
-
-    Returns:
-        What to tell the user if half of them or more look so, otherwise None.
-
-    Example:
-
-        >>> suspect_several(["a", "b"]) is None
-        True
-        >>> print(suspect_several(["a;b", "b"]))
-        1 of 2 labels hold ';', such as 'a;b', each taken for one class: if they are several, label_separator=';'.
-    """
+    """What to tell the user if half of some labels or more look like several names in one string, otherwise None."""
     for look, separator, joined in (
         ("hold ';'", ";", [name for name in names if ";" in name]),
         ("look like lists", ",", [name for name in names if _looks_like_list(name)]),

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .files import file_format, file_state, load_file, naming, read_json_rows
 from .holding_out import fingerprints_of, hold_out
-from .label_names import label_name, number_or_name, separate_labels, suspect_several
-from .loading import SPLIT_NAMES, find_splits
-from .surrogates import replace_lone_surrogates
+from .label_names import number_or_name, suspect_several
+from .labeled_rows import IS_LIST, OUTCOME, REMARKS, REPLACED, read_labeled_rows
+from .labels import label_names_of
+from .sources import SPLIT_NAMES, find_splits
+from .unusable_rows import KEPT, NO_LABEL, describe_dropped, keep_usable
 
 if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset, DatasetDict
 
 logger = logging.getLogger(__name__)
-
-KEPT, NO_LABEL, NOT_A_STRING, EMPTY = "kept", "without a label", "not a string", "empty"
-_OUTCOME, _IS_LIST, _REPLACED = "_docsplit_outcome", "_docsplit_is_list", "_docsplit_replaced"
 
 
 def load_labeled_examples(
@@ -116,12 +112,12 @@ def load_labeled_examples(
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
     splits, class_names = {}, {}
     for name, part_names in parts.items():
-        read = [_read(available[part], part, columns, label_separator, options) for part in part_names]
+        read = [read_labeled_rows(available[part], part, columns, label_separator, options) for part in part_names]
         examples, declared = zip(*read, strict=True)
         usable = _keep_usable(datasets.concatenate_datasets(examples), name)
         if usable is not None:
             splits[name], class_names[name] = usable, list(dict.fromkeys(chain(*declared)))
-    alone = zip(splits["train"]["label"][:], splits["train"][_IS_LIST][:], strict=True)
+    alone = zip(splits["train"]["label"][:], splits["train"][IS_LIST][:], strict=True)
     remark = suspect_several([names[0] for names, is_list in alone if not is_list])
     if remark:
         logger.warning(f"Of column {label_column!r} {remark}")
@@ -152,104 +148,11 @@ def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[s
     return parts
 
 
-def _read(
-    split: Dataset | Path,
-    split_name: str,
-    columns: dict[str, str],
-    label_separator: str | None,
-    options: dict[str, str | None],
-) -> tuple[Dataset, list[str]]:
-    """One example for every row, also for those to drop, with labels by name; and the names of a ``ClassLabel``."""
-    import datasets
-
-    string, boolean = datasets.Value("string"), datasets.Value("bool")
-    features = {name: datasets.List(string) if name == "label" else string for name in columns}
-    features = datasets.Features({**features, _OUTCOME: string, _IS_LIST: boolean, _REPLACED: boolean})
-    making = {"columns": columns, "label_separator": label_separator}
-    if isinstance(split, Path) and split.is_file() and file_format(split) == "json":
-        with naming(split):
-            if options["csv_separator"] is not None:
-                raise ValueError(f"it is no .csv file, and csv_separator={options['csv_separator']!r} is for those")
-            arguments = {"path": split.absolute(), "encoding": options["encoding"], "making": making}
-            arguments["state"] = file_state(split)
-            return datasets.Dataset.from_generator(_read_json_examples, features, gen_kwargs=arguments), []
-    if isinstance(split, datasets.IterableDataset):
-        raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
-    rows = load_file(split, **options) if isinstance(split, Path) else split.with_format(None)
-    if len(rows) == 0:
-        raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")
-    _check_columns(rows.column_names, columns, split_name)
-    for name in [name for name in columns if name.startswith("text")]:
-        feature = rows.features[columns[name]]
-        if getattr(feature, "dtype", None) not in ("string", "large_string", "null"):
-            raise ValueError(f"Column {columns[name]!r} holds {feature}, not strings: choose {name}_column.")
-    label = rows.features[columns["label"]]
-    class_names = getattr(getattr(label, "feature", label), "names", None)
-    needed = list(dict.fromkeys(columns.values()))
-    examples = rows.select_columns(needed).map(
-        _make_example,
-        fn_kwargs={**making, "class_names": class_names},
-        remove_columns=needed,
-        features=features,
-        desc=f"Reading {split_name}",
-    )
-    return examples, class_names or []
-
-
-def _read_json_examples(
-    path: Path, encoding: str | None, making: dict[str, Any], state: tuple[int, int]
-) -> Iterator[dict[str, Any]]:
-    found: set[str] = set()
-    rows = read_json_rows(path, encoding)
-    first = next(rows, None)
-    if first is None:
-        raise ValueError("it holds no rows")
-    for row in chain([first], rows):
-        found.update(row)
-        yield _make_example(row, **making)
-    _check_columns(found, making["columns"], path.name)
-
-
-def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:
-    for name, column in columns.items():
-        if column not in found:
-            raise ValueError(f"There is no column {column!r} in {place}, only {sorted(found)}: choose {name}_column.")
-
-
-def _make_example(
-    row: Mapping[str, Any],
-    columns: dict[str, str],
-    label_separator: str | None = None,
-    class_names: list[str] | None = None,
-) -> dict[str, Any]:
-    values = {name: row.get(column) for name, column in columns.items()}
-    if label_separator is not None and values["label"] is not None:
-        values["label"] = separate_labels(values["label"], label_separator)
-    is_list = isinstance(values["label"], list)
-    names = [label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
-    texts = [value for name, value in values.items() if name.startswith("text")]
-    if None in names:
-        outcome = NO_LABEL
-    elif not all(isinstance(text, str | None) for text in texts):
-        outcome = NOT_A_STRING
-    else:
-        outcome = KEPT if all(text and text.strip() for text in texts) else EMPTY
-    remarks = {_OUTCOME: outcome, _IS_LIST: is_list, _REPLACED: False}
-    if outcome != KEPT:
-        return {**dict.fromkeys(columns), **remarks}
-    if len(set(names)) < len(names):
-        raise ValueError(f"The label {values['label']!r} names a class twice: list those that apply, not 0 and 1.")
-    strings = {name: ["" if value is None else str(value)] for name, value in values.items()} | {"label": names}
-    valid = {name: [replace_lone_surrogates(string) for string in some] for name, some in strings.items()}
-    example = {name: some if name == "label" else some[0] for name, some in valid.items()}
-    return {**example, **remarks, _REPLACED: valid != strings}
-
-
 def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
     """The examples that can be used, or None if the labels of a validation or test set are hidden."""
-    outcomes = examples[_OUTCOME][:]
-    counts, replaced = Counter(outcomes), sum(examples[_REPLACED][:])
-    dropped = ", ".join(f"{counts[reason]} {reason}" for reason in (NO_LABEL, NOT_A_STRING, EMPTY) if counts[reason])
+    outcomes = examples[OUTCOME][:]
+    counts, replaced = Counter(outcomes), sum(examples[REPLACED][:])
+    dropped = describe_dropped(counts)
     message = f"{name}: kept {counts[KEPT]} of {len(outcomes)} examples."
     message += f" Dropped: {dropped}." if dropped else ""
     message += f" Lone surrogates were replaced in {replaced}." if replaced else ""
@@ -259,7 +162,7 @@ def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
     if counts[KEPT] == 0:
         raise ValueError(f"Nothing is left: {message} Check the columns of texts and labels.")
-    usable = examples.select(np.flatnonzero(np.asarray(outcomes) == KEPT))
+    usable = keep_usable(examples, outcomes)
     if "id" in usable.column_names:
         ids = Counter(usable["id"][:])
         repeated, times = ids.most_common(1)[0]
@@ -273,7 +176,7 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
     """Labels by number instead of by name, a class having the same number in all splits."""
     import datasets
 
-    is_list = set(chain.from_iterable(split[_IS_LIST][:] for split in splits.values()))
+    is_list = set(chain.from_iterable(split[IS_LIST][:] for split in splits.values()))
     if len(is_list) > 1:
         raise ValueError(f"Some labels in column {label_column!r} are lists and some are not: make all of them lists.")
     found = {name: set(chain.from_iterable(split["label"][:])) for name, split in splits.items()}
@@ -281,15 +184,14 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
     for new in (found["train"], set().union(*found.values())):
         names += sorted(new - set(names), key=number_or_name)
     label = datasets.ClassLabel(names=names)
-    remarks = [_OUTCOME, _IS_LIST, _REPLACED]
-    features = {name: feature for name, feature in splits["train"].features.items() if name not in remarks}
+    features = {name: feature for name, feature in splits["train"].features.items() if name not in REMARKS}
     features = datasets.Features({**features, "label": datasets.List(label) if is_list == {True} else label})
     return {
         name: split.map(
             _number_batch,
             batched=True,
             fn_kwargs={"numbers": {name: number for number, name in enumerate(names)}},
-            remove_columns=remarks,
+            remove_columns=list(REMARKS),
             features=features,
             desc=f"Numbering the labels of {name}",
         )
@@ -299,7 +201,7 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
 
 def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[str, list[Any]]:
     labels = [sorted(numbers[name] for name in names) for names in batch["label"]]
-    return {"label": [label if is_list else label[0] for label, is_list in zip(labels, batch[_IS_LIST], strict=True)]}
+    return {"label": [label if is_list else label[0] for label, is_list in zip(labels, batch[IS_LIST], strict=True)]}
 
 
 def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Dataset]:
@@ -310,11 +212,11 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
             f"lower {name}_size, or choose a {name}_split."
         )
     fingerprints = fingerprints_of(train, [name for name in train.column_names if name.startswith("text")])
-    labels = [label if isinstance(label, list) else [label] for label in train["label"][:]]
+    labels = _label_lists(train)
     kept, held_out = hold_out(fingerprints, count, seed, labels)
     repeated = len(train) - len(set(fingerprints.tolist()))
     only_once = sorted(label for label, times in Counter(chain.from_iterable(labels)).items() if times == 1)
-    names = getattr(train.features["label"], "feature", train.features["label"]).names
+    names = label_names_of(train)
     message = f"Held {len(held_out)} of {len(train)} training examples out for {name}, stratified by label."
     if repeated:
         message += f" {repeated} repeat the text of another one; the same text is never on both sides."
@@ -329,14 +231,14 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
     return {"train": train.select(kept), name: train.select(held_out)}
 
 
+def _label_lists(split: Dataset) -> list[list[int]]:
+    return [label if isinstance(label, list) else [label] for label in split["label"][:]]
+
+
 def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
     """Refuse a training set with nothing to tell apart, and log the classes that are never trained on."""
-    label = splits["train"].features["label"]
-    names = getattr(label, "feature", label).names
-    labels = {
-        name: [label if isinstance(label, list) else [label] for label in split["label"][:]]
-        for name, split in splits.items()
-    }
+    names = label_names_of(splits["train"])
+    labels = {name: _label_lists(split) for name, split in splits.items()}
     if len(set(map(tuple, labels["train"]))) < 2:
         raise ValueError(
             f"Each of the {len(labels['train'])} training examples has the label "

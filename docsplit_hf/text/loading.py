@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from itertools import chain
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import FILE_FORMATS, find_text_files, load_file, naming, without_gz
+from .files import load_file, naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
-from .paths import refuse_mistyped_path
+from .sources import as_dataset, local_path
 
 if TYPE_CHECKING:
     import pandas as pd
-    from datasets import Dataset, DatasetDict, IterableDataset
+    from datasets import Dataset, IterableDataset
 
 logger = logging.getLogger(__name__)
 
 STREAM_BUFFER = 1_000  # documents
-SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev"), "test": ("test",)}
 
 
 def load_documents(
@@ -75,150 +73,17 @@ def load_documents(
     """
     import datasets
 
-    path = Path(source) if isinstance(source, str | Path) else None
-    if path is not None and path.exists():
+    path = local_path(source, csv_separator, encoding)
+    if path is not None:
         loaded = load_file(path, streaming, csv_separator, encoding)
         loaded = loaded.select_columns(["text"]) if path.is_dir() else loaded
-        with naming(path):  # a stream is read here
-            return _hold_out(loaded, test_size, seed, text_column)
-    _refuse_file_options(source, csv_separator, encoding)
-    if path is not None:
-        refuse_missing_file(str(source))
+    elif isinstance(source, str | Path):
         loaded = datasets.load_dataset(str(source), config_name, split=split, streaming=streaming)
     else:
         loaded = as_dataset(source)
         loaded = loaded.to_iterable_dataset() if streaming and isinstance(loaded, datasets.Dataset) else loaded
-    return _hold_out(loaded, test_size, seed, text_column)
-
-
-def find_splits(
-    source: str | Path | Dataset | DatasetDict | pd.DataFrame,
-    config_name: str | None = None,
-    csv_separator: str | None = None,
-    encoding: str | None = None,
-) -> Mapping[str, Dataset | Path]:
-    """Find the splits that a source has. What lies in files is not read yet.
-
-    Args:
-        source: A data set on the Hub; a data set or a DataFrame, which is the training set, or a dictionary of them by
-            split; a file, which is the training set; a folder with files named after their split; or a folder with a
-            folder of ``.txt`` files for each class, or with such a folder for each split.
-        config_name: The configuration of a data set on the Hub.
-        csv_separator: Refused where there are no files.
-        encoding: Refused where there are no files.
-
-    Returns:
-        For each split its file, the folder with its classes, or its rows.
-
-    Raises:
-        FileNotFoundError: If the source looks like a path and there is nothing there.
-        ValueError: If a split is there twice.
-
-    Example:
-
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for name in ("train.jsonl.gz", "test.csv"):
-        ...     (folder / name).touch()
-        >>> {split: file.name for split, file in find_splits(folder).items()}
-        {'test': 'test.csv', 'train': 'train.jsonl.gz'}
-    """
-    import datasets
-
-    path = Path(source) if isinstance(source, str | Path) else None
-    if path is None or not path.exists():
-        _refuse_file_options(source, csv_separator, encoding)
-    if isinstance(source, dict):
-        return {name: as_dataset(rows) for name, rows in source.items()}
-    if path is None:
-        return {"train": as_dataset(source)}
-    if path.is_file():
-        return {"train": path}
-    if not path.is_dir():
-        refuse_missing_file(str(source))
-        return datasets.load_dataset(str(source), config_name)
-    known = set(chain(*SPLIT_NAMES.values()))
-    splits: dict[str, Path] = {}
-    folders = [entry for entry in sorted(path.iterdir()) if entry.is_dir() and next(find_text_files(entry), None)]
-    of_splits = [folder for folder in folders if folder.name in known and _has_class_folders(folder)]
-    for file in sorted(entry for entry in path.iterdir() if entry.is_file()) + of_splits:
-        name = without_gz(file).stem if file.is_file() else file.name
-        if file.is_file() and without_gz(file).suffix.lower() not in FILE_FORMATS:
-            if name in known:
-                logger.warning(f"{file} is not read. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
-        elif name in splits:
-            raise ValueError(f"{splits[name]} and {file} are both {name!r}: keep one of them in the folder.")
-        else:
-            splits[name] = file
-    return splits if "train" in splits or of_splits or not folders else {**splits, "train": path}
-
-
-def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> Dataset | IterableDataset:
-    """Take a data set as it is, and the rows of a DataFrame, or the texts of a Series, as one.
-
-    Args:
-        source: What is in memory.
-
-    Returns:
-        A data set. The texts of a Series are its column ``text``; an index is left out.
-
-    Raises:
-        TypeError: If it is something else.
-        ValueError: If a column of a DataFrame mixes types.
-
-    Example:
-
-        >>> import pandas as pd
-        >>> as_dataset(pd.Series(["One text.", "Another."]))["text"][:]
-        ['One text.', 'Another.']
-    """
-    import datasets
-    import pandas as pd
-    import pyarrow as pa
-
-    if isinstance(source, datasets.Dataset | datasets.IterableDataset):
-        return source
-    frame = source.to_frame("text") if isinstance(source, pd.Series) else source
-    if not isinstance(frame, pd.DataFrame):
-        raise TypeError(f"Give a path, a name on the Hub, a data set or a DataFrame, not {type(source).__name__}.")
-    try:
-        return datasets.Dataset.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(f"The {type(source).__name__} mixes types in a column: {error}. Make them one.") from error
-
-
-def _has_class_folders(folder: Path) -> bool:
-    return any(entry.is_dir() and next(find_text_files(entry), None) for entry in folder.iterdir())
-
-
-def _refuse_file_options(source: Any, csv_separator: str | None, encoding: str | None) -> None:
-    for name, value in (("csv_separator", csv_separator), ("encoding", encoding)):
-        if value is not None:
-            if isinstance(source, str):
-                refuse_missing_file(source)  # which it is meant to be
-            place = repr(source) if isinstance(source, str) else f"a {type(source).__name__}"
-            raise ValueError(f"{name}={value!r} is for files, and {place} is none: leave it out.")
-
-
-def refuse_missing_file(source: str) -> None:
-    """Refuse what can only be a file or a folder and is not there, before the Hub is asked for it.
-
-    Args:
-        source: What is neither a file nor a folder here.
-
-    Raises:
-        FileNotFoundError: If the source looks like a path, or ends like a file.
-
-    Example:
-
-        >>> refuse_missing_file("nyu-mll/glue")
-        >>> refuse_missing_file("reviews.csv")
-        Traceback (most recent call last):
-        FileNotFoundError: There is no file 'reviews.csv'.
-    """
-    refuse_mistyped_path(source)
-    if Path(source).suffix.lower() in {*FILE_FORMATS, ".gz"}:
-        raise FileNotFoundError(f"There is no file {source!r}.")
+    with naming(path) if path is not None else nullcontext():  # a stream is read here
+        return _hold_out(loaded, test_size, seed, text_column)
 
 
 def _hold_out(
@@ -233,10 +98,14 @@ def _hold_out(
                 f"The stream ends after {len(held_out)} documents, and test_size={test_size} would hold out all of "
                 f"them: lower test_size (to {len(held_out) // 10}, say), or do without streaming."
             )
+        if not held_out:
+            return {"train": dataset.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
         # By content, not by position: each data loader worker skips in its own shards.
-        train = dataset.filter(_NotAmong(held_out, text_column)) if held_out else dataset
-        splits = {"train": train.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
-        return {**splits, "test": datasets.Dataset.from_list(held_out)} if held_out else splits
+        columns = _identifying(list(held_out[0]), text_column)
+        fingerprints = {fingerprint(row.get(column) for column in columns) for row in held_out}
+        train = dataset.filter(_is_not_among, fn_kwargs={"columns": columns, "fingerprints": fingerprints})
+        train = train.shuffle(seed=seed, buffer_size=STREAM_BUFFER)
+        return {"train": train, "test": datasets.Dataset.from_list(held_out)}
     if test_size == 0:
         return datasets.DatasetDict({"train": dataset})
     if len(dataset) < 20:
@@ -263,15 +132,5 @@ def _identifying(columns: list[str], text_column: str) -> list[str]:
     return [text_column] if text_column in columns else sorted(columns)
 
 
-class _NotAmong:
-    """Whether a row is none of those given."""
-
-    def __init__(self, rows: list[dict[str, Any]], text_column: str) -> None:
-        self.columns = _identifying(list(rows[0]), text_column)
-        self.fingerprints = {self._fingerprint(row) for row in rows}
-
-    def __call__(self, row: dict[str, Any]) -> bool:
-        return self._fingerprint(row) not in self.fingerprints
-
-    def _fingerprint(self, row: dict[str, Any]) -> int:
-        return fingerprint(row.get(column) for column in self.columns)
+def _is_not_among(row: dict[str, Any], columns: list[str], fingerprints: set[int]) -> bool:
+    return fingerprint(row.get(column) for column in columns) not in fingerprints

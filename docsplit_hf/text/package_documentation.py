@@ -28,7 +28,7 @@ def load_package_documentation(
     depends on the versions of the packages that are installed.
 
     Args:
-        packages: Names of the packages to read. Those not installed are an error.
+        packages: Names of the packages to read.
         test_size: Number of held-out documents.
         seed: Decides which documents are drawn and which are held out.
         num_proc: Number of processes to parse with. None is one.
@@ -39,12 +39,6 @@ def load_package_documentation(
 
     Raises:
         ModuleNotFoundError: If a package is not installed.
-
-    Example:
-
-        >>> documents = load_package_documentation(("accelerate",), test_size=20)  # doctest: +SKIP
-        >>> documents["test"].features["label"].names  # doctest: +SKIP
-        ['accelerate']
     """
     import datasets
 
@@ -101,20 +95,9 @@ def _docstrings(source: str, module: str) -> Iterator[tuple[str, str]]:
 
 
 def unwrap_paragraphs(text: str) -> str:
-    """Join the hard-wrapped lines of a paragraph, so that a line end no longer stands in the middle of a sentence.
+    """Join the hard-wrapped lines of a paragraph, so that no line end stands in the middle of a sentence.
 
     Lines are joined while their indentation stays the same; code, lists and headings, which differ, keep their lines.
-
-    Args:
-        text: A docstring without its common indentation.
-
-    Returns:
-        The text with a paragraph a line.
-
-    Example:
-
-        >>> unwrap_paragraphs("One sentence\\nin two lines.\\n\\n    code\\n")
-        'One sentence in two lines.\\n\\n    code\\n'
     """
     paragraphs: list[str] = []
     for line in text.split("\n"):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .files import find_columns
 from .labeled_examples import load_labeled_examples
-from .loading import find_splits
 from .paths import refuse_mistyped_path
+from .sources import find_splits
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -24,29 +24,8 @@ TEXT_COLUMNS = (("text_a", "text_b"), ("text", "text_pair"), ("text",))  # of a 
 class Task:
     """Where a data set of the paper is, and what the paper trained with on it (its table 3).
 
-    Args:
-        name: The name in the paper.
-        config_name: The configuration on the Hub.
-        text_column: The column that holds the texts.
-        text_pair_column: The column with the second texts, for pairs.
-        knn_weight: Lambda of equation 3. The paper chose it on the split that it reports.
-        dataset: The name on the Hub.
-        language: The two-letter code of the language.
-        encoder: The paper's encoder.
-        batch_size: Examples in a batch.
-        learning_rate: The peak learning rate.
-        label_column: The column that holds the labels.
-        train_split: The split to train on.
-        test_split: The labeled split to test on, the official development set; ``"a+b"`` joins two.
-        max_length: The longest input in tokens.
-        epochs: Passes over the training set.
-        warmup_steps: Steps until the peak learning rate.
-        prepare: From a row on the Hub to the columns named above, where they are not there.
-
-    Example:
-
-        >>> TASKS["CSL"].encoder, TASKS["CSL"].max_length, TASKS["CSL"].warmup_steps
-        ('hfl/chinese-macbert-large', 512, 300)
+    ``knn_weight`` is lambda of equation 3, which the paper chose on the split that it reports. ``test_split`` is the
+    official development set; ``"a+b"`` joins two. ``prepare`` makes the columns named here of a row on the Hub.
     """
 
     name: str
@@ -69,23 +48,9 @@ class Task:
 
 
 def mark_spans(row: Mapping[str, Any]) -> dict[str, str]:
-    """Mark the noun and the pronoun of a row of CLUEWSC 2020 in its text, as CLUE's own baseline does.
+    """Mark the ``_noun_`` and the ``[pronoun]`` of a row of CLUEWSC 2020 in its text, as CLUE's own baseline does.
 
-    Args:
-        row: ``text``, and ``target`` with ``span1_text``, ``span1_index`` (the noun), ``span2_text`` and
-            ``span2_index`` (the pronoun).
-
-    Returns:
-        ``text``, with the noun as ``_noun_`` and the pronoun as ``[pronoun]``.
-
-    Raises:
-        ValueError: If a span is not where its index says, or the two overlap.
-
-    Example:
-
-        >>> target = {"span1_text": "Ann", "span1_index": 0, "span2_text": "she", "span2_index": 10}
-        >>> mark_spans({"text": "Ann says, she knows.", "target": target})
-        {'text': '_Ann_ says, [she] knows.'}
+    Where they are says ``target``: ``span1_text``, ``span1_index`` (the noun), ``span2_text``, ``span2_index``.
     """
     text, target = row["text"], row["target"]
     spans = sorted((target[f"{span}_index"], target[f"{span}_text"], span) for span in ("span1", "span2"))
@@ -103,19 +68,7 @@ def mark_spans(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def join_keywords(row: Mapping[str, Any]) -> dict[str, str]:
-    """Make a pair of texts from a row of CSL: an abstract, and what may be its keywords.
-
-    Args:
-        row: ``abst``, and ``keyword``, a list.
-
-    Returns:
-        ``text``, the abstract, and ``text_pair``, the keywords with ``；`` between them.
-
-    Example:
-
-        >>> join_keywords({"abst": "An abstract.", "keyword": ["heat", "film"]})
-        {'text': 'An abstract.', 'text_pair': 'heat；film'}
-    """
+    """A pair of texts from a row of CSL: an abstract, and what may be its keywords with ``；`` between them."""
     return {"text": row["abst"], "text_pair": "；".join(row["keyword"])}
 
 
@@ -152,37 +105,14 @@ def load_task(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> DatasetDict:
-    """Load a data set of the paper, or a folder laid out alike.
+    """Load a data set of the paper by its name in ``TASKS``; or a folder, or a file, laid out alike.
+
+    A file or folder is one that ``load_labeled_examples`` reads, with the columns ``text``, ``text`` and ``text_pair``,
+    or ``text_a`` and ``text_b``.
 
     A deviation from the paper: it chose k, T and lambda on the development sets that it reports, as the labels of the
     test sets are hidden. Here the official development set is the test set, and nothing is chosen on it: validation is
     held out of the training set.
-
-    Args:
-        name_or_folder: A name in ``TASKS``, which is loaded from the Hub; or a folder with ``train.jsonl``, and maybe
-            ``validation.jsonl`` and ``test.jsonl`` (or another format of ``load_labeled_examples``), with the columns
-            ``label`` and ``text``, ``text`` and ``text_pair``, or ``text_a`` and ``text_b``; or with folders of
-            classes, as ``load_labeled_examples`` reads them; or one such file, which is the training set.
-        seed: Decides which training examples are held out for validation.
-        validation_size: The fraction of them that is held out, or their number.
-        csv_separator: Of files, as in ``load_labeled_examples``.
-        encoding: The same.
-
-    Returns:
-        ``train``, ``validation`` and ``test``, as ``load_labeled_examples`` gives them.
-
-    Raises:
-        FileNotFoundError: If it looks like a path and there is nothing there.
-        ValueError: If the name is unknown, the folder's columns are others, or the examples cannot be used.
-
-    Example:
-
-        >>> import json, tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> rows = [{"text_a": f"Text {i}.", "text_b": f"Is it {i}?", "label": i % 2} for i in range(20)]
-        >>> _ = (folder / "train.jsonl").write_text("".join(json.dumps(row) + chr(10) for row in rows))
-        >>> load_task(folder)["train"].column_names
-        ['text', 'text_pair', 'label']
     """
     by_name = {name.lower(): task for name, task in TASKS.items()}
     options = {"csv_separator": csv_separator, "encoding": encoding}

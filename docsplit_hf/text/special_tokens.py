@@ -9,26 +9,9 @@ if TYPE_CHECKING:
 
 
 def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids that the tokenizer adds before and after a single text.
+    """Token ids that the tokenizer adds before and after a single text, such as ``([101], [102])`` of BERT.
 
-    Found by tokenizing a short text with and without special tokens, which works for every tokenizer
-    whatever its backend.
-
-    Args:
-        tokenizer: Any tokenizer of transformers.
-
-    Returns:
-        The prefix and the suffix, for example ``([101], [102])`` for BERT's ``[CLS] ... [SEP]``.
-
-    Raises:
-        ValueError: If the tokenizer does more than put tokens before and after the text.
-
-    Example:
-
-        >>> from transformers import AutoTokenizer
-        >>> tokenizer = AutoTokenizer.from_pretrained("google-bert/bert-base-uncased")  # doctest: +SKIP
-        >>> special_tokens_around(tokenizer)  # doctest: +SKIP
-        ([101], [102])
+    Found by tokenizing a short text with and without special tokens, which works for every tokenizer.
     """
     text = "the"
     plain = tokenizer(text, add_special_tokens=False)["input_ids"]

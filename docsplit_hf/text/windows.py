@@ -50,21 +50,8 @@ def certain_cuts(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
 
     A kind of place, such as before the space between two words, is certain if the tokenizer begins a new word there
     (what its model merges or weighs against each other lies within a word), gives the parts the tokens that they have
-    in the whole, and has no added token across it. That is found by trying. A tokenizer that sees the whole text as one
-    word, as some of SentencePiece do, has no such place, nor has one that is not fast.
-
-    Args:
-        tokenizer: Any tokenizer of transformers.
-
-    Returns:
-        A pattern whose empty matches are the places. None: there is no such place.
-
-    Example:
-
-        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
-        >>> [match.start() for match in certain_cuts(tokenizer).finditer("a small text")]
-        [1, 7]
+    in the whole, and has no added token across it. That is found by trying. None: a tokenizer that sees the whole text
+    as one word, as some of SentencePiece do, has no such place, nor has one that is not fast.
     """
     if not tokenizer.is_fast:
         return None
@@ -74,21 +61,7 @@ def certain_cuts(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
 
 
 def windows(text: str, cuts: re.Pattern[str] | None, size: int = WINDOW) -> Iterator[str]:
-    """A text in parts of about the same size.
-
-    Args:
-        text: The text.
-        cuts: Where it may be cut, from :func:`certain_cuts`.
-        size: Characters, 1 at least. A part ends at the first place behind them.
-
-    Yields:
-        The parts, which join to the text; one at least.
-
-    Example:
-
-        >>> list(windows("a small text", re.compile("(?= )"), size=3))
-        ['a small', ' text']
-    """
+    """A text in parts that join to it, each ending at the first of the ``cuts`` after ``size`` characters."""
     start = 0
     while cuts is not None and len(text) - start > size and (cut := cuts.search(text, start + size)):
         yield text[start : cut.start()]
@@ -97,16 +70,7 @@ def windows(text: str, cuts: re.Pattern[str] | None, size: int = WINDOW) -> Iter
 
 
 def count_tokens(text: str, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None) -> int:
-    """The number of a text's tokens, without special tokens, in the memory of a window.
-
-    Args:
-        text: The text.
-        tokenizer: The tokenizer.
-        cuts: Where the text may be cut, from :func:`certain_cuts`.
-
-    Returns:
-        The number.
-    """
+    """The number of a text's tokens, without special tokens, in the memory of a window."""
     options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     return sum(len(tokenizer(window, **options)["input_ids"]) for window in windows(text, cuts))
 
@@ -118,25 +82,10 @@ def beginning(
     cuts: re.Pattern[str] | None,
     longest: int = WINDOW,
 ) -> str:
-    """As much of a long text as is needed for its first tokens, so that the rest need not be tokenized.
+    """As much of a text as holds its first ``tokens`` and more, so that the rest need not be tokenized.
 
-    Args:
-        text: The text.
-        tokens: How many tokens are wanted.
-        tokenizer: The tokenizer.
-        cuts: Where the text may be cut, from :func:`certain_cuts`.
-        longest: Characters of a text that is not cut.
-
-    Returns:
-        A beginning whose tokens are more than those, and the same as in the whole text. The whole text if it is short,
-        or has too few tokens or places to cut.
-
-    Example:
-
-        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
-        >>> len(beginning("a small text " * 100_000, 64, tokenizer, certain_cuts(tokenizer)))
-        514
+    Its tokens are those that it has in the whole text. The text is whole if it has at most ``longest`` characters, or
+    too few tokens or places to cut.
     """
     if len(text) <= longest:
         return text
@@ -154,27 +103,11 @@ def beginning(
 def input_beginnings(
     inputs: Iterable[tuple[str, str | None]], max_length: int, tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[tuple[str, str | None]]:
-    """As much of texts, and of pairs of texts, as decides what is left of them when they are cut.
+    """As much of texts (and None), or of pairs of texts, as decides what is left of them when they are cut.
 
-    Tokenizers tokenize all of a text before they cut it. Of a long pair they even keep each part of the one with each
-    part of the other.
-
-    Args:
-        inputs: Each a text and None, or a pair of texts; without lone surrogates.
-        max_length: The longest input in tokens, special tokens included.
-        tokenizer: The tokenizer, which is to cut them to that length, the longer one of a pair first.
-
-    Yields:
-        Their beginnings, of which the tokenizer makes the same tokens. Short texts are whole, as are all texts where
-        the tokenizer cuts on the left, or has no place where texts may be cut.
-
-    Example:
-
-        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
-        >>> [(text, pair)] = input_beginnings([("a small text", "a small text " * 1000)], 64, tokenizer)
-        >>> len(text), len(pair)
-        (12, 514)
+    The tokenizer makes the same tokens of them when it cuts to ``max_length``, special tokens included, the longer one
+    of a pair first. By itself it tokenizes all of a text before it cuts it, and of a long pair it keeps each part of
+    the one with each part of the other. Texts stay whole where it cuts on the left, or has no place to cut.
     """
     longest = min(2 * CHARACTERS_PER_TOKEN * max_length, WINDOW)  # of a pair
     find_cuts = cache(lambda: certain_cuts(tokenizer))

@@ -15,9 +15,10 @@ import numpy as np
 
 from ...text.files import find_columns, find_text_files
 from ...text.labeled_examples import load_labeled_examples
-from ...text.loading import find_splits, load_documents, refuse_missing_file
+from ...text.loading import load_documents
 from ...text.package_documentation import load_package_documentation
 from ...text.paper_tasks import TASKS, load_task
+from ...text.sources import find_splits, refuse_missing_file
 from .citation_pairs import Pair, has_citation_pairs, read_citation_pairs
 from .held_out import hold_out_of_each_class
 from .sources import DOCUMENTATION, LONG_DOCUMENT_TASKS, known_name, unknown_task, without_newsgroup_metadata

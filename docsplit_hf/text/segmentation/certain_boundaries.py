@@ -57,16 +57,8 @@ _AFTER_NUMBER_WORD = re.compile(r"\s\d|\s+\(")
 def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
     """Cut a line of English at the boundaries that pysbd finds there for certain, in linear time.
 
-    Args:
-        line: Text without a line end but at its end, where any white space may stand.
-
-    Returns:
-        Pieces that join to the line, each with whether it is one sentence of pysbd's for certain. A piece for which
-        this is False is to be split by pysbd, which would find both its ends.
-
-    Example:
-        >>> cut_at_certain_boundaries("Dr. Who left at 3.14 a.m. today. He had no.. umbrella. Why?")
-        [('Dr. Who left at 3.14 a.m. today. ', True), ('He had no.. umbrella. ', False), ('Why?', True)]
+    The pieces join to the line. Each comes with whether it is one sentence of pysbd's for certain; where it is not,
+    it is to be split by pysbd, which would find both its ends.
     """
     if _NOT_FOLLOWED.search(line) or _holds_list(line) or _holds_exclamation_word_or_aside(line):
         return [(line, False)]

@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..surrogates import replace_lone_surrogates
+from ..unusable_rows import (
+    EMPTY,
+    KEPT,
+    NOT_A_STRING,
+    SINGLE_SENTENCE,
+    describe_dropped,
+    keep_usable,
+    refuse_other_types,
+)
 from ..windows import WINDOW, certain_cuts, windows
 from .sentences import Segmentation, get_segmenter
 
@@ -24,7 +33,6 @@ logger = logging.getLogger(__name__)
 _OUTCOME = "_docsplit_outcome"
 _FALLBACKS = "_docsplit_fallbacks"
 _REPLACED = "_docsplit_replaced"
-KEPT, NOT_A_STRING, EMPTY, SINGLE_SENTENCE = "kept", "not a string", "empty", "single sentence"
 
 
 def segment_documents(
@@ -99,33 +107,19 @@ def segment_documents(
         num_proc=num_proc,
         desc="Segmenting and tokenizing documents",
     )
-    outcomes = np.asarray(segmented.with_format("numpy")[_OUTCOME])
-    counts = Counter(outcomes.tolist())
+    outcomes = segmented[_OUTCOME][:]
+    counts = Counter(outcomes)
     _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
     if counts[KEPT] == 0:
         raise ValueError(
-            f"None of the {len(dataset)} documents can be used: {_describe(counts)}. Check that column {text_column!r} "
-            "is the one with the texts; single_sentence='dropout_pair' keeps documents of one sentence."
+            f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. Check that column "
+            f"{text_column!r} is the one with the texts; single_sentence='dropout_pair' keeps those of one sentence."
         )
-    segmented = segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED])
-    return segmented if counts[KEPT] == len(outcomes) else segmented.select(np.flatnonzero(outcomes == KEPT))
+    return keep_usable(segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED]), outcomes)
 
 
 def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:
-    """Find out whether a data set has texts in a column, without reading more than its first row.
-
-    Args:
-        dataset: The data set.
-        text_column: The name of the column.
-
-    Raises:
-        ValueError: If the data set is empty, has no such column, or holds something else in it.
-
-    Example:
-
-        >>> from datasets import Dataset
-        >>> check_text_column(Dataset.from_dict({"text": ["A text."]}), "text")
-    """
+    """Refuse a data set without strings in a column, reading no more than its first row."""
     import datasets
 
     if isinstance(dataset, datasets.Dataset):
@@ -138,9 +132,8 @@ def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> N
             raise ValueError("The data set is empty: there is nothing to segment.")
     if text_column not in columns:
         raise ValueError(f"There is no column {text_column!r}. The data set has {sorted(columns)}: choose text_column.")
-    feature = (dataset.features or {}).get(text_column)
-    if feature is not None and getattr(feature, "dtype", None) not in ("string", "large_string", "null"):
-        raise ValueError(f"Column {text_column!r} holds {feature}, not strings: choose the text_column with the texts.")
+    if dataset.features is not None and text_column in dataset.features:
+        refuse_other_types(dataset.features[text_column], text_column, "text_column")
 
 
 def _segment_batch(
@@ -150,7 +143,7 @@ def _segment_batch(
     segmenter: Callable[[str], Segmentation],
     single_sentence: str,
 ) -> dict[str, list[Any]]:
-    """One row for every row, dropped ones too, so that the counts are cached together with the documents."""
+    """A row for every row, dropped ones too, so that the counts are cached together with the documents."""
     texts = batch[text_column]
     clean = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
     segmentations = [segmenter(text) if text.strip() else Segmentation([], 0) for text in clean]
@@ -217,16 +210,12 @@ def _tokens_per_sentence(sentences: list[str], ends: np.ndarray) -> list[int]:
     return lengths[lengths > 0].tolist()
 
 
-def _describe(counts: Counter) -> str:
-    return ", ".join(f"{counts[name]} {name}" for name in (NOT_A_STRING, EMPTY, SINGLE_SENTENCE) if counts[name])
-
-
 def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
     total = sum(counts.values())
     dropped = total - counts[KEPT]
     message = f"Segmented {total} documents, kept {counts[KEPT]}."
     if dropped:
-        message += f" Dropped {dropped}: {_describe(counts)}."
+        message += f" Dropped {dropped}: {describe_dropped(counts)}."
     if fallbacks:
         message += f" {fallbacks} pieces of text went by the plain rule instead of pysbd."
     if replaced:

@@ -18,19 +18,10 @@ _APOSTROPHE_BEFORE_SPACE = re.compile(r"'[^\S\r\n]")
 
 
 def find_protected_spans(line: str) -> dict[int, int]:
-    """Find the spans in which pysbd splits at no mark, in linear time.
+    """The end of each span in which pysbd splits at no mark by its start, both marks included, in linear time.
 
-    Each kind of span is found by itself, from left to right, so spans of different kinds may nest or overlap.
-
-    Args:
-        line: Text without a line end but at its end.
-
-    Returns:
-        The end of each span by its start, both marks included.
-
-    Example:
-        >>> find_protected_spans('He (not I) said "No. Never."')
-        {3: 10, 16: 28}
+    ``line`` has no line end but at its end. Each kind of span is found by itself, from left to right, so spans of
+    different kinds may nest or overlap.
     """
     spans: dict[int, int] = {}
     if "(" in line:
@@ -48,18 +39,7 @@ def find_protected_spans(line: str) -> dict[int, int]:
 
 
 def merge_spans(spans: dict[int, int]) -> list[tuple[int, int]]:
-    """Merge spans that nest or overlap.
-
-    Args:
-        spans: The end of each span by its start.
-
-    Returns:
-        Start and end of the merged spans, in order.
-
-    Example:
-        >>> merge_spans({5: 7, 0: 4, 2: 5})
-        [(0, 5), (5, 7)]
-    """
+    """Start and end of spans in order, where those that nest or overlap are merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans.items()):
         if merged and start < merged[-1][1]:

@@ -42,36 +42,17 @@ Splitter = Callable[[str], list[str]]
 
 
 class Segmentation(NamedTuple):
-    """The sentences of a text, and the number of its pieces for which the plain rule replaced pysbd.
-
-    Example:
-        >>> Segmentation(["One. ", "Two."], fallbacks=0).sentences
-        ['One. ', 'Two.']
-    """
+    """The sentences of a text, and the number of its pieces for which the plain rule replaced pysbd."""
 
     sentences: list[str]
     fallbacks: int
 
 
 def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> Callable[[str], Segmentation]:
-    """Return the function that splits a text into sentences.
+    """The function that splits a text into sentences: ``"pysbd"``, ``"newline"`` (a line is a sentence), or one's own.
 
-    Args:
-        segmenter: ``"pysbd"``, ``"newline"`` (each line with its line end is a sentence) or a function that returns
-            the sentences of a text, white space included.
-        language: The language for ``"pysbd"``; the others ignore it.
-
-    Returns:
-        A function from text to :class:`Segmentation`, picklable if ``segmenter`` is. Its sentences join to the text,
-        and none is blank unless the text is: a blank piece belongs to the sentence before, a leading one to the first.
-
-    Raises:
-        ValueError: If the name or language is unknown; when called, if the given function loses or changes characters.
-        TypeError: When called, if the given function returns something else than a list of strings.
-
-    Example:
-        >>> get_segmenter("newline")("one\\n\\ntwo").sentences
-        ['one\\n\\n', 'two']
+    The sentences join to the text, and none is blank unless the text is: a blank piece belongs to the sentence before,
+    a leading one to the first. The function is picklable if ``segmenter`` is.
     """
     if callable(segmenter):
         return functools.partial(_segment_with, segmenter)
@@ -83,18 +64,7 @@ def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> 
 
 
 def split_plain(text: str) -> list[str]:
-    """Split after a sentence-final mark, closing quotes, references and white space (none after CJK), in linear time.
-
-    Args:
-        text: Any string.
-
-    Returns:
-        The sentences; they join to the text.
-
-    Example:
-        >>> split_plain('He said "no."[1] Then 3.14. 好。好')
-        ['He said "no."[1] ', 'Then 3.14. ', '好。', '好']
-    """
+    """Split after a final mark, closing quotes, references and white space (none after CJK), in linear time."""
     return _attach_blanks(_cut(text, [match.end() for match in _PLAIN_BOUNDARY.finditer(text)]))
 
 
@@ -107,16 +77,6 @@ class PysbdSegmenter:
     at the top of this module, or does not return every character of, goes by :func:`split_plain` and is counted. After
     ``PIECE_SECONDS`` in one piece, so does the rest of what pysbd would see; that timer works in the main thread only,
     not on Windows, not while another timer runs.
-
-    Args:
-        language: One of pysbd's two-letter language codes.
-
-    Raises:
-        ValueError: If pysbd has no such language.
-
-    Example:
-        >>> PysbdSegmenter()("Dr. Smith left. He was late.")
-        Segmentation(sentences=['Dr. Smith left. ', 'He was late.'], fallbacks=0)
     """
 
     language: str = "en"
@@ -128,7 +88,6 @@ class PysbdSegmenter:
             raise ValueError(f"pysbd has no language {self.language!r}: choose one of {sorted(LANGUAGE_CODES)}.")
 
     def __call__(self, text: str) -> Segmentation:
-        """Split one text; see the class."""
         sentences: list[str] = []
         fallbacks, characters_left = 0, DOCUMENT_CHARACTERS
         for part, is_sentence in chain.from_iterable(map(self._cut_line, _LINE_AND_INDENT.findall(text))):

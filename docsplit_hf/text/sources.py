@@ -1,0 +1,110 @@
+"""Where data comes from: a file or a folder, a name on the Hub, or what is in memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .files import FILE_FORMATS, find_text_files, without_gz
+from .paths import refuse_mistyped_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from datasets import Dataset, DatasetDict, IterableDataset
+
+logger = logging.getLogger(__name__)
+
+SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev"), "test": ("test",)}
+
+
+def local_path(source: Any, csv_separator: str | None, encoding: str | None) -> Path | None:
+    """The file or folder that a source is; None for a name on the Hub and for data in memory.
+
+    What can only be a file and is not there is refused before the Hub is asked for it, and so are options for files
+    where there is none.
+    """
+    if isinstance(source, str | Path):
+        if Path(source).exists():
+            return Path(source)
+        refuse_missing_file(str(source))
+    for name, value in (("csv_separator", csv_separator), ("encoding", encoding)):
+        if value is not None:
+            place = repr(source) if isinstance(source, str) else f"a {type(source).__name__}"
+            raise ValueError(f"{name}={value!r} is for files, and {place} is none: leave it out.")
+    return None
+
+
+def refuse_missing_file(source: str) -> None:
+    """Refuse what can only be a file or a folder and is not there."""
+    refuse_mistyped_path(source)
+    if Path(source).suffix.lower() in {*FILE_FORMATS, ".gz"}:
+        raise FileNotFoundError(f"There is no file {source!r}.")
+
+
+def find_splits(
+    source: str | Path | Dataset | DatasetDict | pd.DataFrame,
+    config_name: str | None = None,
+    csv_separator: str | None = None,
+    encoding: str | None = None,
+) -> Mapping[str, Dataset | Path]:
+    """For each split of a source its rows, its file, or the folder with its classes; files are not read yet.
+
+    A file, a data set and a DataFrame are the training set. In a folder, files are named after their split; or there is
+    a folder of ``.txt`` files for each class, or such a folder for each split.
+    """
+    path = local_path(source, csv_separator, encoding)
+    if path is not None:
+        return {"train": path} if path.is_file() else _splits_in(path)
+    if isinstance(source, dict):
+        return {name: as_dataset(rows) for name, rows in source.items()}
+    if isinstance(source, str | Path):
+        import datasets
+
+        return datasets.load_dataset(str(source), config_name)
+    return {"train": as_dataset(source)}
+
+
+def _splits_in(folder: Path) -> dict[str, Path]:
+    known = set(chain(*SPLIT_NAMES.values()))
+    splits: dict[str, Path] = {}
+    entries = sorted(folder.iterdir())
+    folders = [entry for entry in entries if entry.is_dir() and _holds_texts(entry)]
+    of_splits = [entry for entry in folders if entry.name in known and any(map(_holds_texts, _folders_in(entry)))]
+    for entry in [entry for entry in entries if entry.is_file()] + of_splits:
+        name = without_gz(entry).stem if entry.is_file() else entry.name
+        if entry.is_file() and without_gz(entry).suffix.lower() not in FILE_FORMATS:
+            if name in known:
+                logger.warning(f"{entry} is not read. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
+        elif name in splits:
+            raise ValueError(f"{splits[name]} and {entry} are both {name!r}: keep one of them in the folder.")
+        else:
+            splits[name] = entry
+    return splits if "train" in splits or of_splits or not folders else {**splits, "train": folder}
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    return [entry for entry in folder.iterdir() if entry.is_dir()]
+
+
+def _holds_texts(folder: Path) -> bool:
+    return next(find_text_files(folder), None) is not None
+
+
+def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> Dataset | IterableDataset:
+    """A data set as it is; or the rows of a DataFrame without its index, or the texts of a Series as ``text``."""
+    import datasets
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(source, datasets.Dataset | datasets.IterableDataset):
+        return source
+    frame = source.to_frame("text") if isinstance(source, pd.Series) else source
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"Give a path, a name on the Hub, a data set or a DataFrame, not {type(source).__name__}.")
+    try:
+        return datasets.Dataset.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"The {type(source).__name__} mixes types in a column: {error}. Make them one.") from error

@@ -40,7 +40,7 @@ from docsplit_hf.classification.lora import lora_around
 from docsplit_hf.classification.metrics import describe_parts
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
-from docsplit_hf.text.labels import has_several_labels, label_names_of
+from docsplit_hf.text.labels import is_multi_label, label_names_of
 from docsplit_hf.text.paper_tasks import load_task
 from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
 from docsplit_hf.training.end_run import end_run
@@ -87,7 +87,7 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
     model = docsplit_hf.KNNClassifier.from_encoder(
         name,
         id2label=dict(enumerate(label_names_of(examples))),
-        problem_type="multi_label_classification" if has_several_labels(examples) else "single_label_classification",
+        problem_type="multi_label_classification" if is_multi_label(examples) else "single_label_classification",
         decouple=arguments.decouple,
         normalize=arguments.normalize,
         **options,

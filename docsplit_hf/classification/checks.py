@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..models.portable.positions import check_max_length
 from ..neighbors.store.embedding import check_problem_type
-from ..text.labels import has_several_labels, label_array, label_names_of, texts_of
+from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..training.common_checks import check_processes, check_vocabulary, check_weights
 from .arguments import KNNClassifierTrainingArguments
 
@@ -102,5 +102,5 @@ def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
             f"The {name} examples have the labels {own}, and the model {trained}: build the model with "
             "id2label=dict(enumerate(dataset.features['label'].names)), so that the numbers agree."
         )
-    check_problem_type(model.config, has_several_labels(dataset), f"The {name} examples")
-    label_array(dataset, own, has_several_labels(dataset))
+    check_problem_type(model.config, is_multi_label(dataset), f"The {name} examples")
+    label_array(dataset, own, is_multi_label(dataset))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,47 +12,14 @@ if TYPE_CHECKING:
 
 
 def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
-    """The texts of labeled examples, and the texts paired with them.
-
-    Args:
-        dataset: With the column ``text``, and maybe ``text_pair``.
-
-    Returns:
-        The texts, and the pairs or None.
-
-    Raises:
-        ValueError: If there is no column ``text``.
-
-    Example:
-
-        >>> from datasets import Dataset
-        >>> texts_of(Dataset.from_dict({"text": ["a text"], "label": [0]}))
-        (['a text'], None)
-    """
+    """The column ``text``, and ``text_pair`` or None."""
     if "text" not in dataset.column_names:
         raise ValueError(f"There is no column 'text' among {dataset.column_names}: load with load_labeled_examples.")
     return list(dataset["text"]), list(dataset["text_pair"]) if "text_pair" in dataset.column_names else None
 
 
 def label_names_of(dataset: Dataset) -> list[str]:
-    """The names of the labels of labeled examples, in the order of their numbers.
-
-    Args:
-        dataset: With the column ``label`` of ``ClassLabel``, or of lists of it.
-
-    Returns:
-        The names.
-
-    Raises:
-        ValueError: If there is no such column.
-
-    Example:
-
-        >>> from datasets import ClassLabel, Dataset
-        >>> data = Dataset.from_dict({"text": ["a text"], "label": [0]})
-        >>> label_names_of(data.cast_column("label", ClassLabel(names=["fruit", "mineral"])))
-        ['fruit', 'mineral']
-    """
+    """The names of the labels in the order of their numbers, of a ``ClassLabel`` or of lists of it."""
     feature = dataset.features.get("label")
     names = getattr(getattr(feature, "feature", feature), "names", None)
     if names is None:
@@ -62,35 +30,19 @@ def label_names_of(dataset: Dataset) -> list[str]:
     return list(names)
 
 
-def has_several_labels(dataset: Dataset) -> bool:
-    """Whether the examples may have several labels each.
-
-    Args:
-        dataset: With the column ``label``.
-
-    Returns:
-        True if the column holds lists.
-    """
+def is_multi_label(dataset: Dataset) -> bool:
+    """Whether the column ``label`` holds lists."""
     return hasattr(dataset.features["label"], "feature")
 
 
-def label_array(dataset: Dataset, label_names: tuple[str, ...] | list[str], multi_label: bool) -> np.ndarray:
-    """The labels of examples, numbered as in a datastore (or a classifier) instead of as in the data set.
+def label_array(dataset: Dataset, label_names: Sequence[str], multi_label: bool) -> np.ndarray:
+    """The labels of examples, numbered by ``label_names`` and not as in the data set.
 
-    Args:
-        dataset: With the column ``label`` of ``ClassLabel``, or of lists of it.
-        label_names: The names in the order that is wanted.
-        multi_label: Whether the result has several labels a row.
-
-    Returns:
-        int64 ``(N,)``, or bool ``(N, C)``.
-
-    Raises:
-        ValueError: If a label has no number there.
+    int64 ``(N,)``, or with ``multi_label`` bool ``(N, C)``: what a datastore keeps, and what metrics take.
     """
     number = {name: i for i, name in enumerate(label_names)}
     names, labels = label_names_of(dataset), dataset.with_format(None)["label"][:]
-    order = np.array([number.get(name, -1) for name in names])
+    result = np.zeros((len(labels), len(number)), bool) if multi_label else np.zeros(len(labels), np.int64)
     for row, given in enumerate(labels):
         for label in given if multi_label else [given]:
             if label is None or not 0 <= label < len(names):
@@ -100,9 +52,8 @@ def label_array(dataset: Dataset, label_names: tuple[str, ...] | list[str], mult
                 )
             if names[label] not in number:
                 raise ValueError(f"The label {names[label]!r} is none of those known here: {', '.join(label_names)}.")
-    if not multi_label:
-        return order[np.array(labels, dtype=np.int64)]
-    result = np.zeros((len(labels), len(label_names)), dtype=bool)
-    for row, numbers in zip(result, labels, strict=True):
-        row[order[np.array(numbers, dtype=np.int64)]] = True
+            if multi_label:
+                result[row, number[names[label]]] = True
+            else:
+                result[row] = number[names[label]]
     return result

@@ -9,7 +9,7 @@ import numpy as np
 from ...models.inference.batched_inference import predict
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...models.portable.packing import use_packing
-from ...text.labels import has_several_labels, label_array, label_names_of, texts_of
+from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
 from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot, update_index
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def embed_examples(
         if isinstance(text, str) and not text.strip():
             raise ValueError(f"Text {i} is empty: nothing can be near it. load_labeled_examples drops such examples.")
     use_packing(model, packing)
-    trained, multi_label = model.config.label_names, has_several_labels(dataset)
+    trained, multi_label = model.config.label_names, is_multi_label(dataset)
     check_problem_type(model.config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)

@@ -4,6 +4,14 @@ import re
 import shlex
 from pathlib import Path
 
+import classification_arguments as classification
+import evaluation_arguments as evaluation
+import pretrain_arguments as pretrain
+from transformers import HfArgumentParser
+
+from docsplit_hf.experiments.protocols.registry import check_protocols
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -26,18 +34,8 @@ def commands_in(markdown):
     return commands
 
 
-def parse(command, monkeypatch):
+def parse(command):
     """Have the arguments of an example script parsed and checked; gives what the script would get, as dataclasses."""
-    from transformers import HfArgumentParser
-
-    monkeypatch.syspath_prepend(ROOT / "examples")
-    import classification_arguments as classification
-    import evaluation_arguments as evaluation
-    import pretrain_arguments as pretrain
-
-    from docsplit_hf.experiments.protocols.registry import check_protocols
-    from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-
     [place] = [place for place, word in enumerate(command) if word.startswith("examples/run_")]
     launcher, arguments = command[:place], command[place + 1 :]
     if launcher != ["python"]:

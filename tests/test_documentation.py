@@ -18,11 +18,11 @@ SHOWING_COMMANDS = [page for page in PAGES if "examples/run_" in "".join(blocks_
 
 
 @pytest.mark.parametrize("page", SHOWING_COMMANDS, ids=lambda page: page.name)
-def test_every_command_of_an_example_script_parses(page, monkeypatch):
+def test_every_command_of_an_example_script_parses(page):
     commands = [command for command in commands_in(page.read_text()) if "examples/run_" in " ".join(command)]
     assert commands, f"no command of {page.name} was found"
     for command in commands:
-        parse(command, monkeypatch)
+        parse(command)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -84,5 +84,4 @@ def _run(command: list[str], log: str, workers: str) -> None:
             os.dup2(file.fileno(), stream.fileno())
     multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
     sys.argv = command
-    sys.path.insert(0, os.path.dirname(command[0]))
     runpy.run_path(command[0], run_name="__main__")

@@ -1,22 +1,14 @@
 """The arguments of the example script, without a process of their own."""
 
-import sys
-
 import pytest
+from pretrain_arguments import DataArguments, ModelArguments, RunArguments
 from transformers import HfArgumentParser
 
-from .conftest import ROOT
 
-
-@pytest.fixture(scope="module")
-def parse():
+def parse(*options):
     """Parse a command line as the script does."""
-    sys.path.insert(0, str(ROOT / "examples"))
-    from pretrain_arguments import DataArguments, ModelArguments, RunArguments
-
     parser = HfArgumentParser((ModelArguments, DataArguments, RunArguments))
-    yield lambda *options: parser.parse_args_into_dataclasses(["--use_cpu", *options])
-    sys.path.remove(str(ROOT / "examples"))
+    return parser.parse_args_into_dataclasses(["--use_cpu", *options])
 
 
 @pytest.mark.parametrize("options, best", [
@@ -26,11 +18,11 @@ def parse():
     (("--load_best_model_at_end", "false"), False),
     (("--load_best_model_at_end", "--logging_steps=5"), True),
 ])  # fmt: skip
-def test_the_best_checkpoint_is_loaded_where_there_can_be_one(parse, options, best):
+def test_the_best_checkpoint_is_loaded_where_there_can_be_one(options, best):
     assert parse(*options)[2].load_best_model_at_end is best
 
 
-def test_a_best_checkpoint_that_was_asked_for_is_not_done_without(parse):
+def test_a_best_checkpoint_that_was_asked_for_is_not_done_without():
     with pytest.raises(ValueError, match="requires the save and eval strategy to match"):
         parse("--save_strategy=no", "--load_best_model_at_end")
 
@@ -44,6 +36,6 @@ def test_a_best_checkpoint_that_was_asked_for_is_not_done_without(parse):
     (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),
     (["--vocab_size=99", "--model_name_or_path=me/mine"], "--vocab_size 99 is for --from_scratch"),
 ])  # fmt: skip
-def test_what_does_not_fit(parse, options, message):
+def test_what_does_not_fit(options, message):
     with pytest.raises(ValueError, match=message):
         parse(*options)

@@ -47,7 +47,6 @@ def evaluate(command):
     def evaluate(folder, *options):
         with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()) as printed:
             patched.setattr(sys, "argv", command(folder, *options))
-            patched.syspath_prepend(SCRIPT.parent)
             try:
                 runpy.run_path(str(SCRIPT), run_name="__main__")
             except SystemExit as stopped:  # with one line in place of what was raised
@@ -190,7 +189,6 @@ def test_a_model_that_gives_nan_is_named(evaluate, workshop, tmp_path):
 
 def test_without_models_it_says_what_to_give(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
-    monkeypatch.syspath_prepend(SCRIPT.parent)
     with pytest.raises(SystemExit):
         runpy.run_path(str(SCRIPT), run_name="__main__")
     assert "--models must be given: tfidf, docsplit-small-en, a folder" in capsys.readouterr().err

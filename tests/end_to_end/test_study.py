@@ -1,9 +1,11 @@
 """The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
 
-import sys
 
 import numpy as np
+import pretrain_arguments
 import pytest
+import report
+import runs
 from transformers import HfArgumentParser
 
 from docsplit_hf.experiments.records.results import ResultStore
@@ -15,15 +17,7 @@ from .conftest import ROOT
 @pytest.fixture(scope="module")
 def scripts():
     """The modules of the study and the arguments of run_pretrain.py."""
-    folders = [str(ROOT / "benchmarks" / "study"), str(ROOT / "examples")]
-    sys.path[:0] = folders
-    import pretrain_arguments
-    import report
-    import runs
-
-    yield runs, report, pretrain_arguments
-    for folder in folders:
-        sys.path.remove(folder)
+    return runs, report, pretrain_arguments
 
 
 def test_every_run_is_a_command_that_run_pretrain_takes(scripts):

@@ -120,11 +120,11 @@ def test_the_hub_takes_the_metadata():
         assert not any(result.is_equal_except_value(dataclasses.replace(other)) for other in results[:number])
 
 
-def test_the_commands_parse(monkeypatch):
+def test_the_commands_parse():
     commands = commands_in(CARD)
     assert len(commands) >= 2
     for command in commands:
-        parse(command, monkeypatch)
+        parse(command)
 
 
 def test_all_ways_to_load_it_give_the_same_embeddings(tmp_path, monkeypatch):

@@ -207,12 +207,8 @@ def test_a_file_that_is_empty_or_broken_is_named(tmp_path, name):
         assert "Instruction" not in str(caught.value) and "features" not in str(caught.value)
 
 
-def test_a_file_that_changed_is_read_anew(tmp_path):
-    file = write(tmp_path / "a.csv", content("csv"))
-    assert len(load_file(file)) == 30
-    write(file, content("csv", TEXTS[:10], LABELS[:10]))
-    assert len(load_file(file)) == 10
-
-
-def test_words_for_missing_are_words(tmp_path):
-    assert load_file(write(tmp_path / "a.csv", "text,n\nnull,1\nNA,2\n"))["text"][:] == ["null", "NA"]
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_file_that_changed_is_read_anew(tmp_path, ending):
+    for count in (30, 10):
+        file = write(tmp_path / f"a.{ending}", content(ending, TEXTS[:count], LABELS[:count]))
+        assert len(load_labeled_examples(file, validation_size=0)["train"]) == count

@@ -1,4 +1,4 @@
-"""One file, or a folder of .txt files, into rows: formats, encodings, separators, and what is said of broken ones."""
+"""Read a file, or a folder of .txt files, as rows: formats, encodings, separators, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def load_file(
     if path.is_dir():
         return _load_folder(path, streaming, encoding)
     kind = file_format(path)
-    _refuse_other_hops(path)
+    _refuse_ambiguous_name(path)
     # DataFilesList: a string would be taken for a pattern, and another file might match it.
     data_files = {"train": DataFilesList([str(path.absolute())], [tuple(map(str, file_state(path)))])}
     with naming(path):
@@ -161,8 +161,8 @@ def _check_encoding(encoding: str) -> None:
         raise ValueError(f"There is no encoding {encoding!r}: give one that Python knows, such as 'cp1252'.") from error
 
 
-def _refuse_other_hops(path: Path) -> None:
-    """Refuse names that ``datasets`` cannot be given: of them it would read another file."""
+def _refuse_ambiguous_name(path: Path) -> None:
+    """Refuse names that ``datasets`` would take for a URL or a pattern, and read another file."""
     place = path.absolute().as_posix().removeprefix(path.absolute().drive)
     if "::" in place or (_is_compressed(path) and (":/" in place or "\\" in place or re.search(r"[][*]", path.name))):
         decompressed = " or decompress it" if _is_compressed(path) and "::" not in place else ""

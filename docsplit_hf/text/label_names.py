@@ -1,4 +1,4 @@
-"""What stands in a column of labels into the names of classes."""
+"""From the values in a column of labels to the names of classes."""
 
 from __future__ import annotations
 

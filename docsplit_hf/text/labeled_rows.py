@@ -1,4 +1,4 @@
-"""Rows of any source as examples: texts, the names of their labels, and what is to be said of them."""
+"""Rows of any source as examples: texts, the names of their labels, and what becomes of each row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .unusable_rows import EMPTY, KEPT, NO_LABEL, NOT_A_STRING, refuse_other_typ
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# What is to be said of a row: what becomes of it, whether its label is a list, whether a lone surrogate was replaced.
+# Columns beside the example: kept or why not, whether its label is a list, whether a lone surrogate was replaced.
 REMARKS = OUTCOME, IS_LIST, REPLACED = "_docsplit_outcome", "_docsplit_is_list", "_docsplit_replaced"
 
 

@@ -1,7 +1,7 @@
 """Where pysbd splits an English line for certain, told without pysbd: the common cases of its rules in one scan.
 
 pysbd rewrites the whole text dozens of times to hide the marks that end no sentence, then splits at those left. Most
-marks need none of it: their fate hangs on the word before and the characters after. The rules here are read off pysbd
+marks need none of it: the word before and the characters after decide. The rules here are taken from pysbd
 0.3.4 and its lists; what none of them covers is uncertain, and left to pysbd.
 """
 

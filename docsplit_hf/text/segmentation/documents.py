@@ -232,8 +232,8 @@ class _StreamingDrop:
     def __init__(self, **function_arguments: Any) -> None:
         self.function_arguments = function_arguments
 
-    def __reduce__(self) -> tuple:
-        return _restore_streaming_drop, (self.function_arguments,)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"function_arguments": self.function_arguments}  # each process counts from zero
 
     def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
         if not hasattr(self, "counts"):
@@ -251,7 +251,3 @@ class _StreamingDrop:
         return {
             name: [value for value, keep in zip(column, kept, strict=True) if keep] for name, column in rows.items()
         }
-
-
-def _restore_streaming_drop(function_arguments: dict[str, Any]) -> _StreamingDrop:
-    return _StreamingDrop(**function_arguments)

@@ -59,16 +59,6 @@ HOSTILE = {
 }
 # Of English, pysbd does not see what is certain. The guards do not ask for the language.
 EVERYTHING_BY_PYSBD = PysbdSegmenter("de")
-GROWING = {
-    "prose": PROSE,
-    "bracketed numbers": BRACKETED_NUMBERS,
-    "digits": "1",
-    "full stops": ".",
-    "list markers": "a) b) c) ",
-    "quotation marks and brackets": "\"'“”()[]",
-    "newlines": "\n",
-    "carriage returns": "a. b\r",
-}
 
 
 def assert_faithful(text: str, result: list[str]) -> None:
@@ -112,27 +102,12 @@ def test_a_line_passed_over_as_one_sentence_is_one_for_pysbd(line):
         assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]
 
 
-def processor_seconds(text: str) -> float:
-    """Processor time, not time on the wall: other processes of the machine do not count."""
-    start = time.process_time()
-    PysbdSegmenter()(text)
-    return time.process_time() - start
-
-
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_takes_less_than_two_seconds(text):
-    assert processor_seconds(text) < 2.0
-    assert_faithful(text, PysbdSegmenter()(text).sentences)
-
-
-@pytest.mark.parametrize("length", [20_000, 200_000])
-@pytest.mark.parametrize("text", GROWING.values(), ids=GROWING)
-def test_time_grows_in_proportion_to_length(text, length):
-    short, long = ((text * size)[:size] for size in (length, 2 * length))
-    processor_seconds(short[:1_000])
-    # The floor and the best of several tries keep noise out; what grows quadratically has a ratio of 4 in every try.
-    tries = (processor_seconds(long) / max(processor_seconds(short), 0.01) for _ in range(6))
-    assert any(ratio < 2.3 for ratio in tries)
+    start = time.process_time()  # not time on the wall: other processes of the machine do not count
+    sentences = PysbdSegmenter()(text).sentences
+    assert time.process_time() - start < 2.0
+    assert_faithful(text, sentences)
 
 
 @pytest.mark.parametrize("text", [*PROSE_LINES, "\n".join(PROSE_LINES[:7])])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..text.files import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
-from ..text.loading import refuse_missing_file
+from ..text.sources import refuse_missing_file
 from ..text.surrogates import replace_lone_surrogates
 
 Row = dict[str, Any]

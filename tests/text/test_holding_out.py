@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.text.holding_out import hold_out
+from docsplit_hf.text.holding_out import fingerprint, hold_out
 
 rows = st.lists(st.tuples(st.integers(0, 8), st.sets(st.integers(0, 4), max_size=2)), min_size=1, max_size=40)
 
@@ -39,3 +39,8 @@ def test_more_classes_than_examples_to_hold_out():
     labels = [[number // 2] for number in range(60)]
     _, held_out = hold_out(np.arange(60), 6, 0, labels)
     assert len(held_out) == len({labels[row][0] for row in held_out}) == 6
+
+
+def test_rows_are_equal_if_their_columns_are_and_not_if_only_the_joined_texts_are():
+    assert fingerprint(["ab", "c"]) == fingerprint(("ab", "c"))
+    assert len({fingerprint(row) for row in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c\ud800"], ["ab", None])}) == 5

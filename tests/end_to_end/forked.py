@@ -83,5 +83,5 @@ def _run(command: list[str], log: str, workers: str) -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
     multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
-    sys.argv = command
+    sys.argv = command  # the path to modules beside the script is inherited: pythonpath in setup.cfg
     runpy.run_path(command[0], run_name="__main__")

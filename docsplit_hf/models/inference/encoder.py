@@ -12,13 +12,13 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from ...text.special_tokens import special_tokens_around
 from ..checkpoints.checkpoint import load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
 from ..checkpoints.projection import load_projection
 from ..portable.packing import is_packed, run_encoder, use_packing
 from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
+from ..special_tokens import special_tokens_around
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken
 from .pieces import Frame, Piece, all_pieces, first_pieces, grouped, token_ids
 from .unfamiliar_texts import warn_of_unfamiliar_texts

@@ -1,6 +1,6 @@
 import pytest
 
-from docsplit_hf.text.special_tokens import special_tokens_around
+from docsplit_hf.models.special_tokens import special_tokens_around
 
 
 def test_bert(tokenizer):

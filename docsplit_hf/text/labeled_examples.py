@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .holding_out import fingerprints_of, hold_out
-from .label_names import number_or_name, suspect_several
-from .labeled_rows import IS_LIST, OUTCOME, REMARKS, REPLACED, read_labeled_rows
+from .labeled_rows import IS_LIST, OUTCOME, REMARKS, REPLACED, number_or_name, read_labeled_rows, suspect_several
 from .labels import label_names_of
 from .sources import SPLIT_NAMES, find_splits
 from .unusable_rows import KEPT, NO_LABEL, describe_dropped, keep_usable

@@ -1,6 +1,5 @@
 """The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
 
-
 import numpy as np
 import pretrain_arguments
 import pytest

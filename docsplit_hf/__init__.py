@@ -28,10 +28,12 @@ _MODULE_OF_NAME = {
     "KNNDatastore": "neighbors.store.datastore",
     "MTEBEncoder": "experiments.systems.mteb_encoder",
     "default_checkpoint": "models.checkpoints.default",
+    "evaluate_pipeline": "metrics.pipeline_evaluation",
     "load_documents": "text.loading",
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
     "load_system": "experiments.systems.loading",
+    "metric_path": "metrics.paths",
     "segment_documents": "text.segmentation.documents",
 }
 
@@ -56,10 +58,12 @@ __all__ = [
     "KNNDatastore",
     "MTEBEncoder",
     "default_checkpoint",
+    "evaluate_pipeline",
     "load_documents",
     "load_labeled_examples",
     "load_package_documentation",
     "load_system",
+    "metric_path",
     "segment_documents",
 ]
 
@@ -70,6 +74,8 @@ if TYPE_CHECKING:
     from .experiments.systems.endpoint import EndpointEncoder
     from .experiments.systems.loading import load_system
     from .experiments.systems.mteb_encoder import MTEBEncoder
+    from .metrics.paths import metric_path
+    from .metrics.pipeline_evaluation import evaluate_pipeline
     from .models.checkpoints.default import default_checkpoint
     from .models.inference.encoder import DocumentEncoder
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig

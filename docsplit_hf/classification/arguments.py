@@ -31,12 +31,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
 
     Raises:
         ValueError: If a value is out of its range.
-
-    Example:
-
-        >>> arguments = KNNClassifierTrainingArguments(output_dir="output")
-        >>> arguments.triplet_weight, arguments.num_train_epochs, arguments.learning_rate
-        (0.5, 3.0, 2e-05)
     """
 
     triplet_weight: float = field(

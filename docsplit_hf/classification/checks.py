@@ -20,21 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def freeze_what_no_loss_reads(model: KNNClassifier) -> None:
-    """Freeze the encoder's pooler where it cannot be left out: DDP waits for the gradient of what is not frozen.
-
-    Args:
-        model: The classifier.
-
-    Example:
-
-        >>> from transformers import BertConfig
-        >>> from docsplit_hf import KNNClassifier, KNNClassifierConfig
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> model = KNNClassifier(KNNClassifierConfig(encoder_config=config))
-        >>> freeze_what_no_loss_reads(model)
-        >>> all(parameter.requires_grad for parameter in model.parameters())  # BERT's pooler is not even there
-        True
-    """
+    """Freeze the encoder's pooler where it cannot be left out: DDP waits for the gradient of what is not frozen."""
     unused = [parameter for name, parameter in model.encoder.named_parameters() if name.startswith("pooler.")]
     for parameter in unused:
         parameter.requires_grad_(False)
@@ -49,18 +35,7 @@ def check_classifier_fit(
     eval_dataset: Dataset | None,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> None:
-    """Find out before the first step what would go wrong in it.
-
-    Args:
-        model: The classifier, without PEFT's wrapper.
-        args: The arguments.
-        train_dataset: The training examples.
-        eval_dataset: The held-out examples.
-        tokenizer: The tokenizer.
-
-    Raises:
-        ValueError: Of the first thing that does not fit, with what to do about it.
-    """
+    """Refuse, with what to do about it, what would go wrong in the first step; the model is without PEFT's wrapper."""
     if not isinstance(model, KNNClassifier):
         raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
     if tokenizer is None:
@@ -80,7 +55,7 @@ def check_classifier_fit(
             "look for neighbors with the representation that is classified."
         )
     if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
-        raise ValueError("label_smoothing_factor is for one label a text, and these have several: set it to 0.")
+        raise ValueError("label_smoothing_factor is for one label per text, and these have several: set it to 0.")
     check_processes(args)
     if args.gather_candidates and args.world_size > 1 and not args.accelerator_config.even_batches:
         raise ValueError("Gathered candidates need as many texts on each process: do without even_batches=False.")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from huggingface_hub import HfApi
 from transformers import EvalPrediction
 
 from ..models.inference.batched_inference import input_length, predict
@@ -17,6 +21,7 @@ from ..models.portable.modeling_knn_classifier import (
     classification_loss,
 )
 from ..models.portable.packing import use_packing
+from ..neighbors.card import ClassifierFacts, save_classifier_card
 from ..neighbors.mixing.calibration import Calibration
 from ..neighbors.mixing.classifier_distribution import classifier_probabilities
 from ..neighbors.mixing.datastore_calibration import (
@@ -28,15 +33,17 @@ from ..neighbors.mixing.datastore_calibration import (
     store_calibration,
 )
 from ..neighbors.mixing.mixture import mix_with_neighbors
+from ..neighbors.store.classifier_files import saved_together
 from ..neighbors.store.datastore import KNNDatastore
+from ..neighbors.store.hub_folder import FOLDER
 from ..text.labels import label_array, texts_of
-from ..training.distributed import gather, gather_with_gradient, process_index
+from ..training.base_trainer import BaseTrainer
 from .arguments import KNNClassifierTrainingArguments
 from .checks import check_classifier_fit, freeze_what_no_loss_reads
-from .classifier_checkpoints import ClassifierCheckpoints
 from .labeled_collator import DataCollatorForLabeledExamples
 from .metrics import classification_metrics
-from .triplets import choose_triplets, same_labels, squared_distances, triplet_loss
+from .training_description import describe_training
+from .triplets import triplet_losses_of_batch
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -46,11 +53,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class KNNClassifierTrainer(ClassifierCheckpoints):
+class KNNClassifierTrainer(BaseTrainer):
     """Fine-tunes a ``KNNClassifier``, then keeps its training set as a datastore and calibrates the two together.
 
-    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is equation 4 of Liang
-    et al. 2023, with squared L2 distance d and triplets from the batch (appendix B)::
+    The stock Trainer does the work, and everything that ``TrainingArguments`` offers holds. The loss is equation 4 of
+    Liang et al. 2023, with squared L2 distance d and triplets from the batch (appendix B)::
 
         loss = (1 - beta) cross_entropy + beta mean_i max(d(r_i, r_i+) - d(r_i, r_i-) + mu, 0)
 
@@ -69,26 +76,6 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
 
     Raises:
         ValueError: If the arguments, the model and the data do not fit together; the message says how.
-
-    Example:
-
-        >>> import tempfile
-        >>> from datasets import ClassLabel, Dataset
-        >>> from docsplit_hf import KNNClassifier, KNNClassifierConfig
-        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
-        >>> texts = [f"{word} number {i}" for i in range(8) for word in ("apple", "stone")]
-        >>> data = Dataset.from_dict({"text": texts, "label": [0, 1] * 8})
-        >>> data = data.cast_column("label", ClassLabel(names=["fruit", "mineral"]))
-        >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=60)
-        >>> names = {0: "fruit", 1: "mineral"}
-        >>> config = KNNClassifierConfig(encoder_config=small_bert_config(tokenizer), id2label=names)
-        >>> arguments = KNNClassifierTrainingArguments(tempfile.mkdtemp(), use_cpu=True, disable_tqdm=True)
-        >>> trainer = KNNClassifierTrainer(KNNClassifier(config), arguments, data, processing_class=tokenizer)
-        >>> trainer.train().global_step  # doctest: +ELLIPSIS
-        {'train_runtime': ...}
-        3
-        >>> len(trainer.build_datastore(show_progress=False))
-        16
     """
 
     # The loss is a mean over the texts of a batch, and the Trainer divides it by the number of accumulated batches.
@@ -136,16 +123,13 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
         self._datastore_examples: Dataset | None = None
         self._draws = (None, 0)
 
+    @property
+    def classifier(self) -> KNNClassifier:
+        """The classifier, without what trains it on several devices; LoRA adapters are merged into a copy."""
+        return copy.deepcopy(self._unwrapped).merge_and_unload() if self._has_adapter else self._unwrapped
+
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate the classifier alone, and the two losses.
-
-        Args:
-            *args: As ``Trainer.evaluate``.
-            **kwargs: As ``Trainer.evaluate``.
-
-        Returns:
-            ``eval_accuracy``, ``eval_macro_f1``, ``eval_log_loss``, ``eval_loss`` and the speed.
-        """
+        """Evaluate the classifier alone: ``eval_accuracy``, ``eval_macro_f1``, ``eval_log_loss`` and the losses."""
         with self.measuring_apart():
             return super().evaluate(*args, **kwargs)
 
@@ -156,26 +140,16 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, KNNClassifierOutput]:
-        """Equation 4 on one batch.
-
-        Args:
-            model: The model, maybe wrapped.
-            inputs: A batch of the collator.
-            return_outputs: Whether to return the model's output too.
-            num_items_in_batch: Not used: the loss is a mean over texts.
-
-        Returns:
-            The loss, and the output if asked for.
-        """
-        labels = inputs["labels"]
+        """Equation 4 on one batch of the collator."""
+        args, labels = self.args, inputs["labels"]
         output = model(**{name: tensor for name, tensor in inputs.items() if name != "labels"})
         problem_type = MULTI_LABEL if self._multi_label else None
-        smoothing = self.args.label_smoothing_factor
-        loss = classification_loss(output.logits, labels, problem_type, smoothing)
+        loss = classification_loss(output.logits, labels, problem_type, args.label_smoothing_factor)
         self.means.add("classification_loss", loss * len(labels), len(labels))
-        if self.args.triplet_weight > 0:
-            triplets = self._triplets(output.retrieval_embeddings, labels)
-            loss = (1 - self.args.triplet_weight) * loss + self.args.triplet_weight * triplets.mean()
+        if args.triplet_weight > 0:
+            options = args.triplet_choice, args.triplet_margin, args.gather_candidates, self._generator()
+            triplets = triplet_losses_of_batch(output.retrieval_embeddings, labels, *options)
+            loss = (1 - args.triplet_weight) * loss + args.triplet_weight * triplets.mean()
             self.means.add("triplet_loss", triplets.sum(), len(labels))
             self.means.add("active_triplets", (triplets > 0).sum(), len(labels))
         return (loss, output) if return_outputs else loss
@@ -232,7 +206,7 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
                 "%.2f is likely too small. Give held-out examples as eval_dataset.",
                 calibration.weight,
             )
-        store_calibration(self.accelerator.unwrap_model(self.model).config, calibration, source, len(datastore))
+        store_calibration(self._unwrapped.config, calibration, source, len(datastore))
         return calibration
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
@@ -264,20 +238,77 @@ class KNNClassifierTrainer(ClassifierCheckpoints):
 
     def begin_training(self) -> None:
         """Forget datastore and calibration, which were made of other weights."""
-        self.datastore, self.accelerator.unwrap_model(self.model).config.knn_calibration = None, None
+        self.datastore, self._unwrapped.config.knn_calibration = None, None
 
-    def _triplets(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        gathers = self.args.gather_candidates
-        candidates = gather_with_gradient(embeddings) if gathers else embeddings
-        candidate_labels = gather(labels) if gathers else labels
-        first = process_index() * len(labels) if gathers else 0
-        positions = torch.arange(len(labels), device=labels.device) + first
-        with torch.no_grad():
-            distances = squared_distances(embeddings, candidates)
-            same = same_labels(labels, candidate_labels)
-            choice = choose_triplets(distances, same, positions, self.args.triplet_choice, self._generator())
-        positives, negatives = choice
-        return triplet_loss(embeddings, candidates[positives], candidates[negatives], self.args.triplet_margin)
+    def save_beside_weights(self, folder: Path, place: Path) -> None:
+        """Write the model card and, last, the datastore. A checkpoint with an adapter is for resuming only."""
+        if not (self.is_in_train and self._has_adapter):
+            self._save_card(folder, place)
+        if self.datastore is not None and not self.is_in_train:
+            self.datastore.save_pretrained(folder)
+
+    def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
+        """Replace a classifier with its datastore all at once."""
+        return saved_together(place)
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run."""
+        if self.is_world_process_zero():
+            self._save_card(Path(self.args.output_dir), Path(self.args.output_dir))
+
+    def push_to_hub(
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As ``Trainer.push_to_hub``; if ``blocking``, a second commit deletes the files of an older datastore."""
+        pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
+        if blocking and self.datastore is not None and self.is_world_process_zero():
+            # Trainer deletes nothing there, and the files of a datastore are named after what they hold.
+            HfApi(token=token or self.args.hub_token).upload_folder(
+                repo_id=self.hub_model_id,
+                folder_path=Path(self.args.output_dir, FOLDER),
+                path_in_repo=FOLDER,
+                commit_message="Delete what an older datastore has left",
+                delete_patterns="*",
+                revision=revision or self.args.hub_revision,
+            )
+        return pushed
+
+    @property
+    def _unwrapped(self) -> KNNClassifier | PeftModel:
+        return self.accelerator.unwrap_model(self.model)
+
+    @property
+    def _has_adapter(self) -> bool:
+        return hasattr(self._unwrapped, "merge_and_unload")
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        if self.is_in_train or not self._has_adapter:
+            super()._save(output_dir, state_dict)
+            return
+        adapted, self.model = self.model, self.classifier
+        try:
+            super()._save(output_dir)
+        finally:
+            self.model = adapted
+
+    def _save_card(self, folder: Path, place: Path) -> None:
+        config, dataset = self._unwrapped.config, self.train_dataset
+        training = describe_training(
+            config,
+            self.args,
+            self.state,
+            None if dataset is None else len(dataset),
+            input_length(self._unwrapped, self.processing_class),
+            self.best_model_is_loaded,
+        )
+        location = self.hub_model_id if self.args.push_to_hub else str(place)
+        facts = ClassifierFacts(location, config, self.datastore, training, self.state.log_history)
+        save_classifier_card(folder, facts)
 
     def _generator(self) -> torch.Generator:
         """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""

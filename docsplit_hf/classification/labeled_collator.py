@@ -21,7 +21,7 @@ class DataCollatorForLabeledExamples:
     Args:
         tokenizer: The tokenizer.
         max_length: The longest input in tokens, special tokens included. What is longer is cut.
-        num_labels: For several labels a text, how many there are; None for one label a text.
+        num_labels: For several labels per text, how many there are; None for one label per text.
 
     Example:
 

@@ -24,15 +24,6 @@ def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftM
 
     Returns:
         The model to train.
-
-    Example:
-
-        >>> from transformers import BertConfig
-        >>> from docsplit_hf import KNNClassifier, KNNClassifierConfig
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> model = lora_around(KNNClassifier(KNNClassifierConfig(encoder_config=config)), rank=2)
-        >>> sorted({name.split(".")[2] for name, p in model.named_parameters() if p.requires_grad})
-        ['classifier', 'encoder', 'retrieval_head']
     """
     from peft import LoraConfig, get_peft_model
 

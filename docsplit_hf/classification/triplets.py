@@ -1,33 +1,42 @@
-"""Triplets of a batch and their loss, as pure functions of tensors (Liang et al. 2023, section 2.2 and appendix B)."""
+"""Triplets of a batch and their loss (Liang et al. 2023, section 2.2 and appendix B)."""
 
 from __future__ import annotations
 
 import torch
 
+from ..training.distributed import gather, gather_with_gradient, process_index
+
 TRIPLET_CHOICES = ("random", "hardest")
 
 
+def triplet_losses_of_batch(
+    embeddings: torch.Tensor,
+    labels: torch.Tensor,
+    strategy: str,
+    margin: float,
+    over_processes: bool,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """The triplet loss of each text of a batch, ``(B,)``, with candidates from this batch or those of all processes.
+
+    ``embeddings``: ``(B, D)``. ``labels``: ``(B,)``, or ``(B, L)`` of 0 and 1. See ``choose_triplets``.
+    """
+    candidates = gather_with_gradient(embeddings) if over_processes else embeddings
+    candidate_labels = gather(labels) if over_processes else labels
+    first = process_index() * len(labels) if over_processes else 0
+    positions = torch.arange(len(labels), device=labels.device) + first
+    with torch.no_grad():
+        distances = squared_distances(embeddings, candidates)
+        same = same_labels(labels, candidate_labels)
+        positives, negatives = choose_triplets(distances, same, positions, strategy, generator)
+    return triplet_loss(embeddings, candidates[positives], candidates[negatives], margin)
+
+
 def same_labels(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Which candidates have the label of which anchor (Liang et al. 2023, appendix B).
+    """Which candidates have the label of which anchor (Liang et al. 2023, appendix B), bool ``(A, C)``.
 
-    The paper has one label a text. With several, the same label means to share at least one; a text without any label
-    shares none with anybody.
-
-    Args:
-        anchors: Numbers ``(A,)``, or ``(A, L)`` of 0 and 1 (float, bool or int) for several labels a text.
-        candidates: ``(C,)`` or ``(C, L)``.
-
-    Returns:
-        ``(A, C)``, bool.
-
-    Raises:
-        ValueError: If the shapes do not fit.
-
-    Example:
-
-        >>> same_labels(torch.tensor([0, 1]), torch.tensor([0, 1, 0]))
-        tensor([[ True, False,  True],
-                [False,  True, False]])
+    The paper has one label per text, ``(A,)`` and ``(C,)``. With several, ``(A, L)`` and ``(C, L)`` of 0 and 1, texts
+    have the same label if they share at least one.
     """
     if anchors.ndim not in (1, 2) or anchors.shape[1:] != candidates.shape[1:]:
         raise ValueError(
@@ -40,23 +49,10 @@ def same_labels(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor
 
 
 def squared_distances(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Squared L2 distances of all anchors to all candidates, for choosing among them.
+    """Squared L2 distances of anchors ``(A, D)`` to candidates ``(C, D)``, float32 ``(A, C)``, to choose among them.
 
-    By ``|a|^2 + |c|^2 - 2 a c``, in float32 whatever the dtype of the embeddings. What all embeddings have in common is
-    subtracted first, or rounding would hide small distances between long vectors. For the loss itself, which has few
-    pairs, ``triplet_loss`` sums squared differences.
-
-    Args:
-        anchors: ``(A, D)``.
-        candidates: ``(C, D)``.
-
-    Returns:
-        ``(A, C)``, float32, not negative.
-
-    Example:
-
-        >>> squared_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
-        tensor([[25.,  1.]])
+    By ``|a|^2 + |c|^2 - 2 a c``. What all embeddings have in common is subtracted first, or rounding would hide small
+    distances between long vectors.
     """
     with torch.autocast(anchors.device.type, enabled=False):
         center = candidates.float().mean(0)
@@ -73,39 +69,19 @@ def choose_triplets(
     strategy: str = "random",
     generator: torch.Generator | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Choose a positive and a negative for each anchor (Liang et al. 2023, appendix B).
+    """Choose a positive and a negative for each anchor, as places among the candidates, int64 ``(A,)`` each.
 
     The positive is another instance of the same label in the batch; if there is none, the anchor itself. The negative
-    is an instance of another label; if there is none, any other instance at random. In a batch of one instance there
-    is no other: the negative is the anchor itself, and the loss has no gradient.
-
-    Which one of several the paper does not say. ``"random"`` takes any with equal probability. ``"hardest"`` takes the
-    farthest positive and the nearest negative (batch hard, Hermans et al. 2017); where appendix B says "at random", it
-    is at random there too.
+    is an instance of another label; if there is none, any other instance at random; in a batch of one, the anchor: its
+    loss has no gradient (Liang et al. 2023, appendix B). Which one of several, the paper does not say. ``"random"``
+    takes any with equal probability. ``"hardest"`` takes the farthest positive and the nearest negative (Hermans et al.
+    2017); where appendix B says "at random", it is at random there too.
 
     The noise that decides is drawn for all candidates as anchors, ``(2, C, C)``, and each anchor reads its own row. So
-    processes that gather their candidates, each with its own anchors, choose what one process with the whole batch
-    would, if their generators are seeded alike.
+    processes that gather their candidates choose what one process with the whole batch would, with the same seed.
 
-    Args:
-        distances: ``(A, C)``; only the hardest are chosen by them.
-        same_label: ``(A, C)``, bool, as ``same_labels`` gives it.
-        anchor_positions: Where each anchor stands among the candidates, ``(A,)``, int64.
-        strategy: ``"random"`` or ``"hardest"``.
-        generator: Where the noise comes from. None: torch's global generator.
-
-    Returns:
-        The positives ``(A,)`` and the negatives ``(A,)``, int64: places among the candidates.
-
-    Raises:
-        ValueError: If there is no such strategy, or the shapes do not fit.
-
-    Example:
-
-        >>> labels = torch.tensor([0, 0, 1])
-        >>> positives, negatives = choose_triplets(torch.zeros(3, 3), same_labels(labels, labels), torch.arange(3))
-        >>> positives, negatives[:2]
-        (tensor([1, 0, 2]), tensor([2, 2]))
+    ``distances``: ``(A, C)``. ``same_label``: bool ``(A, C)``. ``anchor_positions``: int64 ``(A,)``, where the
+    anchors stand among the candidates. ``generator``: None is torch's global one.
     """
     if strategy not in TRIPLET_CHOICES:
         raise ValueError(f"strategy must be one of {TRIPLET_CHOICES}, got {strategy!r}.")
@@ -132,30 +108,11 @@ def choose_triplets(
 def triplet_loss(
     anchors: torch.Tensor, positives: torch.Tensor, negatives: torch.Tensor, margin: float
 ) -> torch.Tensor:
-    """The triplet loss on squared L2 distances (Liang et al. 2023, equation 4)::
+    """The triplet loss on squared L2 distances (Liang et al. 2023, equation 4), float32 ``(A,)``::
 
         loss_i = max( |a_i - p_i|^2 - |a_i - n_i|^2 + margin, 0 )
 
-    The margin is the paper's mu, whose value it does not give. Distances are sums of squared differences in float32,
-    whatever the dtype of the embeddings.
-
-    Args:
-        anchors: ``(A, D)``.
-        positives: ``(A, D)``.
-        negatives: ``(A, D)``. Gradients flow through all three.
-        margin: 0 or above.
-
-    Returns:
-        ``(A,)``, float32, to be averaged over the anchors.
-
-    Raises:
-        ValueError: If the margin is below 0.
-
-    Example:
-
-        >>> anchors, positives, negatives = torch.tensor([[0.0]]), torch.tensor([[2.0]]), torch.tensor([[1.0]])
-        >>> triplet_loss(anchors, positives, negatives, margin=0.5)
-        tensor([3.5000])
+    All three are ``(A, D)``, with gradients. The margin is the paper's mu, whose value it does not give.
     """
     if not margin >= 0:
         raise ValueError(f"margin must be 0 or above, got {margin}.")

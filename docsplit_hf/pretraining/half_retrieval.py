@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import evaluate
 import torch
+
+from ..metrics.mrr import MRR
+from ..metrics.recall_at_k import RecallAtK
+from ..metrics.retrieval import ranks_of_right
 
 ROWS_AT_ONCE = 1024
 
@@ -43,50 +48,12 @@ def half_retrieval_metrics(
     return rank_metrics([ranks_of_right(anchors[rows] @ positives.T, rows, document_ids) for rows in chunks], cutoffs)
 
 
-def ranks_of_right(
-    similarities: torch.Tensor, rows: torch.Tensor, document_ids: torch.Tensor | None = None
-) -> torch.Tensor:
-    """At which place each anchor finds its other half. See ``half_retrieval_metrics``.
-
-    Args:
-        similarities: Of some anchors to all N positives, ``(R, N)``.
-        rows: Which anchors these are, int64 ``(R,)``: the right positive of anchor i is positive i.
-        document_ids: ``(N,)``, equal for duplicates. None: there are none.
-
-    Returns:
-        int64 ``(R,)``, from 1.
-
-    Example:
-
-        >>> ranks_of_right(torch.tensor([[0.9, 0.1], [0.5, 0.2]]), torch.tensor([0, 1]))
-        tensor([1, 2])
-    """
-    right = similarities.gather(1, rows[:, None])
-    better = ~(similarities < right)  # NaN counts as better: a model that has broken must not look perfect
-    better[torch.arange(len(rows)), rows] = False
-    if document_ids is not None:
-        better &= document_ids[rows][:, None] != document_ids[None]
-    return better.sum(1) + 1
-
-
 def rank_metrics(ranks: Sequence[torch.Tensor], cutoffs: tuple[int, ...] = (1, 10)) -> dict[str, float]:
-    """Recall and mean reciprocal rank. See ``half_retrieval_metrics``.
-
-    Args:
-        ranks: The ranks of all anchors, from 1, in any number of parts.
-        cutoffs: The k of recall@k.
-
-    Returns:
-        ``recall@k`` for each cutoff, ``mrr`` and ``chance_recall@1``.
-
-    Example:
-
-        >>> rank_metrics([torch.tensor([1, 2])], cutoffs=(1,))
-        {'recall@1': 0.5, 'mrr': 0.75, 'chance_recall@1': 0.5}
-    """
-    rank = torch.cat(list(ranks))
-    metrics = {f"recall@{k}": (rank <= k).float().mean().item() for k in cutoffs}
-    return metrics | {"mrr": rank.reciprocal().mean().item(), "chance_recall@1": 1 / len(rank)}
+    """``recall@k``, ``mrr`` and ``chance_recall@1`` of the ranks of all anchors, in any number of parts."""
+    rank = torch.cat(list(ranks)).cpu()
+    metrics = evaluate.combine([RecallAtK(k=cutoffs), MRR()])
+    found = metrics.compute(predictions=rank, references=torch.full_like(rank, len(rank)))
+    return {name: found[name] for name in (*(f"recall@{k}" for k in cutoffs), "mrr", "chance_recall@1")}
 
 
 def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:

@@ -1,0 +1,39 @@
+"""Where the metrics are that ``evaluate.load`` takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CLASSIFICATION = ("accuracy", "macro_f1", "matthews_correlation", "log_loss", "expected_calibration_error")
+RETRIEVAL = ("recall_at_k", "mrr")
+
+
+def metric_path(name: str) -> str:
+    """The path of a metric, for ``evaluate.load`` and ``evaluate.combine``.
+
+    The metrics of classification all take ``predictions``, the probabilities ``(N, C)``, and ``references``, the label
+    numbers ``(N,)`` or, for several labels per text, ``(N, C)`` of 0 and 1. So they can be combined. ``accuracy``,
+    ``macro_f1`` and ``matthews_correlation`` also take predicted label numbers ``(N,)``. The metrics of retrieval both
+    take the scores of M candidates ``(N, M)`` and the number of the right one ``(N,)``; or its rank, from 1, ``(N,)``
+    and how many candidates there are ``(N,)``.
+
+    Args:
+        name: ``accuracy``, ``macro_f1``, ``matthews_correlation``, ``log_loss`` or ``expected_calibration_error``; or
+            ``recall_at_k`` or ``mrr``.
+
+    Returns:
+        The path of a Python file.
+
+    Raises:
+        ValueError: If there is no such metric.
+
+    Example:
+
+        >>> import evaluate
+        >>> metrics = evaluate.combine([metric_path("accuracy"), metric_path("log_loss")])
+        >>> metrics.compute(predictions=[[0.5, 0.5], [0.5, 0.5]], references=[0, 0])
+        {'accuracy': 1.0, 'log_loss': 0.6931471805599453}
+    """
+    if name not in CLASSIFICATION + RETRIEVAL:
+        raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(CLASSIFICATION + RETRIEVAL)}.")
+    return str(Path(__file__).with_name(f"{name}.py"))

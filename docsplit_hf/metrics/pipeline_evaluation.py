@@ -1,0 +1,146 @@
+"""evaluate_pipeline: metrics of a text-classification pipeline on labeled examples, with confidence intervals."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import evaluate
+import numpy as np
+from datasets import Value
+
+from ..text.labels import has_several_labels, label_array, label_names_of, texts_of
+from .paths import CLASSIFICATION, metric_path
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import TextClassificationPipeline
+
+
+def evaluate_pipeline(
+    pipe: TextClassificationPipeline,
+    data: Dataset,
+    metric: str | evaluate.EvaluationModule | evaluate.CombinedEvaluations | None = None,
+    strategy: str = "simple",
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
+    random_state: int | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Evaluate ``pipeline("docsplit-knn")``, or ``pipeline("text-classification")``, on labeled examples.
+
+    As ``evaluate.evaluator("text-classification").compute``, which evaluate 0.4.6 cannot run with transformers 5. Three
+    things differ. Metrics that can use probabilities get them. Labels are matched by name, without a mapping. And
+    confidence intervals are percentiles of resamples, which exist also where every resample gives the same.
+
+    Args:
+        pipe: The pipeline.
+        data: Examples as ``load_labeled_examples`` gives them: ``text``, ``label`` and maybe ``text_pair``.
+        metric: A name that ``metric_path`` takes; or what ``evaluate.load`` or ``evaluate.combine`` gives. None: all
+            metrics of classification that ``metric_path`` names.
+        strategy: ``"simple"``; or ``"bootstrap"``, with confidence intervals.
+        confidence_level: Of the intervals.
+        n_resamples: Of the data, for the intervals.
+        random_state: The seed of the resamples.
+        **options: Passed to the pipeline, such as ``batch_size`` or ``k``.
+
+    Returns:
+        Each score by its name. With ``"bootstrap"``, in place of each a dictionary of ``score``,
+        ``confidence_interval``, a pair, and ``standard_error``. Then ``total_time_in_seconds``,
+        ``samples_per_second`` and ``latency_in_seconds`` of the pipeline.
+
+    Raises:
+        ValueError: If the strategy is unknown, or the pipeline does not know a label of the data.
+
+    Example:
+
+        >>> from datasets import ClassLabel, Dataset
+        >>> def pipe(texts, **options):  # in place of transformers.pipeline("docsplit-knn", model=...)
+        ...     return [[{"label": "fruit", "score": 0.75}, {"label": "mineral", "score": 0.25}] for _ in texts]
+        >>> data = Dataset.from_dict({"text": ["apples", "pears", "iron"], "label": [0, 0, 1]})
+        >>> data = data.cast_column("label", ClassLabel(names=["fruit", "mineral"]))
+        >>> round(evaluate_pipeline(pipe, data, "accuracy")["accuracy"], 4)
+        0.6667
+        >>> result = evaluate_pipeline(pipe, data, "accuracy", "bootstrap", random_state=0)
+        >>> result["accuracy"]["confidence_interval"]
+        (0.0, 1.0)
+    """
+    if strategy not in ("simple", "bootstrap"):
+        raise ValueError(f"strategy must be 'simple' or 'bootstrap', got {strategy!r}.")
+    texts, pairs = texts_of(data)
+    inputs = texts if pairs is None else [{"text": a, "text_pair": b} for a, b in zip(texts, pairs, strict=True)]
+    start = perf_counter()
+    answers = pipe(inputs, top_k=None, truncation=True, **options)
+    seconds = perf_counter() - start
+    loaded, multi_label = _loaded(metric), has_several_labels(data)
+    names = _all_labels(answers, label_names_of(data))
+    labels = label_array(data, names, multi_label)
+    predictions = _probabilities(answers, names)
+    if not _takes_probabilities(loaded):
+        predictions = predictions >= 0.5 if multi_label else predictions.argmax(1)
+    scores = loaded.compute(predictions=predictions, references=labels)
+    results: dict[str, Any] = dict(scores)
+    if strategy == "bootstrap":
+        low, high, error = _bootstrapped(loaded, predictions, labels, confidence_level, n_resamples, random_state)
+        for row, name in enumerate(scores):
+            interval, deviation = (float(low[row]), float(high[row])), float(error[row])
+            results[name] = {"score": scores[name], "confidence_interval": interval, "standard_error": deviation}
+    return results | {
+        "total_time_in_seconds": seconds,
+        "samples_per_second": len(texts) / seconds,
+        "latency_in_seconds": seconds / len(texts),
+    }
+
+
+def _loaded(metric: Any) -> evaluate.EvaluationModule | evaluate.CombinedEvaluations:
+    if metric is None:
+        return evaluate.combine([metric_path(name) for name in CLASSIFICATION])
+    return evaluate.load(metric_path(metric)) if isinstance(metric, str) else metric
+
+
+def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEvaluations) -> bool:
+    """Whether every one of the metrics takes a list of numbers for each text, as far as its features say."""
+    if isinstance(metric, evaluate.CombinedEvaluations):
+        return all(_takes_probabilities(module) for module in metric.evaluation_modules)
+    forms = metric.features if isinstance(metric.features, list) else [metric.features]
+    return any(not isinstance(form["predictions"], Value) for form in forms)
+
+
+def _all_labels(answers: list[list[dict[str, Any]]], names: list[str]) -> list[str]:
+    """The labels of the data, and behind them those that only the pipeline knows."""
+    known = {answer["label"] for given in answers for answer in given}
+    unknown = [name for name in names if name not in known]
+    if answers and unknown:
+        raise ValueError(
+            f"The pipeline does not know the label {unknown[0]!r} of the data, but {', '.join(sorted(known))}: set "
+            "pipe.model.config.id2label, or give the data the pipeline's names."
+        )
+    return [*names, *sorted(known - set(names))]
+
+
+def _probabilities(answers: list[list[dict[str, Any]]], names: list[str]) -> np.ndarray:
+    """Float64 ``(N, C)``."""
+    scores = [{answer["label"]: answer["score"] for answer in given} for given in answers]
+    return np.array([[of_text.get(name, 0.0) for name in names] for of_text in scores]).reshape(-1, len(names))
+
+
+def _bootstrapped(
+    metric: Any,
+    predictions: np.ndarray,
+    labels: np.ndarray,
+    confidence_level: float,
+    n_resamples: int,
+    seed: int | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Low and high end of the confidence interval of each score, and its standard error."""
+    from scipy.stats import bootstrap
+
+    def scores_of(rows: np.ndarray, axis: int) -> np.ndarray:
+        flat = rows.reshape(-1, len(labels))
+        scores = [list(metric.compute(predictions=predictions[r], references=labels[r]).values()) for r in flat]
+        return np.array(scores).T.reshape(-1, *rows.shape[:-1])
+
+    numbers = (np.arange(len(labels)),)
+    options = {"confidence_level": confidence_level, "n_resamples": n_resamples, "random_state": seed}
+    found = bootstrap(numbers, scores_of, vectorized=True, method="percentile", **options)
+    return found.confidence_interval.low, found.confidence_interval.high, found.standard_error

@@ -1,0 +1,87 @@
+import evaluate
+import numpy as np
+import pytest
+import sklearn.metrics
+from sklearn.calibration import calibration_curve
+
+from docsplit_hf import metric_path
+from docsplit_hf.metrics.paths import CLASSIFICATION
+
+
+def compute(predictions, references, *names):
+    metrics = evaluate.combine([metric_path(name) for name in names or CLASSIFICATION])
+    return metrics.compute(predictions=predictions, references=references)
+
+
+@pytest.fixture
+def probabilities():
+    return np.random.default_rng(0).dirichlet(np.ones(5), 400)
+
+
+@pytest.fixture
+def labels():
+    return np.random.default_rng(1).integers(0, 4, 400)  # one label never occurs
+
+
+def test_what_scikit_learn_has_is_the_same(probabilities, labels):
+    predicted = probabilities.argmax(1)
+    expected = {
+        "accuracy": sklearn.metrics.accuracy_score(labels, predicted),
+        "macro_f1": sklearn.metrics.f1_score(labels, predicted, average="macro"),
+        "matthews_correlation": sklearn.metrics.matthews_corrcoef(labels, predicted),
+    }
+    found = compute(probabilities, labels)
+    assert {name: found[name] for name in expected} == expected == compute(predicted, labels, *expected)
+    assert found["log_loss"] == pytest.approx(sklearn.metrics.log_loss(labels, probabilities, labels=range(5)))
+
+
+def test_several_labels_per_text(probabilities):
+    labels = np.random.default_rng(1).random((400, 5)) < 0.3
+    predicted = probabilities >= 0.5
+    found = compute(probabilities, labels)
+    assert found["accuracy"] == sklearn.metrics.accuracy_score(labels, predicted)
+    assert found["macro_f1"] == sklearn.metrics.f1_score(labels, predicted, average="macro", zero_division=0)
+    pairs = labels.ravel(), predicted.ravel()
+    assert found["matthews_correlation"] == sklearn.metrics.matthews_corrcoef(*pairs)
+    binary = sklearn.metrics.log_loss(pairs[0], probabilities.ravel())
+    assert found["log_loss"] == pytest.approx(binary)
+
+
+def test_the_calibration_error_is_that_of_the_bins(probabilities, labels):
+    confidence, is_right = probabilities.max(1), probabilities.argmax(1) == labels
+    accuracies, confidences = calibration_curve(is_right, confidence, n_bins=15)
+    sizes, _ = np.histogram(confidence, np.linspace(0, 1, 16))
+    expected = (sizes[sizes > 0] * abs(accuracies - confidences)).sum() / 400
+    assert compute(probabilities, labels)["expected_calibration_error"] == pytest.approx(expected)
+    sure = np.array([[1.0, 0.0]] * 4)
+    assert compute(sure, np.array([0, 0, 0, 1]))["expected_calibration_error"] == 0.25
+    assert compute(sure, sure.astype(int))["expected_calibration_error"] == 0
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_batches_are_the_same_as_all_at_once(probabilities, labels, several):
+    labels = np.eye(5, dtype=int)[labels] if several else labels
+    metrics = evaluate.combine([metric_path(name) for name in CLASSIFICATION])
+    for rows in np.array_split(np.arange(400), 3):
+        metrics.add_batch(predictions=probabilities[rows].astype(np.float32), references=labels[rows])
+    assert metrics.compute() == compute(probabilities.astype(np.float32), labels)
+
+
+def test_a_probability_of_zero_is_a_large_loss_not_an_infinite_one():
+    assert 20 < compute([[1.0, 0.0]], [1], "log_loss")["log_loss"] < 30
+
+
+@pytest.mark.parametrize("predictions, references, message", [
+    (np.zeros((0, 2)), np.zeros(0), "no examples"),
+    ([0, 1], [0, 1], r"probabilities of shape \(N, C\).*got \(2,\) and \(2,\)"),
+    ([[0.5, 0.5]], [0, 1], r"got \(1, 2\) and \(2,\)"),
+    ([[0.5, 0.5]], [2], "from 0 to 1, .*got 2 to 2"),
+])  # fmt: skip
+def test_what_cannot_be_computed_is_named(predictions, references, message):
+    with pytest.raises(ValueError, match=message):
+        compute(predictions, references, "log_loss")
+
+
+def test_an_unknown_metric_is_named():
+    with pytest.raises(ValueError, match="no metric 'f1': choose one of accuracy, macro_f1"):
+        metric_path("f1")

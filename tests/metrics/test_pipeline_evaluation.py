@@ -1,0 +1,138 @@
+import copy
+import json
+import os
+import subprocess
+import sys
+
+import evaluate
+import numpy as np
+import pytest
+import torch
+from datasets import ClassLabel, Dataset, Features, List, Value
+from transformers import BertForSequenceClassification, pipeline
+
+from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, evaluate_pipeline, metric_path
+
+NAMES = ["river", "engine", "other"]
+FRESH = """
+import json, sys
+import evaluate, numpy as np, sklearn.metrics, transformers
+import docsplit_hf
+from docsplit_hf.metrics.paths import CLASSIFICATION, RETRIEVAL
+
+probabilities, labels = np.random.default_rng(0).dirichlet(np.ones(4), 50), np.random.default_rng(1).integers(0, 4, 50)
+inputs, scores = {"predictions": probabilities, "references": labels}, {}
+for name in CLASSIFICATION + RETRIEVAL:
+    scores |= evaluate.load(docsplit_hf.metric_path(name)).compute(**inputs)
+assert scores["accuracy"] == sklearn.metrics.accuracy_score(labels, probabilities.argmax(1))
+assert scores["macro_f1"] == sklearn.metrics.f1_score(labels, probabilities.argmax(1), average="macro")
+assert scores["matthews_correlation"] == sklearn.metrics.matthews_corrcoef(labels, probabilities.argmax(1))
+assert abs(scores["log_loss"] - sklearn.metrics.log_loss(labels, probabilities)) < 1e-9
+assert abs(scores["recall@1"] - sklearn.metrics.top_k_accuracy_score(labels, probabilities, k=1)) < 1e-6
+expected = sklearn.metrics.label_ranking_average_precision_score(np.eye(4)[labels], probabilities)
+assert abs(scores["mrr"] - expected) < 1e-6
+
+splits = docsplit_hf.load_labeled_examples(sys.argv[2], validation_size=0)
+pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
+result = docsplit_hf.evaluate_pipeline(pipe, splits["train"], strategy="bootstrap", n_resamples=20, random_state=0)
+print(json.dumps({"pipeline": result, "loaded": sorted(scores)}))
+"""
+
+
+@pytest.fixture
+def examples(texts):
+    labels = [next((i for i, name in enumerate(NAMES) if name in text), 2) for text in texts]
+    return Dataset.from_dict({"text": texts, "label": labels}).cast_column("label", ClassLabel(names=NAMES))
+
+
+@pytest.fixture
+def pipe(tiny_config, tokenizer, examples):
+    torch.manual_seed(0)
+    model = KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, id2label=dict(enumerate(NAMES)), k=3))
+    pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu")
+    pipe.add_examples(examples["text"][:24], [NAMES[label] for label in examples["label"][:24]])
+    return pipe
+
+
+def right_answers(pipe, examples):
+    answers = pipe(examples["text"][:])
+    return [answer["label"] == NAMES[label] for answer, label in zip(answers, examples["label"], strict=True)]
+
+
+def test_in_a_fresh_interpreter_without_network_or_cache(pipe, examples, tmp_path):
+    pipe.save_pretrained(tmp_path / "classifier")
+    rows = zip(examples["text"], examples["label"], strict=True)
+    lines = [json.dumps({"text": text, "label": NAMES[label]}) for text, label in rows]
+    (tmp_path / "examples.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-c", FRESH, str(tmp_path / "classifier"), str(tmp_path / "examples.jsonl")]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=150, env=environment)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert len(found["loaded"]) == 9  # recall_at_k gives two cutoffs and chance
+    result = found["pipeline"]
+    assert result["accuracy"]["score"] == np.mean(right_answers(pipe, examples))
+    for name in ("accuracy", "macro_f1", "matthews_correlation", "log_loss", "expected_calibration_error"):
+        low, high = result[name]["confidence_interval"]
+        assert low < high and result[name]["standard_error"] > 0
+    assert result["samples_per_second"] == pytest.approx(1 / result["latency_in_seconds"])
+
+
+class TakesLabels(evaluate.Metric):
+    """As most metrics of others do."""
+
+    def _info(self):
+        features = Features({"predictions": Value("int64"), "references": Value("int64")})
+        return evaluate.MetricInfo(description="", citation="", features=features)
+
+    def _compute(self, predictions, references):
+        return {"share": float(np.mean(np.array(predictions) == np.array(references)))}
+
+
+def test_metrics_of_others_get_labels(pipe, examples):
+    expected = np.mean(right_answers(pipe, examples))
+    assert evaluate_pipeline(pipe, examples, TakesLabels())["share"] == expected
+    both = evaluate.combine([TakesLabels(), metric_path("accuracy")])
+    result = evaluate_pipeline(pipe, examples, both)
+    assert result["share"] == result["accuracy"] == expected
+
+
+def test_options_go_to_the_pipeline(pipe, examples):
+    assert evaluate_pipeline(pipe, examples.select(range(24)), "accuracy", k=1, knn_weight=1.0)["accuracy"] == 1
+
+
+def test_the_stock_pipeline_is_evaluated_too(tiny_config, tokenizer, examples):
+    torch.manual_seed(0)
+    tiny_config.id2label = {0: "other", 1: "engine", 2: "river", 3: "unseen"}  # another order, and one more
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.model_max_length = 64
+    stock = pipeline(
+        "text-classification", model=BertForSequenceClassification(tiny_config), tokenizer=tokenizer, device="cpu"
+    )
+    answers = stock(examples["text"][:], truncation=True)
+    right = [answer["label"] == NAMES[label] for answer, label in zip(answers, examples["label"], strict=True)]
+    assert evaluate_pipeline(stock, examples, "accuracy")["accuracy"] == np.mean(right)
+    with_pairs = examples.add_column("text_pair", examples["text"][::-1])
+    assert evaluate_pipeline(stock, with_pairs)["log_loss"] != evaluate_pipeline(stock, examples)["log_loss"]
+
+
+def test_several_labels_per_text(examples):
+    def pipe(texts, **options):  # a label that only the pipeline knows is wrong wherever it is said
+        said = [NAMES, [*NAMES, "unseen"]]
+        return [[{"label": name, "score": 0.8} for name in names] for names in said]
+
+    data = Dataset.from_dict({"text": ["a", "b"], "label": [[0, 1, 2], [0, 1, 2]]})
+    data = data.cast_column("label", List(ClassLabel(names=NAMES)))
+    assert evaluate_pipeline(pipe, data, "accuracy")["accuracy"] == 0.5
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"strategy": "jackknife"}, "'jackknife'"),
+    ({"metric": "f1"}, "no metric 'f1'"),
+    ({"data": ["a", "b"]}, "does not know the label 'a' of the data, but engine, other, river"),
+])  # fmt: skip
+def test_what_cannot_be_evaluated_is_named(pipe, examples, options, message):
+    if "data" in options:
+        options = {"data": examples.cast_column("label", ClassLabel(names=[*options["data"], "c"]))}
+    with pytest.raises(ValueError, match=message):
+        evaluate_pipeline(pipe, **{"data": examples, **options})

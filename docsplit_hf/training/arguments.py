@@ -16,25 +16,12 @@ from ..models.portable.packing import PACKINGS
 class ShareableTrainingArguments(TrainingArguments):
     """``TrainingArguments`` of a run whose folder can be given to others: nothing in it executes.
 
-    Args:
-        data_description: What the data are, in a few words, for the model card.
-        packing: Whether the encoder runs without padding: ``"auto"``, where its results stay the same; ``"on"``, an
-            error where it cannot; ``"off"``. See ``docsplit_hf.models.portable.packing.use_packing``, also on dropout.
-
     > Defaults that differ from ``TrainingArguments``
 
     - ``hub_strategy="end"``, and no other: what the Trainer pushes in between holds a pickle of the arguments.
     - ``activation_checkpointing_kwargs={"use_reentrant": False}``: the re-entrant kind fails with DDP.
     - ``ddp_find_unused_parameters=False``: what a run does not train is frozen, so that there is nothing to look for.
     - ``dataloader_pin_memory`` is off where there is no accelerator.
-
-    Raises:
-        ValueError: If ``hub_strategy`` is another.
-
-    Example:
-
-        >>> ShareableTrainingArguments(output_dir="output").hub_strategy.value
-        'end'
     """
 
     data_description: str | None = field(

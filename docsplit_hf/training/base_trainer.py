@@ -34,22 +34,15 @@ class BaseTrainer(Trainer):
         self._old_checkpoints, self._interrupts = SetOldCheckpointsAside(), StopOnInterrupt()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
+        self._begun_with: dict[str, Any] = {}
         self.means = RunningMeans()
         self.best_model_is_loaded = False  # a run that was interrupted never comes to it
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
-        """Train, or go on with a run.
+        """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
 
         A run that starts anew sets the checkpoints of an older one in the output folder aside before its first step,
         and one that goes on those of later steps. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
-
-        Args:
-            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete checkpoint in
-                the output folder; None to start anew.
-            **kwargs: Passed to ``Trainer.train``.
-
-        Returns:
-            As ``Trainer.train``.
 
         Raises:
             ValueError: If there is no complete checkpoint to resume from, or if it was trained with other data, another
@@ -62,8 +55,7 @@ class BaseTrainer(Trainer):
         self._begun_with = self.saved_arguments() | describe_run(
             self.args, model, self.train_dataset, self._signature_columns
         )
-        self.best_model_is_loaded = False
-        self._old_checkpoints.after = -1
+        self.best_model_is_loaded, self._old_checkpoints.after = False, -1
         if checkpoint is not None:
             check_same_run(checkpoint, self._begun_with)
             state = TrainerState.load_from_json(str(Path(checkpoint, STATE_FILE)))
@@ -83,44 +75,26 @@ class BaseTrainer(Trainer):
                 self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
 
     def saved_arguments(self) -> dict[str, Any]:
-        """The arguments of the run, as they are saved.
-
-        Returns:
-            What ``training_args.json`` holds.
-        """
+        """The arguments of the run, as ``training_args.json`` holds them."""
         return self.args.to_dict()
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write further files into a folder that has just got weights, tokenizer and arguments.
 
-        Args:
-            folder: The folder to write to.
-            place: Where it will be found: the folder of a checkpoint, or the output folder.
+        ``place`` is where it will be found: the folder of a checkpoint, or the output folder.
         """
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
-        """Replace what a folder holds all at once.
-
-        Args:
-            place: The output folder.
-
-        Returns:
-            A context in which the folder to write to is given.
-        """
+        """A context that gives a folder to write to, and then replaces what the output folder holds all at once."""
         return replaced_at_once(place, "config.json", model_files)
 
     def begin_training(self) -> None:
         """Called by ``train`` before the first step, also of a run that goes on."""
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of what the steps since the last log measured.
-
-        Args:
-            logs: What is to be logged.
-            start_time: As ``Trainer.log``.
-        """
+        """Log, with the means of what the steps since the last log measured."""
         means = self.means.pop()
-        # "loss" of steps, "eval_loss" of an evaluation; "train_loss" is the mean of the run, log loss a metric.
+        # "loss" of steps, "eval_loss" of an evaluation. "train_loss" is the mean of the run, and log loss a metric.
         losses = [name for name in logs if name == "loss" or name.endswith("_loss")]
         for name in losses:
             if name != "train_loss" and not name.endswith("log_loss"):

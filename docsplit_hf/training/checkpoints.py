@@ -16,42 +16,14 @@ STATE_FILE = "trainer_state.json"  # written last: a checkpoint without it was c
 
 
 def complete_checkpoints(output_dir: str | Path) -> list[Path]:
-    """The checkpoints of a run that were written to the end, oldest first.
-
-    Args:
-        output_dir: The output folder of a run.
-
-    Returns:
-        Folders ``checkpoint-<step>``. One that a killed process left half-written is not among them, nor is a folder
-        of another name, such as ``checkpoint-best``.
-
-    Example:
-
-        >>> complete_checkpoints("no such folder")
-        []
-    """
+    """The folders ``checkpoint-<step>`` of a run that were written to the end, oldest first."""
     return [folder for _, folder in _by_step(output_dir) if (folder / STATE_FILE).is_file()]
 
 
 def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
-    """Find the checkpoint to go on from.
+    """The folder of the checkpoint to go on from: the one given, or with True or ``"last"`` the last complete one.
 
-    Args:
-        resume_from_checkpoint: The folder of a checkpoint; True or ``"last"`` for the last complete one of
-            ``output_dir``; None or False to start anew.
-        output_dir: The output folder of the run.
-
-    Returns:
-        The checkpoint's folder, or None to start anew.
-
-    Raises:
-        ValueError: If the folder is not a complete checkpoint, or there is none in ``output_dir``, or a file of it is
-            not whole.
-
-    Example:
-
-        >>> checkpoint_to_resume(None, "output") is None
-        True
+    None to start anew. A checkpoint that is not complete, or of which a file is not whole, is a ValueError.
     """
     if not resume_from_checkpoint:
         return None
@@ -74,25 +46,9 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
 
 
 def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | None:
-    """Move the checkpoints of another run, or of another course of the same, so that they are never resumed.
+    """Move the checkpoints of other runs, of steps after ``after``, so that they are never resumed; where they are now.
 
     Those that were set aside before are deleted: a run that was begun by mistake can be taken back, and no more.
-
-    Args:
-        output_dir: The output folder of the run that begins.
-        after: The step that it begins after: the checkpoints of steps up to it are its own.
-
-    Returns:
-        Where they are now; None if there are none.
-
-    Example:
-
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for step in (3, 12):
-        ...     (folder / f"checkpoint-{step}").mkdir()
-        >>> [path.name for path in set_checkpoints_aside(folder, after=3).iterdir()]
-        ['checkpoint-12']
     """
     folders = [folder for step, folder in _by_step(output_dir) if step > after]
     if not folders:
@@ -111,19 +67,8 @@ def check_output_dir(
 ) -> None:
     """Keep a run from mixing its files with those of another.
 
-    Args:
-        output_dir: The folder that the run is going to write to.
-        resume: What it goes on from, None or False if it starts anew.
-        overwrite: Whether the user said that it may write to a folder that is in use.
-        model: What it starts from: a folder, or a name on the Hub.
-
-    Raises:
-        ValueError: If the folder is not empty and neither of the two holds, or if the checkpoint that it starts from
-            is one of those that it would set aside.
-
-    Example:
-
-        >>> check_output_dir("no such folder", resume=False, overwrite=False)
+    Refused are a folder that is not empty, unless the run resumes or may overwrite, and a run that would set aside the
+    checkpoint of ``model`` that it starts from.
     """
     folder = Path(output_dir)
     if folder.is_dir() and any(folder.iterdir()) and not resume and not overwrite:

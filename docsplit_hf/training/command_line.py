@@ -26,21 +26,9 @@ WRONG_INPUT, INTERRUPTED = 2, 130  # exit codes, as of argparse and of a shell
 
 
 def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None) -> tuple[Any, ...]:
-    """Parse a command line; ``--help`` shows what is ours, ``--help_all`` the options of transformers' Trainer too.
+    """Parse a command line into dataclasses; ``--help`` shows what is ours, ``--help_all`` the Trainer's options too.
 
-    Args:
-        parser: The parser of the script's dataclasses.
-        arguments: The command line. None: that of this process.
-
-    Returns:
-        An instance of each dataclass. On wrong options the process ends with one line that names them.
-
-    Example:
-
-        >>> from docsplit_hf import ContrastiveTrainingArguments
-        >>> parser = HfArgumentParser(ContrastiveTrainingArguments, prog="train.py")
-        >>> parse_arguments(parser, ["--temperature=0.1", "--use_cpu"])[0].temperature
-        0.1
+    On wrong options the process ends with one line that names them.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     theirs = {name for kind in parser.dataclass_types for name in _names(kind, "transformers")}
@@ -66,19 +54,9 @@ def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None
 
 
 def run_script(main: Callable[[], None], when_stopped: str) -> None:
-    """Run a script: what it is stopped by, Ctrl-C or one of our own errors, becomes one line in place of a traceback.
+    """Run a script: Ctrl-C (exit code 130), or one of our own errors (2), becomes one line in place of a traceback.
 
-    Args:
-        main: The script.
-        when_stopped: What to say at Ctrl-C, unless the training itself has said how to go on.
-
-    Raises:
-        SystemExit: With 130 at Ctrl-C, and 2 at an error that our code or the script raises about what it was given.
-
-    Example:
-
-        >>> run_script(lambda: print("done"), "Nothing is lost.")
-        done
+    ``when_stopped``: what to say at Ctrl-C, unless the training itself has said how to go on.
     """
     try:
         with _interrupts_in_this_process_only():

@@ -14,22 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse a tokenizer with tokens that the model has no embeddings for.
-
-    Args:
-        model: The model, without PEFT's wrapper.
-        tokenizer: The tokenizer.
-
-    Raises:
-        ValueError: If there are more tokens than embeddings.
-
-    Example:
-
-        >>> from transformers import BertConfig, BertModel
-        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["A text."], vocab_size=40)
-        >>> check_vocabulary(BertModel(BertConfig(hidden_size=12, vocab_size=40)), tokenizer)
-    """
+    """Refuse a tokenizer with tokens that the model has no embeddings for."""
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise ValueError(
@@ -39,18 +24,7 @@ def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
 
 
 def check_weights(model: PreTrainedModel) -> None:
-    """Refuse to train weights of float16: small steps get lost in them, and the squares of small gradients are 0.
-
-    Args:
-        model: The model, maybe wrapped by PEFT, whose adapters may be trained on frozen weights of float16.
-
-    Raises:
-        ValueError: If a weight of float16 is to be trained.
-
-    Example:
-
-        >>> check_weights(torch.nn.Linear(2, 2))
-    """
+    """Refuse to train weights of float16: small steps get lost in them, and the squares of small gradients are 0."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and parameter.dtype == torch.float16:
             raise ValueError(
@@ -60,18 +34,7 @@ def check_weights(model: PreTrainedModel) -> None:
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:
-    """Refuse processes that do not know of one another, and several GPUs in one process.
-
-    Args:
-        args: The arguments.
-
-    Raises:
-        ValueError: If a batch would not be what the arguments say.
-
-    Example:
-
-        >>> check_processes(ShareableTrainingArguments("output", use_cpu=True))
-    """
+    """Refuse processes that do not know of one another, and several GPUs in one process."""
     if process_count() != args.world_size:
         raise ValueError(
             f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "

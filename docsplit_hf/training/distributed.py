@@ -10,67 +10,26 @@ from torch import distributed
 
 
 def process_count() -> int:
-    """The number of processes that train together; 1 without torch.distributed.
-
-    Returns:
-        The world size.
-
-    Example:
-
-        >>> process_count()
-        1
-    """
+    """The number of processes that train together; 1 without torch.distributed."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def process_index() -> int:
-    """The number of this process, from 0.
-
-    Returns:
-        The rank.
-
-    Example:
-
-        >>> process_index()
-        0
-    """
+    """The number of this process, from 0."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 def gather_with_gradient(tensor: torch.Tensor) -> torch.Tensor:
-    """Concatenate a tensor over all processes; gradients flow back to where each part came from.
+    """Concatenate ``(B, ...)`` over all processes; gradients flow back to where each part came from.
 
     The gradient of a part is the sum of what all processes' losses say of it. A mean over the local anchors on each
     process, averaged over the processes by DDP, then has exactly the gradient of one process with the whole batch.
-
-    Args:
-        tensor: ``(B, ...)``, of the same shape on every process.
-
-    Returns:
-        ``(B * process_count(), ...)``, in the order of the processes.
-
-    Example:
-
-        >>> gather_with_gradient(torch.ones(2, 3)).shape
-        torch.Size([2, 3])
     """
     return _GatherWithGradient.apply(tensor) if process_count() > 1 else tensor
 
 
 def gather(tensor: torch.Tensor) -> torch.Tensor:
-    """Concatenate a tensor over all processes, without gradients.
-
-    Args:
-        tensor: ``(B, ...)``, of the same shape on every process.
-
-    Returns:
-        ``(B * process_count(), ...)``, in the order of the processes.
-
-    Example:
-
-        >>> gather(torch.tensor([1, 2]))
-        tensor([1, 2])
-    """
+    """Concatenate ``(B, ...)`` over all processes, in their order, without gradients."""
     if process_count() == 1:
         return tensor
     parts = [torch.empty_like(tensor) for _ in range(process_count())]
@@ -79,19 +38,7 @@ def gather(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
-    """Add a tensor up over all processes.
-
-    Args:
-        tensor: Any tensor, of the same shape on every process.
-
-    Returns:
-        The sum, the same on every process. The argument is left as it is.
-
-    Example:
-
-        >>> sum_over_processes(torch.tensor([2.0]))
-        tensor([2.])
-    """
+    """The sum over all processes, the same on each; the tensor is left as it is."""
     total = tensor.clone()
     if process_count() > 1:
         distributed.all_reduce(total)
@@ -99,22 +46,9 @@ def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def keep_outputs_in_float32(fsdp_plugin: Any) -> None:
-    """Keep FSDP 2 from casting what the model returns to the dtype it computes in.
+    """Keep FSDP 2 from casting what the model returns to the dtype it computes in; FSDP 1 is left alone.
 
     Similarities that are divided by 0.05 need more than the 8 bits of bfloat16's fraction.
-
-    Args:
-        fsdp_plugin: accelerate's ``FullyShardedDataParallelPlugin``. Its policy is replaced; FSDP 1 is left alone.
-
-    Example:
-
-        >>> from types import SimpleNamespace
-        >>> from torch.distributed.fsdp import MixedPrecisionPolicy
-        >>> policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, output_dtype=torch.bfloat16)
-        >>> plugin = SimpleNamespace(fsdp_version=2, mixed_precision_policy=policy)
-        >>> keep_outputs_in_float32(plugin)
-        >>> plugin.mixed_precision_policy.output_dtype, plugin.mixed_precision_policy.param_dtype
-        (torch.float32, torch.bfloat16)
     """
     policy = fsdp_plugin.mixed_precision_policy
     if fsdp_plugin.fsdp_version == 2 and policy is not None:

@@ -12,19 +12,11 @@ def public_name(name: str) -> str:
 
 
 def table(header: tuple[str, ...], rows: Any) -> str:
-    """A table of tuples of strings.
-
-    Example:
-
-        >>> print(table(("label", "examples"), [("fruit", "3")]))
-        | label | examples |
-        | --- | --- |
-        | fruit | 3 |
-    """
+    """A table in Markdown; ``rows`` are tuples of strings."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def code_block(text: str) -> str:
-    """A block of Python code."""
+    """Python code in Markdown."""
     return f"```python\n{text}\n```"

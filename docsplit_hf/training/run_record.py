@@ -45,27 +45,10 @@ INCIDENTAL = {
 def describe_run(
     args: ShareableTrainingArguments, model: torch.nn.Module, dataset: Any, columns: list[str]
 ) -> dict[str, Any]:
-    """What a run is trained with, beside its arguments.
+    """What a run is trained with, beside its arguments: JSON, the same in each process and after each restart.
 
-    Args:
-        args: The arguments.
-        model: The model, not wrapped but maybe by PEFT.
-        dataset: The training set. Of a table the number of rows and a checksum of some of them are kept, of a stream
-            only ``args.data_description``.
-        columns: The columns that are trained on.
-
-    Returns:
-        What JSON holds, the same in each process and after each restart.
-
-    Example:
-
-        >>> from datasets import Dataset
-        >>> from transformers import BertConfig, BertModel
-        >>> model = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
-        >>> rows = Dataset.from_dict({"text": ["a", "b"]})
-        >>> run = describe_run(ShareableTrainingArguments("output", use_cpu=True), model, rows, ["text"])
-        >>> run["training_rows"], run["architecture"], run["processes"]
-        (2, 'BertModel', 1)
+    Of a table the number of rows and a checksum of some of them are kept, of a stream only ``args.data_description``.
+    The model is wrapped by nothing but PEFT; ``columns`` are those that are trained on.
     """
     is_table = has_length(dataset)
     adapters = getattr(model, "peft_config", {})
@@ -86,27 +69,7 @@ def describe_run(
 
 
 def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
-    """Refuse to go on from a checkpoint with other data, another model or other steps than it was begun with.
-
-    Args:
-        checkpoint: The folder of the checkpoint.
-        now: Arguments and description of the run that is to go on.
-
-    Raises:
-        ValueError: If something differs that both know; the message names it.
-
-    Example:
-
-        >>> import tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> _ = Path(folder, ARGUMENTS_FILE).write_text('{"seed": 1, "logging_steps": 5, "training_rows": 8}')
-        >>> check_same_run(folder, {"seed": 1, "logging_steps": 9, "training_rows": 8})
-        >>> try:
-        ...     check_same_run(folder, {"seed": 2, "training_rows": 8})
-        ... except ValueError as error:
-        ...     print(str(error).split(": ", 1)[1].split(" Give")[0])
-        seed: 1, now 2.
-    """
+    """Refuse to go on from a checkpoint with other data, another model or other steps than it was begun with."""
     file = Path(checkpoint, ARGUMENTS_FILE)
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if "training_rows" not in before:
@@ -122,22 +85,7 @@ def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """In what two runs differ, of all that decides how they train and that both say.
-
-    Args:
-        before: Arguments and description of the first run.
-        now: Those of the second.
-
-    Returns:
-        A few words for each difference.
-
-    Example:
-
-        >>> differences({"max_steps": 5, "num_train_epochs": 1}, {"max_steps": 5, "num_train_epochs": 3})
-        []
-        >>> differences({"config": {"docsplit": {"pooling": "cls"}}}, {"config": {"docsplit": {"pooling": "mean"}}})
-        ["config.docsplit.pooling: 'cls', now 'mean'"]
-    """
+    """A few words for each difference of two runs, of all that decides how they train and that both say."""
     ignored = NOT_DECISIVE | ({"num_train_epochs"} if before.get("max_steps", 0) > 0 else set())
     old, new = (_flat({key: run[key] for key in run if key not in ignored}) for run in (before, now))
     return [f"{key}: {old[key]!r}, now {new[key]!r}" for key in old if key in new and old[key] != new[key]]

@@ -15,25 +15,7 @@ def start_run(
 ) -> str | None:
     """Show the log of the first process, find the checkpoint to resume, guard the output folder, set the seed.
 
-    Args:
-        args: The arguments of the run.
-        overwrite_output_dir: Whether it may write to a folder that is in use.
-        model: What it starts from, a folder or a name on the Hub.
-
-    Returns:
-        The folder of the checkpoint to go on from, or None to start anew.
-
-    Raises:
-        ValueError: If there is no complete checkpoint to resume from, or the output folder is in use.
-
-    Example:
-
-        >>> import logging
-        >>> from unittest import mock
-        >>> logger = logging.getLogger("docsplit_hf")
-        >>> with mock.patch.multiple(logger, addHandler=mock.DEFAULT, setLevel=mock.DEFAULT):  # in earnest: without it
-        ...     start_run(ShareableTrainingArguments("no such folder", use_cpu=True)) is None
-        True
+    Gives the folder of the checkpoint to go on from, or None. ``model``: what the run starts from, a folder or a name.
     """
     show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
@@ -43,19 +25,7 @@ def start_run(
 
 
 def show_log(process_index: int = 0) -> None:
-    """Show what docsplit_hf logs: of the first process also what is no warning.
-
-    Args:
-        process_index: The number of the process.
-
-    Example:
-
-        >>> import logging
-        >>> from unittest import mock
-        >>> logger = logging.getLogger("docsplit_hf")
-        >>> with mock.patch.multiple(logger, addHandler=mock.DEFAULT, setLevel=mock.DEFAULT):  # in earnest: without it
-        ...     show_log()
-    """
+    """Show what docsplit_hf logs: of the first process its information, of the others their warnings only."""
     logger = logging.getLogger("docsplit_hf")
     logger.addHandler(logging.StreamHandler())
     logger.setLevel(logging.INFO if process_index == 0 else logging.WARNING)

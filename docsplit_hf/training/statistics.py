@@ -11,48 +11,26 @@ class RunningMeans:
     """Adds up sums and weights under names, and gives their ratios over all processes when asked.
 
     The sums stay on the device, so that a step does not wait for them.
-
-    Example:
-
-        >>> means = RunningMeans()
-        >>> means.add("accuracy", torch.tensor(3.0), 4)
-        >>> means.add("accuracy", torch.tensor(1.0), 4)
-        >>> means.pop()
-        {'accuracy': 0.5}
     """
 
     def __init__(self) -> None:
         self._sums: dict[str, torch.Tensor] = {}
 
     def add(self, name: str, total: torch.Tensor, weight: torch.Tensor | float) -> None:
-        """Add to one of the means.
-
-        Args:
-            name: The name of the mean.
-            total: The sum of the values, a scalar tensor.
-            weight: Their number.
-        """
+        """Add the sum of some values, a scalar tensor, and their number to one of the means."""
         total = total.detach().float()
         pair = torch.stack([total, torch.as_tensor(weight, dtype=torch.float32, device=total.device)])
         self._sums[name] = self._sums[name] + pair if name in self._sums else pair
 
     def means(self) -> dict[str, float]:
-        """The means over all processes. Every process must call it.
-
-        Returns:
-            The mean under each name; nothing if nothing was added.
-        """
+        """The means over all processes that have a weight. Every process must call it."""
         if not self._sums:
             return {}
         totals = sum_over_processes(torch.stack(list(self._sums.values()))).tolist()
         return {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
 
     def pop(self) -> dict[str, float]:
-        """The means over all processes, to start anew after it. Every process must call it.
-
-        Returns:
-            As ``means``.
-        """
+        """The means over all processes, to start anew after it. Every process must call it."""
         means = self.means()
         self._sums = {}
         return means

@@ -68,10 +68,10 @@ class DataArguments:
 
     def __post_init__(self) -> None:
         if self.dataset_name is not None and self.task_name is not None:
-            raise ValueError("Say what to train on by one of --dataset_name and --task_name.")
+            raise ValueError("Give one of --dataset_name and --task_name, not both: each says what to train on.")
         for field in dataclasses.fields(self) if self.task_name else ():
             if field.name not in TASK_OPTIONS and getattr(self, field.name) != field.default:
-                raise ValueError(f"--{field.name} is for --dataset_name: --task_name says itself what it reads.")
+                raise ValueError(f"--{field.name} is for --dataset_name: a task of the paper knows its own columns.")
 
 
 @dataclass

@@ -40,7 +40,7 @@ def same_labels(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor
     """
     if anchors.ndim not in (1, 2) or anchors.shape[1:] != candidates.shape[1:]:
         raise ValueError(
-            "labels must be of shape (A,) and (C,), or (A, L) and (C, L) for several labels a text, got "
+            "labels must be of shape (A,) and (C,), or (A, L) and (C, L) for several labels per text, got "
             f"{tuple(anchors.shape)} and {tuple(candidates.shape)}."
         )
     if anchors.ndim == 1:

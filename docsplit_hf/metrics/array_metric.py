@@ -25,7 +25,9 @@ class ArrayMetric(evaluate.Metric):
 
     def compute(self, *, predictions: Any = None, references: Any = None, **options: Any) -> dict[str, float] | None:
         """As ``evaluate.Metric.compute``."""
-        if predictions is None or references is None or len(self) or self.num_process > 1:
+        if (predictions is None) != (references is None):
+            raise ValueError("Give predictions and references, or neither after add_batch.")
+        if predictions is None or len(self) or self.num_process > 1:
             return super().compute(predictions=predictions, references=references, **options)
         return self._compute(predictions, references, **options)
 

@@ -75,6 +75,7 @@ def test_a_probability_of_zero_is_a_large_loss_not_an_infinite_one():
     (np.zeros((0, 2)), np.zeros(0), "no examples"),
     ([0, 1], [0, 1], r"probabilities of shape \(N, C\).*got \(2,\) and \(2,\)"),
     ([[0.5, 0.5]], [0, 1], r"got \(1, 2\) and \(2,\)"),
+    ([[0.5, 0.5]], None, "Give predictions and references"),
     ([[0.5, 0.5]], [2], "from 0 to 1, .*got 2 to 2"),
 ])  # fmt: skip
 def test_what_cannot_be_computed_is_named(predictions, references, message):

@@ -38,10 +38,7 @@ class DataCollatorForLabeledExamples:
     num_labels: int | None = None
 
     def __call__(self, examples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        """Make a batch.
-
-        Args:
-            examples: Rows with ``text`` and ``label``, and maybe ``text_pair``.
+        """Make a batch of rows with ``text`` and ``label``, and maybe ``text_pair``.
 
         Returns:
             ``input_ids`` and ``attention_mask`` of shape ``(B, L)``, padded on the right, ``token_type_ids`` where the

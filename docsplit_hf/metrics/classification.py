@@ -48,8 +48,8 @@ def log_loss(predictions: Any, references: Any) -> float:
     return float(-np.log(likelihood).mean())
 
 
-def expected_calibration_error(predictions: Any, references: Any, bins: int = CALIBRATION_BINS) -> float:
-    """By how much confidence and accuracy differ (Guo et al. 2017, equation 3), in bins of equal width::
+def expected_calibration_error(predictions: Any, references: Any) -> float:
+    """By how much confidence and accuracy differ (Guo et al. 2017, equation 3), in 15 bins of equal width::
 
         ECE = sum_b |B_b| / N  |accuracy(B_b) - confidence(B_b)|
 
@@ -61,8 +61,8 @@ def expected_calibration_error(predictions: Any, references: Any, bins: int = CA
     else:
         confidence = np.maximum(probabilities, 1 - probabilities).ravel()
         is_right = ((probabilities >= 0.5) == labels).ravel()
-    number = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)  # (0, 1/bins], (1/bins, 2/bins] ...
-    gaps = np.bincount(number, is_right - confidence, minlength=bins)
+    bins = np.clip(np.ceil(confidence * CALIBRATION_BINS) - 1, 0, None).astype(int)  # (0, 1/15], (1/15, 2/15] ...
+    gaps = np.bincount(bins, is_right - confidence)
     return float(np.abs(gaps).sum() / len(confidence))
 
 

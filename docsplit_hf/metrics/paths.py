@@ -15,7 +15,8 @@ def metric_path(name: str) -> str:
     numbers ``(N,)`` or, for several labels per text, ``(N, C)`` of 0 and 1. So they can be combined. ``accuracy``,
     ``macro_f1`` and ``matthews_correlation`` also take predicted label numbers ``(N,)``. The metrics of retrieval both
     take the scores of M candidates ``(N, M)`` and the number of the right one ``(N,)``; or its rank, from 1, ``(N,)``
-    and how many candidates there are ``(N,)``. ``evaluate.load(metric_path("recall_at_k"), k=(1, 5))`` sets the cutoffs.
+    and how many candidates there are ``(N,)``. The cutoffs are set by ``evaluate.load(metric_path("recall_at_k"), k=(1,
+    5))``.
 
     Args:
         name: ``accuracy``, ``macro_f1``, ``matthews_correlation``, ``log_loss`` or ``expected_calibration_error``; or

@@ -240,6 +240,14 @@ class KNNClassifierTrainer(BaseTrainer):
         """Forget datastore and calibration, which were made of other weights."""
         self.datastore, self._unwrapped.config.knn_calibration = None, None
 
+    def collator_columns(self) -> list[str]:
+        """The columns that ``DataCollatorForLabeledExamples`` reads."""
+        return ["text", "text_pair", "label"]
+
+    def finished_model(self) -> torch.nn.Module:
+        """LoRA adapters are merged at the end of a run."""
+        return self.classifier if self._has_adapter else self.model
+
     def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write the model card and, last, the datastore. A checkpoint with an adapter is for resuming only."""
         if not (self.is_in_train and self._has_adapter):
@@ -286,16 +294,6 @@ class KNNClassifierTrainer(BaseTrainer):
     def _has_adapter(self) -> bool:
         return hasattr(self._unwrapped, "merge_and_unload")
 
-    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        if self.is_in_train or not self._has_adapter:
-            super()._save(output_dir, state_dict)
-            return
-        adapted, self.model = self.model, self.classifier
-        try:
-            super()._save(output_dir)
-        finally:
-            self.model = adapted
-
     def _save_card(self, folder: Path, place: Path) -> None:
         config, dataset = self._unwrapped.config, self.train_dataset
         training = describe_training(
@@ -326,7 +324,3 @@ class KNNClassifierTrainer(BaseTrainer):
         if self.datastore is None:
             raise ValueError("There is no datastore yet: call trainer.build_datastore() after training.")
         return self.datastore
-
-    def _set_signature_columns_if_needed(self) -> None:
-        # What the collator reads, not what the model reads: otherwise the Trainer drops the texts before.
-        self._signature_columns = ["text", "text_pair", "label"]

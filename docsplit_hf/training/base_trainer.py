@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import ProgressCallback, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
@@ -25,9 +26,12 @@ class BaseTrainer(Trainer):
     """The stock Trainer, for both journeys: its checkpoints hold nothing that executes and are resumed only if whole.
 
     ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss. A subclass may
-    override ``save_beside_weights`` (its own files of a checkpoint), ``replaced`` (what they replace at the end of a
-    run) and ``begin_training`` (what is done before the first step).
+    override ``begin_training`` (what is done before the first step), ``collator_columns``, ``finished_model`` (what is
+    saved at the end of a run), ``save_beside_weights`` (further files), and ``replaced`` (which files they replace).
     """
+
+    # Private methods of Trainer (transformers 5.23) are overridden and called here only: it has no public hook for what
+    # a checkpoint holds, for columns that the collator reads, or for the moment when the best model is loaded.
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -78,6 +82,13 @@ class BaseTrainer(Trainer):
         """The arguments of the run, as ``training_args.json`` holds them."""
         return self.args.to_dict()
 
+    def collator_columns(self) -> list[str] | None:
+        """The columns that the collator reads; None: those that the model reads."""
+
+    def finished_model(self) -> torch.nn.Module:
+        """The model that is saved at the end of a run, where it is not the one that is trained."""
+        return self.model
+
     def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write further files into a folder that has just got weights, tokenizer and arguments.
 
@@ -104,11 +115,8 @@ class BaseTrainer(Trainer):
     @contextlib.contextmanager
     def measuring_apart(self) -> Iterator[None]:
         """Keep what an evaluation measures apart from what the steps around it do."""
-        training, self.means = self.means, RunningMeans()
-        try:
+        with _temporarily(self, "means", RunningMeans()):
             yield
-        finally:
-            self.means = training
 
     def _how_to_go_on(self) -> str:
         saved = complete_checkpoints(self.args.output_dir)
@@ -116,6 +124,10 @@ class BaseTrainer(Trainer):
         if saved:
             advice = f"The same command with --resume_from_checkpoint last goes on from {saved[-1]}."
         return f"Stopped at step {self.state.global_step} of {self.state.max_steps}. {advice}"
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = self.collator_columns()
+        super()._set_signature_columns_if_needed()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # Tied weights are saved once, and some not at all; the Trainer would call their names missing.
@@ -128,9 +140,13 @@ class BaseTrainer(Trainer):
             super()._save(output_dir, state_dict)
             return
         place = Path(output_dir or self.args.output_dir)
+        trained, saved = self.model, self.model if self.is_in_train else self.finished_model()
         # A checkpoint of a run is whole when the Trainer has written its state, at last.
-        with contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder:
-            super()._save(str(folder), state_dict)
+        with (
+            contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder,
+            _temporarily(self, "model", saved),
+        ):
+            super()._save(str(folder), state_dict if saved is trained else None)
             # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
             (folder / "training_args.bin").unlink(missing_ok=True)
             arguments = self._begun_with if self.is_in_train else self.saved_arguments()
@@ -139,11 +155,9 @@ class BaseTrainer(Trainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         # The Trainer's own rotation counts every folder checkpoint-*, and deletes a checkpoint-best that somebody kept.
-        limit, self.args.save_total_limit = self.args.save_total_limit, None
-        try:
+        limit = self.args.save_total_limit
+        with _temporarily(self.args, "save_total_limit", None):
             super()._save_checkpoint(model, trial)
-        finally:
-            self.args.save_total_limit = limit
         if self.args.should_save:
             folder = self._get_output_dir(trial)
             open_to_readers(Path(folder, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
@@ -152,3 +166,14 @@ class BaseTrainer(Trainer):
     def _load_best_model(self) -> None:
         super()._load_best_model()
         self.best_model_is_loaded = True
+
+
+@contextlib.contextmanager
+def _temporarily(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Give an attribute another value for as long as the context lasts."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)

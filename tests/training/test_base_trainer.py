@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from transformers import TrainerCallback
+from transformers import Trainer, TrainerCallback
 
 from docsplit_hf.training import callbacks
 
@@ -26,6 +26,14 @@ class Press(TrainerCallback):
 
 def checkpoints(trainer):
     return sorted(path.name for path in Path(trainer.args.output_dir).glob("checkpoint-*"))
+
+
+@pytest.mark.parametrize("name", [
+    "_get_output_dir", "_issue_warnings_after_load", "_load_best_model", "_save", "_save_checkpoint",
+    "_set_signature_columns_if_needed",
+])  # fmt: skip
+def test_what_is_overridden_is_still_there_upstream(name):
+    assert hasattr(Trainer, name), f"transformers has no Trainer.{name} any more, on which BaseTrainer relies"
 
 
 def test_a_run_that_starts_anew_never_resumes_an_older_one(make_baseline, loss_of_steps, stop_after, caplog):

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
+from torch import nn
 from transformers import ProgressCallback, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
@@ -26,8 +28,9 @@ class BaseTrainer(Trainer):
     """The stock Trainer, for both journeys: its checkpoints hold nothing that executes and are resumed only if whole.
 
     ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss. A subclass may
-    override ``begin_training`` (what is done before the first step), ``collator_columns``, ``finished_model`` (what is
-    saved at the end of a run), ``save_beside_weights`` (further files), and ``replaced`` (which files they replace).
+    override ``begin_training`` (what is done before the first step), ``collator_columns``, ``modules_to_resume``,
+    ``finished_model`` (what is saved at the end of a run), ``save_beside_weights`` (further files), and ``replaced``
+    (which files they replace).
     """
 
     # Private methods of Trainer (transformers 5.23) are overridden and called here only: it has no public hook for what
@@ -102,6 +105,10 @@ class BaseTrainer(Trainer):
     def begin_training(self) -> None:
         """Called by ``train`` before the first step, also of a run that goes on."""
 
+    def modules_to_resume(self) -> dict[str, nn.Module]:
+        """Modules that a checkpoint keeps beside the model, for resuming only, by the name of their file."""
+        return {}
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of what the steps since the last log measured."""
         means = self.means.pop()
@@ -162,6 +169,23 @@ class BaseTrainer(Trainer):
             folder = self._get_output_dir(trial)
             open_to_readers(Path(folder, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
             rotate_checkpoints(folder, limit, self.state.best_model_checkpoint)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.args.should_save:
+            for name, module in self.modules_to_resume().items():
+                safetensors.torch.save_model(module, str(Path(output_dir, name)))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        self._load_modules_to_resume(resume_from_checkpoint)
+
+    def _load_modules_to_resume(self, checkpoint: str) -> None:
+        for name, module in self.modules_to_resume().items():
+            file = Path(checkpoint, name)
+            if not file.is_file():
+                raise ValueError(f"{checkpoint} has no {name}, without which this run cannot go on: take another.")
+            safetensors.torch.load_model(module, str(file), device=str(self.args.device))
 
     def _load_best_model(self) -> None:
         super()._load_best_model()

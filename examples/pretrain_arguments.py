@@ -1,17 +1,22 @@
 """The arguments of run_pretrain.py, beside those of TrainingArguments."""
 
+import argparse
 import dataclasses
 import json
 import os
+import sys
 from dataclasses import dataclass
 
-from transformers import BertConfig
+from transformers import BertConfig, HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import ContrastiveTrainingArguments
 from docsplit_hf.models.checkpoints.configuration import override_config
 from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT
+from docsplit_hf.pretraining.arguments import OBJECTIVES
 from docsplit_hf.pretraining.collation.views import VIEWS, get_views
+from docsplit_hf.pretraining.trainers import get_arguments_class
+from docsplit_hf.training.command_line import parse_arguments
 
 SCRATCH_OPTIONS = ("vocab_size", "hidden_size", "num_hidden_layers")
 
@@ -51,7 +56,7 @@ class ModelArguments:
 
     def __post_init__(self) -> None:
         if self.from_scratch and self.model_name_or_path is not None:
-            raise ValueError("Say what to start from by one of --from_scratch and --model_name_or_path.")
+            raise ValueError("Give either --from_scratch or --model_name_or_path, not both.")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in SCRATCH_OPTIONS and value != field.default and not self.from_scratch:
@@ -102,34 +107,64 @@ class DataArguments:
         get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 
-@dataclass
-class RunArguments(ContrastiveTrainingArguments):
-    """How to train: the papers' recipe, evaluated and saved as it goes."""
+def _run_arguments(objective: str) -> type[ContrastiveTrainingArguments]:
+    """The arguments of an objective, with the defaults of this script: evaluated and saved as it goes."""
 
-    _argument_group_name = "training"
+    @dataclass
+    class RunArguments(get_arguments_class(objective)):
+        _argument_group_name = "training"
 
-    output_dir: str = HfArg(default="output/pretrain", help="Where checkpoints and the model are saved.")
-    overwrite_output_dir: bool = HfArg(
-        default=False,
-        help="Write to output_dir even if it is not empty; checkpoints there are set aside, in _overwritten/.",
-    )
-    per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process in evaluation.")
-    logging_steps: float = HfArg(default=10, help="Log every so many steps.")
-    eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")
-    eval_steps: float | None = HfArg(default=None, help="Evaluate every so many steps. Default: as --save_steps.")
-    save_steps: float = HfArg(default=100, help="Save a checkpoint every so many steps.")
-    save_total_limit: int | None = HfArg(default=2, help="Checkpoints to keep, the best among them.")
-    load_best_model_at_end: bool | None = HfArg(
-        default=None,
-        metadata={"nargs": "?", "const": True},
-        help="End with the checkpoint that finds most halves. Default: if there are evaluations and checkpoints.",
-    )
-    resume_from_checkpoint: str | None = HfArg(
-        default=None, help="'last', or a folder checkpoint-<step>, to go on from."
-    )
+        output_dir: str = HfArg(default="output/pretrain", help="Where checkpoints and the model are saved.")
+        overwrite_output_dir: bool = HfArg(
+            default=False,
+            help="Write to output_dir even if it is not empty; checkpoints there are set aside, in _overwritten/.",
+        )
+        per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process in evaluation.")
+        logging_steps: float = HfArg(default=10, help="Log every so many steps.")
+        eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")
+        eval_steps: float | None = HfArg(default=None, help="Evaluate every so many steps. Default: as --save_steps.")
+        save_steps: float = HfArg(default=100, help="Save a checkpoint every so many steps.")
+        save_total_limit: int | None = HfArg(default=2, help="Checkpoints to keep, the best among them.")
+        load_best_model_at_end: bool | None = HfArg(
+            default=None,
+            metadata={"nargs": "?", "const": True},
+            help="End with the checkpoint that finds most halves. Default: if there are evaluations and checkpoints.",
+        )
+        resume_from_checkpoint: str | None = HfArg(
+            default=None, help="'last', or a folder checkpoint-<step>, to go on from."
+        )
 
-    def __post_init__(self) -> None:
-        self.eval_steps = self.eval_steps or self.save_steps
-        if self.load_best_model_at_end is None:
-            self.load_best_model_at_end = "no" not in (self.eval_strategy, self.save_strategy)
-        super().__post_init__()
+        def __post_init__(self) -> None:
+            self.eval_steps = self.eval_steps or self.save_steps
+            if self.load_best_model_at_end is None:
+                self.load_best_model_at_end = "no" not in (self.eval_strategy, self.save_strategy)
+            super().__post_init__()
+
+    RunArguments.__name__ = RunArguments.__qualname__ = f"RunArguments_{objective}"
+    return RunArguments
+
+
+RUN_ARGUMENTS = {objective: _run_arguments(objective) for objective in OBJECTIVES}
+globals().update({kind.__name__: kind for kind in RUN_ARGUMENTS.values()})  # the Trainer pickles them, by their names
+
+
+def parse_command_line(description: str, arguments: list[str] | None = None):
+    """The parser of the objective that is asked for, and what it makes of the command line: model, data, training."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    first = argparse.ArgumentParser(add_help=False)
+    first.add_argument("--objective", default="info_nce")
+    objective = first.parse_known_args(arguments)[0].objective
+    kinds = (ModelArguments, DataArguments, RUN_ARGUMENTS.get(objective, RUN_ARGUMENTS["info_nce"]))
+    parser = HfArgumentParser(kinds, description=description)
+    known = {name for kind in kinds for name in options_of(kind)}
+    for name in (argument.partition("=")[0].lstrip("-").replace("-", "_") for argument in arguments):
+        owners = [owner for owner, kind in RUN_ARGUMENTS.items() if name in options_of(kind)]
+        if owners and name not in known:
+            parser.usage = "%(prog)s [options]"
+            parser.error(f"unknown argument --{name}: it is an option of --objective {' and '.join(owners)}.")
+    return parser, parse_arguments(parser, arguments)
+
+
+def options_of(kind: type) -> set[str]:
+    """The names of a dataclass's fields that can be given."""
+    return {field.name for field in dataclasses.fields(kind) if field.init}

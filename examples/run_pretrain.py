@@ -22,8 +22,8 @@ Wikipedia, streamed, on several GPUs:
 
 import os
 
-from pretrain_arguments import DataArguments, ModelArguments, RunArguments
-from transformers import AutoTokenizer, HfArgumentParser
+from pretrain_arguments import DataArguments, ModelArguments, parse_command_line
+from transformers import AutoTokenizer
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
@@ -35,13 +35,15 @@ from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_t
 from docsplit_hf.pretraining.half_retrieval import describe_progress
 from docsplit_hf.pretraining.trainers import get_trainer_class
 from docsplit_hf.text.segmentation.documents import check_text_column
-from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
+from docsplit_hf.training.command_line import GO_ON, run_script
 from docsplit_hf.training.end_run import end_run
 from docsplit_hf.training.markdown import public_name
 from docsplit_hf.training.start_run import start_run
 
 
-def load_pretrained(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):
+def load_pretrained(
+    model_arguments: ModelArguments, data: DataArguments, arguments: docsplit_hf.ContrastiveTrainingArguments
+):
     """A pretrained model and its tokenizer, before the documents: what is wrong with it shows at once."""
     name, head = open_checkpoint(model_arguments.model_name_or_path).path, arguments.mlm_weight > 0
     model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
@@ -56,7 +58,9 @@ def load_pretrained(model_arguments: ModelArguments, data: DataArguments, argume
     return model, AutoTokenizer.from_pretrained(name)
 
 
-def new_small_bert(texts: list[str], model_arguments: ModelArguments, arguments: RunArguments):
+def new_small_bert(
+    texts: list[str], model_arguments: ModelArguments, arguments: docsplit_hf.ContrastiveTrainingArguments
+):
     """A small BERT with random weights, and its tokenizer."""
     tokenizer = cached_small_bert_tokenizer(texts, model_arguments.vocab_size)
     config = small_bert_config(tokenizer, model_arguments.hidden_size, model_arguments.num_hidden_layers)
@@ -83,7 +87,7 @@ def load_splits(data: DataArguments):
     )
 
 
-def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: RunArguments):
+def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: docsplit_hf.ContrastiveTrainingArguments):
     """The model, the collator, and the segmented documents."""
     if not model_arguments.from_scratch:
         model, tokenizer = load_pretrained(model_arguments, data, arguments)
@@ -111,8 +115,7 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Run
 
 
 def main() -> None:
-    parser = HfArgumentParser((ModelArguments, DataArguments, RunArguments), description=__doc__.split("\n")[0])
-    model_arguments, data, arguments = parse_arguments(parser)
+    parser, (model_arguments, data, arguments) = parse_command_line(__doc__.split("\n")[0])
     if model_arguments.model_name_or_path is None:
         parser.set_defaults(**(SMALL_BERT_RECIPE if model_arguments.from_scratch else DEFAULT_RECIPE))
         model_arguments, data, arguments = parser.parse_args_into_dataclasses()

@@ -46,11 +46,12 @@ def parse(command):
         check_protocols(parsed[0].protocol)
         return parsed
     classes = {
-        "examples/run_pretrain.py": (pretrain.ModelArguments, pretrain.DataArguments, pretrain.RunArguments),
         "examples/run_classification.py": (
             *(classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments),
             *(classification.PredictionArguments, classification.RunArguments),
         ),
     }
-    parser = HfArgumentParser(classes[command[place]])
-    return parser.parse_args_into_dataclasses([*arguments, *([] if "--use_cpu" in arguments else ["--use_cpu"])])
+    arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
+    if command[place] == "examples/run_pretrain.py":
+        return pretrain.parse_command_line("", arguments)[1]
+    return HfArgumentParser(classes[command[place]]).parse_args_into_dataclasses(arguments)

@@ -17,12 +17,11 @@ from transformers import BertConfig, TrainerCallback
 
 from docsplit_hf import (
     AutoModelForDocSplit,
-    ContrastiveTrainingArguments,
     DataCollatorForDocSplit,
     segment_documents,
 )
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-from docsplit_hf.pretraining.trainers import get_trainer_class
+from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
@@ -127,9 +126,7 @@ def make_baseline(make_tiny_config, tokenizer, documents, tmp_path):
             "per_device_train_batch_size": 8, "report_to": "none", "learning_rate": 1e-3, "logging_steps": 1,
             "save_strategy": "no", "train_sampling_strategy": "sequential", **arguments,
         }  # fmt: skip
-        args = ContrastiveTrainingArguments(
-            str(tmp_path / folder), objective=objective, use_cpu=True, disable_tqdm=True, **arguments
-        )
+        args = get_arguments_class(objective)(str(tmp_path / folder), use_cpu=True, disable_tqdm=True, **arguments)
         config = make_tiny_config()
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
         torch.manual_seed(0)

@@ -5,76 +5,73 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
-from .objectives import OBJECTIVES, get_objective
 
 MLM_INPUTS = ("separate", "shared")
+# What can be trained, and the name of the class of its arguments: get_arguments_class in trainers.py gives the class.
+OBJECTIVES = {
+    "info_nce": "ContrastiveTrainingArguments",
+    "momentum_contrast": "MomentumContrastArguments",
+    "contrastive_tension": "ContrastiveTensionArguments",
+    "mlm": "MLMOnlyArguments",
+}
 
 
 @dataclass
 class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """Arguments of ``ContrastiveTrainer``: those of ``TrainingArguments`` and the following.
 
+    The arguments of a baseline are a subclass: ``docsplit_hf.pretraining.trainers.get_arguments_class`` gives it.
+
     Args:
-        objective: What is trained: ``"info_nce"``, as in the papers, or the objective of a baseline, a key of
-            ``docsplit_hf.pretraining.objectives.OBJECTIVES``. ``get_trainer_class(objective)`` gives its trainer.
-        temperature: Divides the similarities in InfoNCE. 0.05 as in the papers and in SimCSE. Contrastive Tension has
-            none.
-        similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever. None: as the objective has it.
+        objective: What is trained: ``"info_nce"``. Each subclass has an objective of its own, and accepts no other.
+        temperature: Divides the similarities in InfoNCE. 0.05 as in the papers and in SimCSE.
+        similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever. None: the default of the class.
         mlm_weight: Weight of the masked-LM loss beside the contrastive loss. 0 trains without MLM (the collator needs
-            ``mlm_probability=0`` then). None: 0.1 with InfoNCE, as in the papers; 1 for ``"mlm"``; 0 for the others.
+            ``mlm_probability=0`` then). None: the default of the class.
         mlm_input: ``"separate"``: the encoder reads the views unmasked for the contrastive loss and a masked copy of
             them for MLM, as SimCSE and UCTopic do. ``"shared"``: it reads the masked views only, for both losses, at
             half the cost; held-out documents are read unmasked. The papers do not say which they used.
         gather_negatives: Use the documents of all processes as negatives. The gradients are exactly those of one
-            process with the whole batch. False: each process sees its own documents only. The papers trained on one
-            GPU, with 35 (BERT) or 11 (Longformer) negatives.
+            process with the whole batch. The papers trained on one GPU, with 35 (BERT) or 11 (Longformer) negatives.
+        projection_head: Send the embeddings through a dense layer and tanh before they are compared, in training only,
+            as unsupervised SimCSE does. The saved model is without it; checkpoints have it in a file of its own, for
+            resuming. The papers do not mention one.
+        symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
         forward_chunk_size: How many documents go through the encoder at once. A batch of any size then trains in the
             memory of so many documents, with the gradients of the whole batch, for one more forward without gradients
             (gradient caching, Gao et al. 2021). None: all at once.
-        projection_head: Send the embeddings through a dense layer and tanh before they are compared, in training only,
-            as unsupervised SimCSE does. The layer is no part of the model that is saved: checkpoints have it in a file
-            of its own, for resuming. The evaluation is without it. The papers do not mention one.
-        symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
-        queue_size: Keys of earlier documents that are the negatives of ``"momentum_contrast"``. 131,072 in Contriever's
-            English run, 32,768 in its multilingual one.
-        momentum: How much of itself the key encoder of ``"momentum_contrast"`` keeps at each step. 0.9995 in
-            Contriever's English run.
-        tension_negatives: Negatives a document in ``"contrastive_tension"``. 7 as in its paper.
         learning_rate_steps: A piecewise constant learning rate: from which step on it has which value, such as
             ``{500: 8e-6, 1000: 6e-6}``; until the first it is ``learning_rate``. It takes the place of
             ``lr_scheduler_type`` and of warm-up.
 
     > Defaults that differ from ``TrainingArguments``
 
-    - ``num_train_epochs=1`` and ``per_device_train_batch_size=36``: as in the papers (BERT). ``learning_rate`` is the
-      papers' 5e-5, which is the parent's too.
+    - ``num_train_epochs=1`` and ``per_device_train_batch_size=36``: as in the papers (BERT).
     - ``dataloader_drop_last=True``: every step has the same number of negatives.
     - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents
       decides the best checkpoint, because the contrastive loss depends on the batch size.
     - ``accelerator_config.dispatch_batches=False``: each process reads a stream by itself, and takes its own rows.
     - those of ``ShareableTrainingArguments``.
 
-    Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives a
-    document, not 35; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM
-    loss is exactly that of the whole accumulated batch.
+    Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives
+    per document; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM loss is that of the accumulated batch.
 
     Raises:
-        ValueError: If a value is out of its range.
-
-    Example:
-
-        >>> arguments = ContrastiveTrainingArguments(output_dir="output")
-        >>> arguments.temperature, arguments.mlm_weight, arguments.per_device_train_batch_size
-        (0.05, 0.1, 36)
+        ValueError: If a value is out of its range, or the objective is that of another class.
     """
+
+    compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
+    many_views: ClassVar[bool] = True  # there may be more than two views of a document
 
     objective: str = field(
         default="info_nce",
         metadata={
-            "help": "What is trained: 'info_nce' as in the papers, or the objective of a baseline.",
+            "help": "What is trained: 'info_nce' as in the papers, or the objective of a baseline, whose own options "
+            "'--objective NAME --help' lists.",
             "choices": list(OBJECTIVES),
         },
     )
@@ -82,14 +79,14 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         default=0.05, metadata={"help": "Divides the similarities in InfoNCE. The papers use 0.05."}
     )
     similarity: str | None = field(
-        default=None,
+        default="cosine",
         metadata={
             "help": "How embeddings are compared: 'cosine', or 'dot' as in Contriever. Default: the objective's.",
             "choices": list(SIMILARITIES),
         },
     )
     mlm_weight: float | None = field(
-        default=None,
+        default=0.1,
         metadata={
             "help": "Weight of the masked-LM loss; 0 trains without it. Default: 0.1 with info_nce, as in the papers; "
             "1 with mlm; 0 with the others."
@@ -120,15 +117,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             "many, with the same gradients, for one more forward (gradient caching). Default: the whole batch."
         },
     )
-    queue_size: int = field(
-        default=65536, metadata={"help": "momentum_contrast: keys of earlier documents that are the negatives."}
-    )
-    momentum: float = field(
-        default=0.9995, metadata={"help": "momentum_contrast: how much of itself the key encoder keeps at each step."}
-    )
-    tension_negatives: int = field(
-        default=7, metadata={"help": "contrastive_tension: negatives a document. Its paper uses 7."}
-    )
     learning_rate_steps: dict | str | None = field(
         default=None,
         metadata={
@@ -148,11 +136,24 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     )
     greater_is_better: bool | None = field(default=True, metadata={"help": "Whether that metric is to be maximized."})
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> ContrastiveTrainingArguments:
+        # Before __init__, which would only say that it does not know the options of another objective.
+        objective = kwargs.get("objective", cls.objective)
+        if objective != cls.objective:
+            if objective not in OBJECTIVES:
+                raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
+            raise ValueError(
+                f"objective={objective!r} has arguments of its own: use {OBJECTIVES[objective]} in place of "
+                f"{cls.__name__}. get_arguments_class({objective!r}) of docsplit_hf.pretraining.trainers gives the "
+                "class, and get_trainer_class its trainer."
+            )
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        objective = get_objective(self.objective)
-        self.mlm_weight = objective.mlm_weight if self.mlm_weight is None else self.mlm_weight
-        self.similarity = objective.similarity if self.similarity is None else self.similarity
+        for name in ("mlm_weight", "similarity"):
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(type(self), name))
         self._check_values()
         self.learning_rate_steps = _learning_rates(self.learning_rate_steps)
         if self.learning_rate_steps and self.learning_rate <= 0:
@@ -171,12 +172,23 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"forward_chunk_size must be at least 1 document, got {self.forward_chunk_size}.")
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
-        if self.queue_size < 1:
-            raise ValueError(f"queue_size must be at least 1 key, got {self.queue_size}.")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum must be in [0, 1), got {self.momentum}. Contriever uses 0.9995.")
-        if self.tension_negatives < 1:
-            raise ValueError(f"tension_negatives must be at least 1, got {self.tension_negatives}. The paper uses 7.")
+        if self.mlm_weight > 0 and type(self).mlm_weight == 0:
+            raise ValueError(
+                f"objective={self.objective!r} is trained without MLM, as in its paper, and mlm_weight="
+                f"{self.mlm_weight}: leave mlm_weight out."
+            )
+        if self.forward_chunk_size is not None and not self.compares_batch:
+            raise ValueError(
+                f"forward_chunk_size={self.forward_chunk_size} does not go with objective={self.objective!r}, whose "
+                "loss does not compare the documents of a batch: gradient_accumulation_steps does the same for one "
+                "forward."
+            )
+
+
+def overridden(name: str, default: Any, **options: Any) -> Any:
+    """A field of ``ContrastiveTrainingArguments`` with another default; ``init=False``: no option of a subclass."""
+    inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
+    return field(default=default, metadata=inherited.metadata, **options)
 
 
 def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:

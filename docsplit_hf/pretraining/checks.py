@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from .arguments import ContrastiveTrainingArguments
 from .collation.views import SAME_TEXT_TWICE
 from .gradient_caching import RandomState
 from .model import DocSplitEncoderForward, DocSplitForward
-from .objectives import get_objective
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -25,32 +23,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OPTIONS_OF = {
-    "queue_size": "momentum_contrast",
-    "momentum": "momentum_contrast",
-    "tension_negatives": "contrastive_tension",
-    "projection_head": "info_nce",
-}
-
 
 def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
-    """Freeze what a run never uses: the pooler that no embedding goes through and, without MLM, the masked-LM head.
+    """Freeze the pooler that no embedding goes through and, without MLM, the masked-LM head.
 
     DDP waits for the gradient of every parameter that is not frozen.
-
-    Args:
-        model: From ``AutoModelForDocSplit``.
-        mlm: Whether the run trains the masked-LM head.
-
-    Example:
-
-        >>> from transformers import BertConfig
-        >>> from docsplit_hf import AutoModelForDocSplit
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> model = AutoModelForDocSplit.from_config(config)
-        >>> freeze_unused(model, mlm=False)
-        >>> model.cls.predictions.bias.requires_grad, model.bert.embeddings.LayerNorm.bias.requires_grad
-        (False, True)
     """
     encoder = dict(model.base_model.named_parameters())
     poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
@@ -63,18 +40,7 @@ def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
 
 
 def check_adapter(model: PreTrainedModel) -> None:
-    """Refuse to train an adapter that nobody could load.
-
-    Args:
-        model: A model, maybe wrapped by PEFT.
-
-    Raises:
-        ValueError: If it is an adapter on weights that are stored nowhere.
-
-    Example:
-
-        >>> check_adapter(object())
-    """
+    """Refuse to train an adapter on weights that are stored nowhere: nobody could load it."""
     for adapter in getattr(model, "peft_config", {}).values():
         if not adapter.base_model_name_or_path:
             raise ValueError(
@@ -83,66 +49,19 @@ def check_adapter(model: PreTrainedModel) -> None:
             )
 
 
-def check_objective(args: ContrastiveTrainingArguments, objective: str, trainer: str) -> None:
-    """Refuse arguments that are meant for another trainer, or that the objective knows nothing of.
-
-    Args:
-        args: The arguments.
-        objective: The objective that the trainer trains.
-        trainer: The trainer's name.
-
-    Raises:
-        ValueError: If something that was asked for would not be done.
-
-    Example:
-
-        >>> check_objective(ContrastiveTrainingArguments("output", use_cpu=True), "info_nce", "ContrastiveTrainer")
-    """
-    if args.objective != objective:
+def check_objective(
+    args: ContrastiveTrainingArguments, arguments_class: type[ContrastiveTrainingArguments], trainer: str
+) -> None:
+    """Refuse arguments that are meant for another trainer."""
+    if args.objective != arguments_class.objective:
         raise ValueError(
-            f"{trainer} trains {objective!r} and the arguments say objective={args.objective!r}: take the trainer that "
-            "get_trainer_class(args.objective) of docsplit_hf.pretraining.objectives gives."
-        )
-    of_objective = get_objective(objective)
-    if args.mlm_weight > 0 and of_objective.mlm_weight == 0:
-        raise ValueError(
-            f"objective={objective!r} is trained without MLM, as in its paper, and mlm_weight={args.mlm_weight}: leave "
-            "mlm_weight out."
-        )
-    if objective == "mlm" and args.mlm_weight == 0:
-        raise ValueError("objective='mlm' with mlm_weight=0 has nothing to learn: leave mlm_weight out.")
-    if args.symmetric and objective != "info_nce":
-        raise ValueError(f"symmetric=True is an option of objective='info_nce'; {objective!r} has one direction.")
-    for name, owner in OPTIONS_OF.items():
-        default = next(field.default for field in dataclasses.fields(args) if field.name == name)
-        if objective != owner and getattr(args, name) != default:
-            raise ValueError(
-                f"{name}={getattr(args, name)} is an option of objective={owner!r} and has no effect on {objective!r}. "
-                "Leave it out."
-            )
-    if args.forward_chunk_size is not None and not of_objective.compares_batch:
-        raise ValueError(
-            f"forward_chunk_size={args.forward_chunk_size} does not go with objective={objective!r}, whose loss does "
-            "not compare the documents of a batch: gradient_accumulation_steps does the same for one forward."
+            f"{trainer} trains {arguments_class.objective!r} and the arguments say objective={args.objective!r}: take "
+            "the trainer that get_trainer_class(args.objective) of docsplit_hf.pretraining.trainers gives."
         )
 
 
 def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
-    """Refuse what an objective with two encoders cannot be trained with.
-
-    Args:
-        model: The model, maybe wrapped by PEFT.
-        args: The arguments.
-
-    Raises:
-        ValueError: If the second encoder would not be what it is meant to be.
-
-    Example:
-
-        >>> from transformers import BertConfig, BertModel
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> check_two_encoders(BertModel(config), ContrastiveTrainingArguments("output", use_cpu=True))
-    """
+    """Refuse a model that an objective with two encoders cannot be trained with."""
     if hasattr(model, "peft_config"):
         raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
     if args.fsdp or args.deepspeed:
@@ -164,17 +83,7 @@ def check_fit(
     train_dataset: Dataset | IterableDataset | None,
     collator: DataCollatorForDocSplit,
 ) -> None:
-    """Find out before the first step what would go wrong in it.
-
-    Args:
-        model: The model, without PEFT's wrapper.
-        args: The arguments.
-        train_dataset: The training documents.
-        collator: What makes batches of them.
-
-    Raises:
-        ValueError: Of the first thing that does not fit, with what to do about it.
-    """
+    """Refuse model, arguments, documents and collator that do not fit; ``model`` is without PEFT's wrapper."""
     if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
         raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
     check_max_length(collator.max_length, model)
@@ -186,7 +95,7 @@ def check_fit(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
             "both are above 0, to train with MLM, or both are 0."
         )
-    if collator.view_count > 2 and not get_objective(args.objective).many_views:
+    if collator.view_count > 2 and not args.many_views:
         raise ValueError(
             f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "
             f"options {collator.views_kwargs} makes {collator.view_count}: make two, or train with info_nce."
@@ -207,15 +116,13 @@ def check_fit(
             "step with each backward pass: choose another optimizer, or leave it out."
         )
     negatives_from = args.world_size if args.gather_negatives else 1
-    compares_batch = get_objective(args.objective).compares_batch
-    if compares_batch and args.per_device_train_batch_size * negatives_from < 2:
+    if args.compares_batch and args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
             "not help, it adds no negatives."
         )
     if args.gather_negatives and args.world_size > 1 and args.objective != "mlm":
-        uneven = args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches
-        if uneven:
+        if args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches:
             raise ValueError(
                 "Gathered negatives need as many documents on each process: do without "
                 "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
@@ -247,20 +154,12 @@ def warn_of_equal_views(
     """Warn if both views of a document will have the same embedding.
 
     Whether a model draws dropout is found out by running it twice on a few tokens; the random numbers of the run stay
-    as if it had not been.
-
-    Args:
-        model: The model, maybe wrapped by PEFT.
-        args: The arguments. MLM, Contrastive Tension's two encoders, and ``mlm_input="shared"``, where each view has a
-            mask of its own, need no dropout.
-        collator: What makes the views.
+    as if it had not been. MLM, Contrastive Tension's two encoders, and ``mlm_input="shared"``, where each view has a
+    mask of its own, need no dropout.
     """
     masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
-    if (
-        collator.view_function not in SAME_TEXT_TWICE
-        or args.objective in ("contrastive_tension", "mlm")
-        or masked_apart
-    ):
+    told_apart = masked_apart or args.objective in ("contrastive_tension", "mlm")
+    if told_apart or collator.view_function not in SAME_TEXT_TWICE:
         return
     if any(parameter.is_meta or not parameter.numel() for parameter in model.parameters()):
         return  # under FSDP the weights may lie on another process, which finds it out

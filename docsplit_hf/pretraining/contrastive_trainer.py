@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
+import functools
 import logging
-import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from transformers import EvalPrediction, PreTrainedModel
 from transformers.trainer_utils import PredictionOutput, has_length
 
+from ..models.checkpoints.default import name_in_adapter
+from ..models.checkpoints.replacement import model_files, replaced_at_once
 from ..models.portable.packing import use_packing
-from ..training.distributed import keep_outputs_in_float32, process_count
-from ..training.statistics import RunningMeans
+from ..training.base_trainer import BaseTrainer
+from ..training.distributed import keep_outputs_in_float32, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
+from .batch import CutTokens, count_targets, model_inputs
+from .card import PretrainingFacts, save_card, save_sentence_transformers_files
 from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
 from .collation.collator import DataCollatorForDocSplit
-from .collation.epoch import CollatorEpoch
+from .collation.collator_epoch import CollatorEpoch
 from .collation.streaming import EPOCH_KEY, RepeatedStream
-from .contrastive_steps import ContrastiveSteps
+from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
+from .info_nce import InfoNCE, in_batch_info_nce
+from .model import DocSplitForward, DocSplitOutput
+from .objective_description import ObjectiveDescription, describe_info_nce
 from .projection_head import use_projection_head
-from .stock_checkpoints import StockCheckpoints
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -31,18 +41,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with one: for resuming only
 
-class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
+
+class ContrastiveTrainer(BaseTrainer):
     """Trains an ``AutoModelForDocSplit`` on segmented documents.
 
     The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
 
     - the loss: InfoNCE between the two views of each document, plus ``mlm_weight`` times the MLM loss, with the same
-      gradients on any number of processes. The trainers of other objectives are subclasses: ``get_trainer_class``;
+      gradients on any number of processes and in any chunks;
     - the logs: both losses, in-batch accuracy, similarities, the number of negatives, the fraction of tokens cut;
-    - the evaluation: half-document retrieval (recall@1, recall@10, MRR) on ``eval_dataset``, with docsplit's halves
-      whatever the views and the objective, so that all are measured alike;
+    - the evaluation: half-document retrieval (recall@1, recall@10, MRR) on ``eval_dataset``, with docsplit's halves and
+      InfoNCE whatever the views and the objective, so that all are measured alike;
     - the saves: stock checkpoints with the files of sentence-transformers and a model card made from the run.
+
+    Another objective is a subclass that overrides ``contrast``, if its loss is a function of the embeddings of a batch,
+    or else ``training_loss``; and ``describe_objective``.
 
     A resumed run gives the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
     logged too. (Not with ``train_sampling_strategy="group_by_length"``, whose order depends on global random state.)
@@ -60,29 +75,11 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
 
     Raises:
         ValueError: If the arguments, the collator, the model and the data do not fit together; the message says how.
-
-    Example:
-
-        >>> import tempfile
-        >>> from datasets import Dataset
-        >>> from docsplit_hf import AutoModelForDocSplit, segment_documents
-        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
-        >>> texts = [f"Document {i} begins. It goes on with {i}. It ends." for i in range(8)]
-        >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=80)
-        >>> trainer = ContrastiveTrainer(
-        ...     model=AutoModelForDocSplit.from_config(small_bert_config(tokenizer)),
-        ...     args=ContrastiveTrainingArguments(
-        ...         tempfile.mkdtemp(), per_device_train_batch_size=4, use_cpu=True, disable_tqdm=True
-        ...     ),
-        ...     train_dataset=segment_documents(Dataset.from_dict({"text": texts}), tokenizer),
-        ...     processing_class=tokenizer,
-        ... )
-        >>> trainer.train().global_step  # doctest: +ELLIPSIS
-        {'train_runtime': ...}
-        2
     """
 
-    objective = "info_nce"
+    arguments_class = ContrastiveTrainingArguments
+    # compute_loss divides by the counts of the whole accumulated batch itself (transformers >= 5.23).
+    loss_is_scaled_for_ga = True
 
     def __init__(
         self,
@@ -101,10 +98,10 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             data_collator = DataCollatorForDocSplit(processing_class, mlm_probability=probability, seed=args.seed)
         check_adapter(model)
         stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
-        check_objective(args, self.objective, type(self).__name__)
+        check_objective(args, self.arguments_class, type(self).__name__)
         check_fit(stock_model, args, train_dataset, data_collator)
         freeze_unused(stock_model, mlm=args.mlm_weight > 0)
-        self._projection_head = use_projection_head(stock_model, args.projection_head, args.seed)
+        self.projection_head = use_projection_head(stock_model, args.projection_head, args.seed)
         if train_dataset is not None and not has_length(train_dataset):
             train_dataset = RepeatedStream(train_dataset)
         if isinstance(eval_dataset, dict) and args.metric_for_best_model == "recall@1":
@@ -123,27 +120,137 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
         # The batch has its own names for labels, and the evaluation its own prediction_step.
         self.can_return_loss, self.label_names = True, ["mlm_labels"]
         self.model_accepts_loss_kwargs = False
-        self._training_collator, self._evaluation_collator = data_collator, data_collator.for_evaluation()
-        self._tokens_cut, self._cut_fraction = RunningMeans(), None  # of the whole run, for the model card
+        self.training_collator, self.evaluation_collator = data_collator, data_collator.for_evaluation()
+        self.cut_tokens = CutTokens(len(data_collator.prefix) + len(data_collator.suffix))
         if self.is_fsdp_enabled:
             keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
-        self._docsplit_config = stock_model.config
+        self.encoder_config = stock_model.config
         warn_of_equal_views(model, args, data_collator)
+
+    # The loss
+
+    def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+        """The contrastive loss of a batch in training.
+
+        Args:
+            embeddings: ``(2B, D)``, rows i and B+i being the views of document i; of V views a document ``(VB, D)``.
+            inputs: The batch, with ``document_ids``.
+
+        Returns:
+            Loss and statistics of each document of this process, ``(B,)`` each.
+        """
+        return self._in_batch(embeddings, inputs)
+
+    def training_loss(
+        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
+    ) -> torch.Tensor:
+        """The loss of one batch of a training step: ``contrast`` + mlm_weight x MLM.
+
+        Args:
+            model: The model, maybe wrapped.
+            inputs: A batch of the collator.
+            counts: Documents and masked tokens of the whole accumulated batch, over all processes, ``(2,)``.
+
+        Returns:
+            The loss, a scalar: what ``contrastive_share`` and ``mlm_share`` make of its parts.
+        """
+        output = model(**model_inputs(inputs, self._mlm_input()))
+        return self._sum_of_losses(output, self.contrast(output.embeddings, inputs), inputs, counts)
+
+    def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
+        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch.
+
+        Args:
+            contrastive: Loss and statistics of each document of this process.
+            counts: As in ``training_loss``.
+
+        Returns:
+            A scalar.
+        """
+        names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
+        for name, values in zip(names, contrastive, strict=True):
+            self.means.add(name, values.sum(), len(values))
+        return contrastive.loss.sum() * (process_count() / counts[0])
+
+    def mlm_share(self, mlm_loss: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
+        """Log an MLM loss, and scale it to its weighted share of the mean over the accumulated batch.
+
+        Args:
+            mlm_loss: The mean over the masked tokens of the batch, a scalar.
+            inputs: The batch, with ``mlm_labels``.
+            counts: As in ``training_loss``.
+
+        Returns:
+            A scalar.
+        """
+        masked = count_targets(inputs)[1]
+        self.means.add("mlm_loss", mlm_loss * masked, masked)
+        return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
+
+    def compute_loss(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | None = None,
+    ) -> torch.Tensor | tuple[torch.Tensor, DocSplitOutput]:
+        """The loss of one batch, as its share of the means over the whole accumulated batch (``num_items_in_batch``).
+
+        Its parts are sums over this process, divided by the counts over all processes and accumulated batches, times
+        the number of processes, which DDP's averaging takes out again.
+        """
+        counts = self._count(inputs, num_items_in_batch)
+        if model.training and not return_outputs:
+            return self.training_loss(model, inputs, counts)
+        output = model(**model_inputs(inputs, self._mlm_input()))
+        loss = self._sum_of_losses(output, self._in_batch(output.embeddings, inputs), inputs, counts)
+        return (loss, output) if return_outputs else loss
+
+    def training_step(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, torch.Tensor],
+        num_items_in_batch: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Propagate the loss of one batch back: at once, or by ``forward_chunk_size`` documents."""
+        size = self.args.forward_chunk_size
+        if size is None or size >= len(inputs["document_ids"]):
+            return super().training_step(model, inputs, num_items_in_batch)
+        model.train()
+        if callable(getattr(self.optimizer, "train", None)):
+            self.optimizer.train()
+        inputs = self._prepare_inputs(inputs)
+        counts = self._count(inputs, num_items_in_batch)
+
+        def contrastive_loss(embeddings: torch.Tensor) -> torch.Tensor:
+            return self.contrastive_share(self.contrast(embeddings, inputs), counts)
+
+        with self.compute_loss_context_manager():
+            return step_in_chunks(
+                model,
+                inputs,
+                size,
+                self._mlm_input(),
+                contrastive_loss,
+                lambda mlm_loss, chunk: self.mlm_share(mlm_loss, chunk, counts),
+                self.accelerator.backward,
+                functools.partial(self.accelerator.no_sync, model),
+            )
+
+    def get_batch_samples(
+        self, epoch_iterator: Any, num_batches: int, device: torch.device
+    ) -> tuple[list[dict[str, torch.Tensor]], torch.Tensor]:
+        """The batches of one optimizer step, and ``count_targets`` of all of them, over all processes."""
+        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        counts = torch.stack([count_targets(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
+        return batches, sum_over_processes(counts.to(device))
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
-        """The scheduler of the arguments; piecewise constant if they give ``learning_rate_steps``.
-
-        Args:
-            num_training_steps: Steps of the run.
-            optimizer: As ``Trainer.create_scheduler``.
-
-        Returns:
-            The scheduler.
-        """
+        """The scheduler of the arguments; piecewise constant if they give ``learning_rate_steps``."""
         rates = self.args.learning_rate_steps
         if rates and self.lr_scheduler is None:
             first = self.args.learning_rate
@@ -154,101 +261,6 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, factor)
             self._created_lr_scheduler = True
         return super().create_scheduler(num_training_steps, optimizer)
-
-    @property
-    def method(self) -> str:
-        """What was done, for the model card. Another objective overrides it, and ``describe_loss``."""
-        views = self._training_collator.view_count
-        each_other = "The two" if views == 2 else f"Each two of the {views}"
-        return (
-            f"{each_other} views of a document are each other's positive, and the other documents of the batch are "
-            "negatives."
-        )
-
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card.
-
-        Returns:
-            A line of text.
-        """
-        args = self.args
-        similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
-        head = " behind a projection head that the model is saved without" if args.projection_head else ""
-        both = ", both directions" if args.symmetric else ""
-        pairs = math.comb(self._training_collator.view_count, 2)
-        mean = f", mean over {pairs} pairs of views" if pairs > 1 else ""
-        mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
-        return f"InfoNCE{similarity}{head}, temperature {args.temperature}{both}{mean}{mlm}"
-
-    def count_negatives(self) -> int:
-        """How many negatives a document has in a step, for the model card.
-
-        Returns:
-            The number.
-        """
-        return self.args.per_device_train_batch_size * (process_count() if self.args.gather_negatives else 1) - 1
-
-    def prediction_step(
-        self,
-        model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None]:
-        """Loss and embeddings of one batch of held-out documents.
-
-        Args:
-            model: The model.
-            inputs: A batch of the collator.
-            prediction_loss_only: Whether to leave the embeddings out.
-            ignore_keys: Not used.
-
-        Returns:
-            The loss; the embeddings of both views, ``(B, D)`` each; the document ids, ``(B,)``.
-        """
-        inputs = self._prepare_inputs(inputs)
-        with torch.no_grad(), self.compute_loss_context_manager():
-            loss, output = self.compute_loss(model, inputs, return_outputs=True)
-        if prediction_loss_only:
-            return loss, None, None
-        return loss, output.embeddings.chunk(2), inputs["document_ids"]
-
-    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Half-document retrieval on held-out documents, always with the same halves.
-
-        Args:
-            *args: As ``Trainer.evaluate``.
-            **kwargs: As ``Trainer.evaluate``.
-
-        Returns:
-            ``eval_recall@1``, ``eval_recall@10``, ``eval_mrr``, ``eval_loss`` and the speed.
-        """
-        with self._evaluating():
-            return super().evaluate(*args, **kwargs)
-
-    def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
-        """The embeddings of both halves of each document, always the same halves.
-
-        Args:
-            *args: As ``Trainer.predict``.
-            **kwargs: As ``Trainer.predict``.
-
-        Returns:
-            ``predictions`` (two arrays of shape ``(N, D)``), ``label_ids`` (the document ids) and ``metrics``.
-        """
-        with self._evaluating():
-            return super().predict(*args, **kwargs)
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of what the steps since the last log measured.
-
-        Args:
-            logs: What is to be logged.
-            start_time: As ``Trainer.log``.
-        """
-        if "loss" in logs or "train_loss" in logs:
-            self._cut_fraction = self._tokens_cut.means().get("fraction_tokens_cut")
-        super().log(logs, start_time)
 
     def begin_training(self) -> None:
         """Log what is trained on what."""
@@ -263,11 +275,147 @@ class ContrastiveTrainer(ContrastiveSteps, StockCheckpoints):
             self.data_collator.max_length,
         )
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the means of what the steps since the last log measured."""
+        if "loss" in logs or "train_loss" in logs:
+            self.cut_tokens.update()
+        super().log(logs, start_time)
+
+    # The evaluation
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Half-document retrieval: ``eval_recall@1``, ``eval_recall@10``, ``eval_mrr``, always with the same halves."""
+        with self._evaluating():
+            return super().evaluate(*args, **kwargs)
+
+    def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
+        """The embeddings of both halves of each document, ``(N, D)`` each; ``label_ids`` are the document ids."""
+        with self._evaluating():
+            return super().predict(*args, **kwargs)
+
+    def prediction_step(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, torch.Tensor],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None]:
+        """Loss, embeddings of both views, ``(B, D)`` each, and document ids of one batch of held-out documents."""
+        inputs = self._prepare_inputs(inputs)
+        with torch.no_grad(), self.compute_loss_context_manager():
+            loss, output = self.compute_loss(model, inputs, return_outputs=True)
+        if prediction_loss_only:
+            return loss, None, None
+        return loss, output.embeddings.chunk(2), inputs["document_ids"]
+
+    # What is saved
+
+    def describe_objective(self) -> ObjectiveDescription:
+        """Method, loss and number of negatives, for the model card.
+
+        Returns:
+            The description.
+        """
+        return describe_info_nce(self.args, self.training_collator.view_count, process_count())
+
+    def modules_to_resume(self) -> dict[str, nn.Module]:
+        """Modules that each checkpoint keeps beside the model, by the name of their file: for resuming only.
+
+        Returns:
+            None but the projection head, if there is one.
+        """
+        return {} if self.projection_head is None else {HEAD_FILE: self.projection_head}
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run. Called by ``push_to_hub``."""
+        if self.is_world_process_zero():
+            save_card(self.args.output_dir, self._facts(self.args.output_dir))
+
+    def save_merged(self, output_dir: str) -> None:
+        """Save a stock checkpoint with a PEFT adapter merged into the weights.
+
+        Args:
+            output_dir: The folder to write to. The adapter in the trainer's own output folder stays as it is.
+
+        Raises:
+            ValueError: Under FSDP.
+        """
+        if self.is_fsdp_enabled:
+            raise ValueError("A model that FSDP has sharded cannot be merged here: merge the saved adapter with peft.")
+        if not self.is_world_process_zero():
+            return
+        merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
+        with replaced_at_once(output_dir, "config.json", model_files) as folder:
+            merged.save_pretrained(folder)
+            self.processing_class.save_pretrained(folder)
+            save_sentence_transformers_files(folder, merged.config)
+            save_card(folder, dataclasses.replace(self._facts(output_dir), is_adapter=False))
+
+    def saved_arguments(self) -> dict[str, Any]:
+        """The arguments, and the collator's settings, which they do not hold."""
+        collator = self.training_collator
+        return super().saved_arguments() | {
+            "views": collator.views_name,
+            "views_kwargs": collator.views_kwargs,
+            "max_length": collator.max_length,
+            "mlm_probability": collator.mlm_probability,
+            "collator_seed": collator.seed,
+        }
+
+    def save_beside_weights(self, folder: Path, place: Path) -> None:
+        """Write sentence-transformers' files and the model card."""
+        save_sentence_transformers_files(folder, self.encoder_config)
+        name_in_adapter(folder)
+        save_card(folder, self._facts(place))
+
+    def _facts(self, folder: str | Path) -> PretrainingFacts:
+        documents, objective = self.train_dataset, self.describe_objective()
+        is_adapter = hasattr(self.model, "peft_config")
+        return PretrainingFacts(
+            location=self.args.hub_model_id or str(folder),
+            arguments=self.args,
+            collator=self.training_collator,
+            method=objective.method,
+            loss=objective.loss,
+            negatives=objective.negatives,
+            config=self.encoder_config,
+            processes=process_count(),
+            documents=len(documents) if documents is not None and has_length(documents) else None,
+            steps=self.state.global_step,
+            best_step=self.state.best_global_step if self.best_model_is_loaded else None,
+            log_history=self.state.log_history,
+            cut_fraction=self.cut_tokens.fraction,
+            is_adapter=is_adapter,
+            has_head=isinstance(self.model.get_base_model() if is_adapter else self.model, DocSplitForward),
+        )
+
+    def _in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+        args = self.args
+        return in_batch_info_nce(
+            embeddings, inputs["document_ids"], args.temperature, args.similarity, args.symmetric, args.gather_negatives
+        )
+
+    def _mlm_input(self) -> str | None:
+        if self.args.mlm_weight == 0:
+            return None
+        # Held-out documents are never masked: their embeddings are what the model is there for.
+        return self.args.mlm_input if self.model.training else "separate"
+
+    def _sum_of_losses(
+        self, output: DocSplitOutput, contrastive: InfoNCE, inputs: dict[str, torch.Tensor], counts: torch.Tensor
+    ) -> torch.Tensor:
+        loss = self.contrastive_share(contrastive, counts)
+        return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
+
+    def _count(self, inputs: dict[str, torch.Tensor], counts: torch.Tensor | None) -> torch.Tensor:
+        self.means.add("fraction_tokens_cut", *self.cut_tokens.count(inputs, self.model.training))
+        return sum_over_processes(count_targets(inputs)) if counts is None else counts
+
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
         """Collate into the same halves each time, leave no document out, and keep what is measured apart."""
         training = self.data_collator, self.args.dataloader_drop_last
-        self.data_collator, self.args.dataloader_drop_last = self._evaluation_collator, False
+        self.data_collator, self.args.dataloader_drop_last = self.evaluation_collator, False
         try:
             with self.measuring_apart():
                 yield

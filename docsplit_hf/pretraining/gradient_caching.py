@@ -7,24 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
+from torch import nn
+
+from .batch import model_inputs
 
 Chunk = TypeVar("Chunk")
 
 
 class RandomState:
-    """The state of torch's generators at one moment, so that dropout can be drawn once more.
-
-    Args:
-        device: The device whose generator draws, beside that of the CPU.
-
-    Example:
-
-        >>> state = RandomState(torch.device("cpu"))
-        >>> first = torch.rand(3)
-        >>> with state.replayed():
-        ...     print(torch.equal(torch.rand(3), first))
-        True
-    """
+    """The state of torch's generators, on the CPU and ``device``, so that dropout can be drawn once more."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -48,22 +39,9 @@ class RandomState:
 
 
 def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str, torch.Tensor]]:
-    """Cut a batch of documents with two views each, or more, into smaller batches of the same kind.
+    """Cut a batch into batches of ``size`` documents, the last one maybe smaller, without columns of padding only.
 
-    Args:
-        batch: Tensors of B documents, ``(B,)``, and of their views, ``(2B,)`` or ``(2B, L)``, rows i, B+i, ... being
-            those of document i; ``document_ids`` and ``attention_mask`` among them.
-        size: The number of documents in a chunk.
-
-    Returns:
-        The chunks in order, the last one maybe smaller, without columns that are padding only.
-
-    Example:
-
-        >>> mask = torch.tensor([[1, 1], [1, 0], [1, 1], [1, 0]])
-        >>> chunks = chunk_documents({"document_ids": torch.arange(2), "attention_mask": mask}, 1)
-        >>> [chunk["attention_mask"].tolist() for chunk in chunks]
-        [[[1, 1], [1, 1]], [[1], [1]]]
+    ``batch``: ``(B,)`` per document, or ``(VB,)`` and ``(VB, L)`` per view, rows i, B+i, ... being those of document i.
     """
     documents = len(batch["document_ids"])
     chunks = []
@@ -79,22 +57,50 @@ def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str,
 
 
 def join_views(embeddings: Sequence[torch.Tensor], views: int = 2) -> torch.Tensor:
-    """Put the embeddings of chunks together again, first all anchors, then all positives.
-
-    Args:
-        embeddings: ``(2b, D)`` of each chunk; ``(Vb, D)`` of V views a document.
-        views: V.
-
-    Returns:
-        ``(2B, D)``, or ``(VB, D)``: all first views, all second views, ...
-
-    Example:
-
-        >>> join_views([torch.tensor([[1.0], [3.0]]), torch.tensor([[2.0], [4.0]])]).flatten()
-        tensor([1., 2., 3., 4.])
-    """
+    """Put ``(Vb, D)`` of each chunk together to ``(VB, D)``: all first views, all second views, ..."""
     by_view = zip(*(chunk.chunk(views) for chunk in embeddings), strict=True)
     return torch.cat([part for parts in by_view for part in parts])
+
+
+def step_in_chunks(
+    model: nn.Module,
+    batch: dict[str, torch.Tensor],
+    size: int,
+    mlm_input: str | None,
+    contrastive_loss: Callable[[torch.Tensor], torch.Tensor],
+    mlm_loss: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor],
+    backward: Callable[[torch.Tensor], None],
+    no_sync: Callable[[], contextlib.AbstractContextManager],
+) -> torch.Tensor:
+    """Propagate the losses of a batch back, ``size`` documents at a time; the sum of them, without a graph.
+
+    ``contrastive_loss`` is a function of the embeddings of the whole batch, ``(VB, D)``; ``mlm_loss`` one of the mean
+    loss of a chunk's masked tokens, and of the chunk. ``mlm_input`` is as in ``model_inputs``.
+    """
+    views = len(batch["input_ids"]) // len(batch["document_ids"])
+    masked_apart = mlm_input == "separate"
+
+    def embed(chunk: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        chosen = model_inputs(chunk, mlm_input)
+        if masked_apart or not torch.is_grad_enabled():
+            chosen = {name: chosen[name] for name in ("input_ids", "attention_mask")}
+        output = model(**chosen)
+        return output.embeddings, None if output.mlm_loss is None else mlm_loss(output.mlm_loss, chunk)
+
+    def predict_masked(chunk: dict[str, torch.Tensor]) -> torch.Tensor:
+        output = model(**model_inputs(chunk, "shared"))
+        # A projection head has no part in this loss, and DDP waits for a gradient of every parameter.
+        return mlm_loss(output.mlm_loss, chunk) + 0 * output.embeddings.sum()
+
+    return backward_in_chunks(
+        chunk_documents(batch, size),
+        embed,
+        lambda embeddings: contrastive_loss(join_views(embeddings, views)),
+        backward,
+        batch["input_ids"].device,
+        loss_beside=predict_masked if masked_apart else None,
+        no_sync=no_sync,
+    )
 
 
 def backward_in_chunks(
@@ -114,32 +120,9 @@ def backward_in_chunks(
     2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2). It costs one more
     forward.
 
-    Args:
-        chunks: The parts of a batch.
-        embed: Embeddings of a chunk, ``(b, D)``, and a loss that the same forward gives and that adds up over the
-            chunks, or None.
-        loss_of_embeddings: The loss, a scalar, of the embeddings of all chunks.
-        backward: Propagates a scalar back.
-        device: Where the embeddings are computed.
-        loss_beside: A further loss of a chunk that adds up over the chunks and has a forward of its own.
-        no_sync: Makes the context in which gradients are not averaged over processes. All backward passes but the
-            last run in it: there is one all-reduce a step.
-
-    Returns:
-        The sum of all losses, without a graph.
-
-    Example:
-
-        >>> weight = torch.tensor(2.0, requires_grad=True)
-        >>> chunks = [torch.tensor([[1.0]]), torch.tensor([[3.0]])]
-        >>> def square_of_sum(embeddings):
-        ...     return torch.cat(embeddings).sum() ** 2
-        >>> backward_in_chunks(
-        ...     chunks, lambda x: (weight * x, None), square_of_sum, torch.Tensor.backward, torch.device("cpu")
-        ... )
-        tensor(64.)
-        >>> weight.grad  # of (4 w) ** 2
-        tensor(64.)
+    ``embed`` gives the embeddings of a chunk, and a loss of the same forward that adds up over the chunks, or None;
+    ``loss_beside`` is a further such loss, with a forward of its own. All backward passes but the last run in
+    ``no_sync()``, where gradients are not averaged over processes. The sum of all losses is returned, without a graph.
     """
     states, embeddings = [], []
     with torch.no_grad():

@@ -25,21 +25,8 @@ def half_retrieval_metrics(
     It needs no labels, so it works on any corpus. Halves of duplicates of the document itself do not count as wrong.
     Where another half is exactly as similar as the right one, the right one is ranked behind it.
 
-    Args:
-        anchors: Embeddings of the first halves, ``(N, D)``.
-        positives: Embeddings of the second halves, ``(N, D)``; row i belongs to row i of the anchors.
-        document_ids: ``(N,)``, equal for duplicates. None: there are none.
-        cutoffs: The k of recall@k.
-
-    Returns:
-        ``recall@k`` for each cutoff, the share of anchors whose other half is among the k nearest; ``mrr``, the mean of
-        1 / rank; and ``chance_recall@1``, what guessing gives: 1 / N.
-
-    Example:
-
-        >>> halves = torch.eye(4)
-        >>> half_retrieval_metrics(halves, halves[[0, 1, 3, 2]], cutoffs=(1,))["recall@1"]
-        0.5
+    ``anchors`` and ``positives``: ``(N, D)``, the halves of document i in row i. ``document_ids``: ``(N,)``, equal for
+    duplicates. It gives ``recall@k`` of each cutoff, ``mrr``, the mean of 1 / rank, and ``chance_recall@1``: 1 / N.
     """
     anchors = torch.nn.functional.normalize(anchors.float(), dim=1)
     positives = torch.nn.functional.normalize(positives.float(), dim=1)
@@ -56,22 +43,10 @@ def rank_metrics(ranks: Sequence[torch.Tensor], cutoffs: tuple[int, ...] = (1, 1
     return {name: found[name] for name in (*(f"recall@{k}" for k in cutoffs), "mrr", "chance_recall@1")}
 
 
+
+
 def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:
-    """What a run has reached, for its last screen.
-
-    Args:
-        log_history: The Trainer's logs; the first evaluation is taken as "before" and the last as "after".
-        output_dir: Where the encoder is.
-
-    Returns:
-        A few lines of text.
-
-    Example:
-
-        >>> print(describe_progress([], "output"))
-        <BLANKLINE>
-        The encoder is in output. Load it: DocumentEncoder.from_pretrained("output")
-    """
+    """What a run has reached, for its last screen: its first evaluation is "before" and its last "after"."""
     lines = ["", f'The encoder is in {output_dir}. Load it: DocumentEncoder.from_pretrained("{output_dir}")']
     evaluations = evaluations_by_step(log_history)
     if not evaluations:
@@ -94,20 +69,7 @@ def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> s
 
 
 def evaluations_by_step(log_history: list[dict[str, float]]) -> list[dict[str, float]]:
-    """The evaluations among a Trainer's logs, those of several data sets at one step put together.
-
-    Args:
-        log_history: The Trainer's logs.
-
-    Returns:
-        One dictionary a step, in order, with ``step`` and everything that was evaluated.
-
-    Example:
-
-        >>> logs = [{"step": 1, "loss": 2.0}, {"step": 1, "eval_a_mrr": 0.5}, {"step": 1, "eval_b_mrr": 0.25}]
-        >>> evaluations_by_step(logs)
-        [{'step': 1, 'eval_a_mrr': 0.5, 'eval_b_mrr': 0.25}]
-    """
+    """The evaluations among a Trainer's logs, those of several data sets at one step put together, in order."""
     steps: dict[float, dict[str, float]] = {}
     for logs in log_history:
         if any(name.startswith("eval_") and name.endswith("mrr") for name in logs):

@@ -1,18 +1,22 @@
-"""Contrastive losses, as pure functions of embeddings."""
+"""InfoNCE as a function of embeddings, and the candidates that it compares with, of all processes."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch.nn import functional
 
+from ..training.distributed import gather, gather_with_gradient, process_index
+
 SIMILARITIES = ("cosine", "dot")
 
 
 class InfoNCE(NamedTuple):
-    """A contrastive loss and what it was computed from, each of shape ``(A,)``: one value an anchor.
+    """A contrastive loss and what it was computed from, one value per anchor, ``(A,)`` each.
 
     Args:
         loss: The loss, to be averaged over the anchors.
@@ -63,12 +67,6 @@ def info_nce(
 
     Raises:
         ValueError: If the temperature is not above 0, or there is no such similarity.
-
-    Example:
-
-        >>> same = torch.ones(4, 8)  # nothing to tell them apart by: log 4
-        >>> round(info_nce(same, same).loss.mean().item(), 4)
-        1.3863
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be above 0, got {temperature}. The papers use 0.05.")
@@ -93,44 +91,59 @@ def info_nce(
 
 
 def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
-    """Embeddings whose dot products are the similarity that was asked for.
-
-    Args:
-        embeddings: ``(N, D)``.
-        similarity: ``"cosine"`` or ``"dot"``.
-
-    Returns:
-        float32 of shape ``(N, D)``; of norm 1 for ``"cosine"``.
-
-    Raises:
-        ValueError: If there is no such similarity.
-
-    Example:
-
-        >>> comparable(torch.tensor([[3.0, 4.0]]), "cosine")
-        tensor([[0.6000, 0.8000]])
-    """
+    """Embeddings whose dot products are the similarity: float32, of norm 1 for ``"cosine"``."""
     if similarity not in SIMILARITIES:
         raise ValueError(f"similarity must be one of {SIMILARITIES}, got {similarity!r}.")
     return functional.normalize(embeddings.float()) if similarity == "cosine" else embeddings.float()
 
 
-def mean_of(results: Sequence[InfoNCE]) -> InfoNCE:
-    """The mean of the losses of several pairs of views, and of what they were computed from.
-
-    Of one pair in both directions, it is the loss of CLIP and of most sentence embedding models since; the papers use
-    one direction, as SimCSE does.
+def gather_candidates(
+    positives: torch.Tensor, document_ids: torch.Tensor, gather_negatives: bool
+) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
+    """What the anchors of this process are compared with.
 
     Args:
-        results: ``info_nce`` of the same documents, at least one.
+        positives: Embeddings of this process, ``(B, D)``.
+        document_ids: ``(B,)``.
+        gather_negatives: Whether to take the positives of all processes, with gradients.
 
     Returns:
-        The mean of each field.
-
-    Example:
-
-        >>> a, b = torch.eye(3), torch.eye(3)
-        >>> mean_of([info_nce(a, b), info_nce(b, a)]).loss.equal(info_nce(a, b).loss)
-        True
+        The candidates, ``(C, D)``; where the own positives begin among them; the own document ids, ``(B,)``; the
+        candidates' document ids, ``(C,)``.
     """
+    if not gather_negatives:
+        return positives, 0, document_ids, document_ids
+    first = process_index() * len(document_ids)
+    return gather_with_gradient(positives), first, document_ids, gather(document_ids)
+
+
+def in_batch_info_nce(
+    embeddings: torch.Tensor,
+    document_ids: torch.Tensor,
+    temperature: float,
+    similarity: str,
+    symmetric: bool,
+    gather_negatives: bool,
+) -> InfoNCE:
+    """InfoNCE among the documents of a batch, the mean over all pairs of views a < b: view a looks for view b.
+
+    ``embeddings``: ``(VB, D)``, rows i, B+i, ... being the V views of document i. ``symmetric``: b looks for a too.
+    """
+    views = embeddings.split(len(document_ids))
+
+    @functools.cache  # gathered once per view
+    def candidates(positive: int) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
+        return gather_candidates(views[positive], document_ids, gather_negatives)
+
+    def one_direction(anchor: int, positive: int) -> InfoNCE:
+        compared, *names = candidates(positive)
+        return info_nce(views[anchor], compared, temperature, *names, similarity)
+
+    pairs = list(itertools.combinations(range(len(views)), 2))
+    directions = [*pairs, *((second, first) for first, second in pairs)] if symmetric else pairs
+    return mean_of([one_direction(*pair) for pair in directions])
+
+
+def mean_of(results: Sequence[InfoNCE]) -> InfoNCE:
+    """The mean of each field over several pairs of views of the same documents."""
     return InfoNCE(*(sum(values) / len(values) for values in zip(*results, strict=True)))

@@ -51,15 +51,9 @@ class DocSplitForward:
     ) -> DocSplitOutput:
         """Embed all views and predict their masked tokens, in one run of the encoder.
 
-        Args:
-            input_ids: Views, ``(2B, L)``, padded on the right.
-            attention_mask: ``(2B, L)``, 1 for tokens.
-            mlm_input_ids: The masked copy of the views, ``(2B, L)``, which goes through the encoder beside them. None:
-                ``input_ids`` are masked already and serve both losses.
-            mlm_labels: ``(2B, L)``, -100 where nothing is to be predicted. None: no MLM loss.
-
-        Returns:
-            The embeddings and the MLM loss. The head runs on the masked positions only, with the same result.
+        All are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy, which goes through the encoder
+        beside the views; None: ``input_ids`` are masked already and serve both losses. ``mlm_labels``: -100 where
+        nothing is to be predicted; None: no MLM loss. The head runs on the masked positions only, with the same result.
         """
         views = input_ids.shape[0]
         mask = attention_mask
@@ -97,15 +91,7 @@ class DocSplitEncoderForward:
     """The forward for encoders without a masked-LM head: embeddings only."""
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
-        """Embed all views.
-
-        Args:
-            input_ids: Views, ``(2B, L)``, padded on the right.
-            attention_mask: ``(2B, L)``, 1 for tokens.
-
-        Returns:
-            The embeddings.
-        """
+        """Embed all views, ``(2B, L)``, padded on the right."""
         output = run_encoder(self, input_ids, attention_mask)
         embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
         return DocSplitOutput(embeddings=project(self, embeddings.float()))

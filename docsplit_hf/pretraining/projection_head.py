@@ -12,17 +12,8 @@ NAME = "projection_head"  # of the module in the model
 class ProjectionHead(nn.Module):
     """A dense layer and tanh: the MLP of SimCSE (Gao et al. 2021, section 6.3, "MLP (train)").
 
-    It computes in float32, whatever autocast says, as the similarities that follow do.
-
-    Args:
-        dimension: Of the embeddings, and of what becomes of them.
-        initializer_range: Standard deviation of the first weights, as in the encoders of transformers; the bias is 0.
-        seed: Draws them, the same on every process.
-
-    Example:
-
-        >>> ProjectionHead(8)(torch.zeros(2, 8)).equal(torch.zeros(2, 8))
-        True
+    It computes in float32, whatever autocast says, as the similarities that follow do. Its first weights are drawn like
+    those of the encoders of transformers, by ``seed``, the same on every process; the bias is 0.
     """
 
     def __init__(self, dimension: int, initializer_range: float = 0.02, seed: int = 0) -> None:
@@ -32,44 +23,16 @@ class ProjectionHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """Project embeddings.
-
-        Args:
-            embeddings: ``(N, H)``.
-
-        Returns:
-            float32 of shape ``(N, H)``.
-        """
+        """Project ``(N, H)``; float32."""
         with torch.autocast(embeddings.device.type, enabled=False):
             return torch.tanh(self.dense(embeddings.float()))
 
 
 def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> ProjectionHead | None:
-    """Give a model a projection head, or take away the one that it has.
+    """Give a model a projection head, or take away the one that it has; one that it has already is kept.
 
     It becomes a part of the model, so that the optimizer, DDP and the random state of a run know of it. The model's own
     list of what is not to be saved keeps it out of every checkpoint.
-
-    Args:
-        model: From ``AutoModelForDocSplit``.
-        wanted: Whether it is to have one. One that it has already is kept.
-        seed: Draws the first weights.
-
-    Returns:
-        The head, or None.
-
-    Example:
-
-        >>> from transformers import BertConfig
-        >>> from docsplit_hf import AutoModelForDocSplit
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> model = AutoModelForDocSplit.from_config(config)
-        >>> use_projection_head(model, wanted=True)
-        ProjectionHead(
-          (dense): Linear(in_features=8, out_features=8, bias=True)
-        )
-        >>> use_projection_head(model, wanted=False), hasattr(model, NAME)
-        (None, False)
     """
     if not wanted:
         if hasattr(model, NAME):
@@ -84,19 +47,6 @@ def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> 
 
 
 def project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
-    """What the contrastive loss compares: in training, embeddings behind the model's projection head, if it has one.
-
-    Args:
-        model: The model.
-        embeddings: ``(N, H)``, float32.
-
-    Returns:
-        ``(N, H)``, float32.
-
-    Example:
-
-        >>> project(nn.Identity(), torch.ones(1, 1))
-        tensor([[1.]])
-    """
+    """What the contrastive loss compares: in training, ``(N, H)`` behind the projection head, if there is one."""
     head = getattr(model, NAME, None)
     return embeddings if head is None or not model.training else head(embeddings)

@@ -1,37 +1,49 @@
-"""The trainer of each objective."""
+"""The trainer of each objective, and the class of its arguments."""
 
 from __future__ import annotations
 
+from .arguments import OBJECTIVES, ContrastiveTrainingArguments
 from .baselines.contrastive_tension import ContrastiveTensionTrainer
 from .baselines.mlm_only import MLMOnlyTrainer
 from .baselines.momentum_contrast import MomentumContrastTrainer
 from .contrastive_trainer import ContrastiveTrainer
-from .objectives import get_objective
 
-TRAINERS = {
-    "info_nce": ContrastiveTrainer,
-    "momentum_contrast": MomentumContrastTrainer,
-    "contrastive_tension": ContrastiveTensionTrainer,
-    "mlm": MLMOnlyTrainer,
-}
+TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrainer, MLMOnlyTrainer)
 
 
-def get_trainer_class(name: str) -> type[ContrastiveTrainer]:
+def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
     """The trainer of an objective.
 
     Args:
-        name: A key of ``OBJECTIVES``: the ``objective`` of ``ContrastiveTrainingArguments``.
+        objective: ``"info_nce"``, ``"momentum_contrast"``, ``"contrastive_tension"`` or ``"mlm"``.
 
     Returns:
-        ``ContrastiveTrainer`` or a subclass of it, with the same arguments.
+        ``ContrastiveTrainer`` or a subclass of it, to be made with arguments of ``get_arguments_class(objective)``.
+
+    Raises:
+        ValueError: If there is no objective of that name.
+    """
+    for trainer in TRAINERS:
+        if trainer.arguments_class.objective == objective:
+            return trainer
+    raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
+
+
+def get_arguments_class(objective: str) -> type[ContrastiveTrainingArguments]:
+    """The class of an objective's arguments.
+
+    Args:
+        objective: As in ``get_trainer_class``.
+
+    Returns:
+        ``ContrastiveTrainingArguments`` or a subclass of it, with the options of that objective.
 
     Raises:
         ValueError: If there is no objective of that name.
 
     Example:
 
-        >>> get_trainer_class("info_nce").__name__
-        'ContrastiveTrainer'
+        >>> get_arguments_class("momentum_contrast")("output", queue_size=4096, use_cpu=True).similarity
+        'dot'
     """
-    get_objective(name)
-    return TRAINERS[name]
+    return get_trainer_class(objective).arguments_class

@@ -9,8 +9,8 @@ from datasets import load_from_disk
 from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoTokenizer, TrainerCallback
 
-from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
-from docsplit_hf.pretraining.trainers import get_trainer_class
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, DataCollatorForDocSplit
+from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 from docsplit_hf.training.distributed import process_count, process_index
 from docsplit_hf.training.end_run import end_run
 
@@ -51,10 +51,10 @@ class CountingTrainer(ContrastiveTrainer):
         return super().training_step(model, *args, **kwargs)
 
 
-def arguments(folder, **options):
+def arguments(folder, objective="info_nce", **options):
     """A batch of 8 documents, on however many processes there are."""
     processes = int(os.environ.get("WORLD_SIZE", 1))
-    return ContrastiveTrainingArguments(
+    return get_arguments_class(objective)(
         f"{folder}/run-{processes}",
         per_device_train_batch_size=WHOLE_BATCH // processes,
         train_sampling_strategy="sequential",

@@ -1,14 +1,20 @@
 """The arguments of the example script, without a process of their own."""
 
+import importlib.util
+import sys
+
 import pytest
-from pretrain_arguments import DataArguments, ModelArguments, RunArguments
-from transformers import HfArgumentParser
+
+from docsplit_hf.pretraining.trainers import get_arguments_class
 
 
 def parse(*options):
     """Parse a command line as the script does."""
-    parser = HfArgumentParser((ModelArguments, DataArguments, RunArguments))
-    return parser.parse_args_into_dataclasses(["--use_cpu", *options])
+    name = "pretrain_arguments_of_the_tests"
+    specification = importlib.util.spec_from_file_location(name, ROOT / "examples" / "pretrain_arguments.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return lambda *options: module.parse_command_line("", ["--use_cpu", *options])[1]
 
 
 @pytest.mark.parametrize("options, best", [
@@ -22,20 +28,45 @@ def test_the_best_checkpoint_is_loaded_where_there_can_be_one(options, best):
     assert parse(*options)[2].load_best_model_at_end is best
 
 
-def test_a_best_checkpoint_that_was_asked_for_is_not_done_without():
-    with pytest.raises(ValueError, match="requires the save and eval strategy to match"):
-        parse("--save_strategy=no", "--load_best_model_at_end")
+@pytest.mark.parametrize("options, name, value", [
+    (["--objective=momentum_contrast", "--queue_size", "4096"], "queue_size", 4096),
+    (["--objective", "momentum_contrast", "--queue-size=99"], "queue_size", 99),
+    (["--objective=contrastive_tension", "--tension_negatives=3"], "tension_negatives", 3),
+    (["--objective=mlm", "--mlm_weight=2"], "mlm_weight", 2),
+    (["--symmetric"], "symmetric", True),
+])  # fmt: skip
+def test_each_objective_has_its_own_options(parse, options, name, value):
+    arguments = parse(*options)[2]
+    assert getattr(arguments, name) == value and isinstance(arguments, get_arguments_class(arguments.objective))
+    assert (arguments.save_steps, arguments.eval_steps, arguments.output_dir) == (100, 100, "output/pretrain")
 
 
 @pytest.mark.parametrize("options, message", [
+    (["--queue_size", "4096"], "unknown argument --queue_size: it is an option of --objective momentum_contrast."),
+    (["--objective=mlm", "--momentum=0.9"], "unknown argument --momentum: it is an option of --objective momentum"),
+    (["--objective=mlm", "--projection-head"], "unknown argument --projection_head: it is an option of --objective i"),
+    (["--objective=moco"], "invalid choice: 'moco' (choose from 'info_nce', 'momentum_contrast'"),
+    (["--save_strategy=no", "--load_best_model_at_end"], "requires the save and eval strategy to match"),
     (['--config_overrides={"hidden_dropout": 0.1}'], "Did you mean hidden_dropout_prob"),
     (["--config_overrides=hidden_dropout_prob=0.1"], "--config_overrides is JSON such as"),
     (['--config_overrides={"hidden_dropout_prob": 0.1}', "--use_peft"], "an adapter does not hold"),
-    (["--views_kwargs=0.1,"], "--views_kwargs is JSON such as .*ratio_min"),
-    (["--from_scratch", "--model_name_or_path=me/mine"], "one of --from_scratch and --model_name_or_path"),
+    (["--views_kwargs=0.1,"], "--views_kwargs is JSON such as"),
+    (["--from_scratch", "--model_name_or_path=me/mine"], "either --from_scratch or --model_name_or_path"),
     (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),
     (["--vocab_size=99", "--model_name_or_path=me/mine"], "--vocab_size 99 is for --from_scratch"),
 ])  # fmt: skip
-def test_what_does_not_fit(options, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_does_not_fit_ends_with_a_line_and_2(parse, options, message, capsys):
+    with pytest.raises(SystemExit) as end:
         parse(*options)
+    assert end.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_help_lists_the_options_of_the_objective_that_is_named(parse, capsys):
+    printed = {}
+    for objective in ("info_nce", "momentum_contrast"):
+        with pytest.raises(SystemExit):
+            parse(f"--objective={objective}", "--help")
+        printed[objective] = " ".join(capsys.readouterr().out.split())
+    assert "--queue_size" in printed["momentum_contrast"] and "--symmetric" not in printed["momentum_contrast"]
+    assert "--queue_size" not in printed["info_nce"] and "--symmetric" in printed["info_nce"]
+    assert all("objective NAME --help" in text and "--save_steps" in text for text in printed.values())

@@ -25,7 +25,7 @@ def test_every_run_is_a_command_that_run_pretrain_takes(scripts):
     every += [runs.adaptation_run("out", "20News", recipe) for recipe in runs.ADAPTATION_RECIPES]
     every += [runs.method_run("out", method, 1e-3, 1) for method in runs.METHODS]
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
-    parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RunArguments))
+    parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RUN_ARGUMENTS["info_nce"]))
     for run in every:
         command = run.command("out")
         model, data, training = parser.parse_args_into_dataclasses(
@@ -39,7 +39,7 @@ def test_every_run_is_a_command_that_run_pretrain_takes(scripts):
 
 def test_the_card_of_what_ships_has_the_commands_of_the_study(scripts):
     runs, _, arguments = scripts
-    parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RunArguments))
+    parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RUN_ARGUMENTS["info_nce"]))
     card = (ROOT / "model_cards" / runs.SHIPPED / "README.md").read_text(encoding="utf-8")
     stages = [command for command in commands_in(card) if "examples/run_pretrain.py" in command]
     for stage, run in zip(stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):

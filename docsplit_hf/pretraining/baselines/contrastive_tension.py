@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-import safetensors.torch
 import torch
 from torch import nn
 from torch.nn import functional
@@ -15,16 +14,71 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import EvalLoopOutput
 
 from ...training.statistics import RunningMeans
-from ..arguments import ContrastiveTrainingArguments
+from ..arguments import ContrastiveTrainingArguments, overridden
 from ..checks import check_two_encoders
 from ..contrastive_trainer import ContrastiveTrainer
-from ..info_nce import InfoNCE
+from ..info_nce import InfoNCE, gather_candidates
 from ..model import DocSplitOutput
+from ..objective_description import ObjectiveDescription
 
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "contrastive_tension.safetensors"  # both encoders, in each checkpoint: for resuming only
 ENCODERS = ("first", "second")
+
+
+@dataclass
+class ContrastiveTensionArguments(ContrastiveTrainingArguments):
+    """Arguments of ``ContrastiveTensionTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
+
+    ``temperature`` has no meaning here.
+
+    Args:
+        tension_negatives: Negatives per document. 7 as in the paper.
+
+    Raises:
+        ValueError: If a value is out of its range, or does not go with two encoders without dropout.
+    """
+
+    many_views: ClassVar[bool] = False
+
+    objective: str = overridden("objective", "contrastive_tension")
+    similarity: str | None = overridden("similarity", "dot")
+    mlm_weight: float | None = overridden("mlm_weight", 0.0)
+    symmetric: bool = overridden("symmetric", False, init=False)
+    projection_head: bool = overridden("projection_head", False, init=False)
+    tension_negatives: int = field(default=7, metadata={"help": "Negatives per document. The paper uses 7."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tension_negatives < 1:
+            raise ValueError(f"tension_negatives must be at least 1, got {self.tension_negatives}. The paper uses 7.")
+        if self.similarity != "dot":
+            raise ValueError(f"contrastive_tension compares by dot products, got similarity={self.similarity!r}.")
+        if self.activation_checkpointing:
+            raise ValueError(
+                "contrastive_tension trains without dropout, its encoders in evaluation mode, where transformers does "
+                "no activation checkpointing: use forward_chunk_size."
+            )
+        if self.prediction_loss_only:
+            raise ValueError(
+                "prediction_loss_only=True: the recall of both encoders decides which is saved. Leave it out."
+            )
+        if self.neftune_noise_alpha is not None:
+            raise ValueError(
+                f"neftune_noise_alpha={self.neftune_noise_alpha} does not go with contrastive_tension, whose encoders "
+                "are in evaluation mode, without noise: leave it out."
+            )
+        if self.save_only_model and self.load_best_model_at_end:
+            raise ValueError("load_best_model_at_end needs both encoders, which save_only_model=True does not save.")
+        batch = self.per_device_train_batch_size * (self.world_size if self.gather_negatives else 1)
+        if batch <= self.tension_negatives:
+            raise ValueError(
+                f"tension_negatives={self.tension_negatives} need a batch of at least {self.tension_negatives + 1} "
+                f"documents, got {batch}: raise per_device_train_batch_size."
+            )
+        if not self.dataloader_drop_last:
+            raise ValueError("dataloader_drop_last=False would give a last batch with too few negatives: leave it out.")
 
 
 def contrastive_tension(
@@ -62,12 +116,6 @@ def contrastive_tension(
 
     Raises:
         ValueError: If there are too few candidates for K negatives.
-
-    Example:
-
-        >>> zeros = torch.zeros(8, 4)  # undecided: log 2
-        >>> round(contrastive_tension(zeros, zeros).loss.mean().item(), 4)
-        0.6931
     """
     if len(candidates) <= negatives:
         raise ValueError(f"{negatives} negatives need a batch of {negatives + 1} documents, got {len(candidates)}.")
@@ -95,19 +143,6 @@ class EncoderPair(nn.Module):
     """Two encoders that start alike, the first for the anchors and the second for the positives.
 
     Their dropout is off in training too, as in the released code. Evaluation is by one of them, ``chosen``.
-
-    Args:
-        encoder: From ``AutoModelForDocSplit``.
-
-    Example:
-
-        >>> from transformers import BertConfig
-        >>> from docsplit_hf import AutoModelForDocSplit
-        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-        >>> pair = EncoderPair(AutoModelForDocSplit.from_config(config)).train()
-        >>> embeddings = pair(torch.ones(4, 3, dtype=torch.int64), torch.ones(4, 3, dtype=torch.int64)).embeddings
-        >>> embeddings[:2].equal(embeddings[2:])
-        True
     """
 
     def __init__(self, encoder: PreTrainedModel) -> None:
@@ -116,28 +151,13 @@ class EncoderPair(nn.Module):
         self.register_buffer("chosen", torch.zeros((), dtype=torch.int64))
 
     def train(self, mode: bool = True) -> EncoderPair:
-        """Go into training mode, or evaluation mode; the encoders stay in evaluation mode.
-
-        Args:
-            mode: Whether to train.
-
-        Returns:
-            This module.
-        """
+        """Go into training mode, or evaluation mode; the encoders stay in evaluation mode."""
         super().train(False)
         self.training = mode
         return self
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
-        """Embed views: in training the anchors by the first encoder and the positives by the second.
-
-        Args:
-            input_ids: ``(2B, L)``, rows i and B+i being the views of document i.
-            attention_mask: ``(2B, L)``.
-
-        Returns:
-            The embeddings, ``(2B, D)``.
-        """
+        """Embed ``(2B, L)``: in training the anchors by the first encoder and the positives by the second."""
         if not self.training:
             return self.chosen_encoder()(input_ids=input_ids, attention_mask=attention_mask)
         views = zip(self.encoders, input_ids.chunk(2), attention_mask.chunk(2), strict=True)
@@ -145,11 +165,7 @@ class EncoderPair(nn.Module):
         return DocSplitOutput(embeddings=torch.cat(embeddings))
 
     def chosen_encoder(self) -> PreTrainedModel:
-        """The encoder that is evaluated and saved.
-
-        Returns:
-            One of the two.
-        """
+        """The encoder that is evaluated and saved."""
         return self.encoders[int(self.chosen)]
 
 
@@ -165,27 +181,13 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     released code: ``optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0, learning_rate=1e-5,
     learning_rate_steps={500: 8e-6, 1000: 6e-6, 1500: 4e-6, 2000: 2e-6}``.
 
-    Args:
-        model: From ``AutoModelForDocSplit``.
-        args: The arguments: ``tension_negatives``, ``gather_negatives``.
-        *others: As ``ContrastiveTrainer``.
-        **kwargs: As ``ContrastiveTrainer``.
-
-    Raises:
-        ValueError: If the arguments, the collator, the model and the data do not fit together; the message says how.
-
-    Example:
-
-        >>> from docsplit_hf.pretraining.trainers import get_trainer_class
-        >>> get_trainer_class("contrastive_tension") is ContrastiveTensionTrainer
-        True
+    It is made like a ``ContrastiveTrainer``, with ``ContrastiveTensionArguments``.
     """
 
-    objective = "contrastive_tension"
+    arguments_class = ContrastiveTensionArguments
 
-    def __init__(self, model: PreTrainedModel, args: ContrastiveTrainingArguments, *others: Any, **kwargs: Any) -> None:
+    def __init__(self, model: PreTrainedModel, args: ContrastiveTensionArguments, *others: Any, **kwargs: Any) -> None:
         check_two_encoders(model, args)
-        _check_arguments(args)
         super().__init__(model, args, *others, **kwargs)
         if isinstance(self.eval_dataset, dict):
             raise ValueError(
@@ -196,42 +198,14 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             logger.warning("There are no held-out documents to tell which encoder is better: the first will be saved.")
         self.model = self.model_wrapped = EncoderPair(self.model)
 
-    @property
-    def method(self) -> str:
-        """What was done, for the model card."""
-        chosen = "first of the two: no held-out documents were evaluated"
-        if any("eval_first_encoder_recall@1" in logs for logs in self.state.log_history):
-            chosen = "better of the two on held-out documents"
-        return (
-            "Two encoders that started alike were trained to agree on the two views of a document, and to disagree on "
-            f"those of different documents (Contrastive Tension). This is the {chosen}."
-        )
-
     def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
-        """The loss of a batch.
-
-        Args:
-            embeddings: ``(2B, D)``, the first half by the first encoder.
-            inputs: The batch, with ``document_ids``.
-
-        Returns:
-            Loss and statistics of each document of this process, ``(B,)`` each.
-        """
+        """Binary cross entropy; of the embeddings, ``(2B, D)``, the first half is by the first encoder."""
         anchors, positives = embeddings.chunk(2)
-        candidates = self.candidates(positives, inputs["document_ids"])
+        candidates = gather_candidates(positives, inputs["document_ids"], self.args.gather_negatives)
         return contrastive_tension(anchors, *candidates, negatives=self.args.tension_negatives)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
-        """Evaluate both encoders, and choose the better.
-
-        Args:
-            *args: As ``Trainer.evaluation_loop``.
-            **kwargs: As ``Trainer.evaluation_loop``.
-
-        Returns:
-            What the better one gives, with the recall of both as ``first_encoder_recall@1`` and so on. Of ``predict``,
-            what the chosen one gives.
-        """
+        """Evaluate both encoders, and choose the better; ``predict`` is by the one that was chosen before."""
         if kwargs.get("description") == "Prediction":  # of other documents than those that decide
             return super().evaluation_loop(*args, **kwargs)
         outputs, means = [], []
@@ -249,21 +223,21 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             outputs[better].metrics[f"{prefix}_{name}_encoder_recall@1"] = recall
         return outputs[better]
 
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card.
+    def describe_objective(self) -> ObjectiveDescription:
+        """Method, loss and number of negatives, for the model card."""
+        chosen = "first of the two: no held-out documents were evaluated"
+        if any("eval_first_encoder_recall@1" in logs for logs in self.state.log_history):
+            chosen = "better of the two on held-out documents"
+        return ObjectiveDescription(
+            "Two encoders that started alike were trained to agree on the two views of a document, and to disagree on "
+            f"those of different documents (Contrastive Tension). This is the {chosen}.",
+            "binary cross entropy of dot products (Contrastive Tension)",
+            self.args.tension_negatives,
+        )
 
-        Returns:
-            A line of text.
-        """
-        return "binary cross entropy of dot products (Contrastive Tension)"
-
-    def count_negatives(self) -> int:
-        """How many negatives a document has in a step.
-
-        Returns:
-            The number.
-        """
-        return self.args.tension_negatives
+    def modules_to_resume(self) -> dict[str, nn.Module]:
+        """Both encoders."""
+        return {STATE_FILE: self.model}
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         pair, self.model = self.model, self.model.chosen_encoder()
@@ -272,45 +246,10 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
         finally:
             self.model = pair
 
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        super()._save_optimizer_and_scheduler(output_dir)
-        if self.args.should_save:
-            safetensors.torch.save_model(self.model, str(Path(output_dir, STATE_FILE)))
-
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        file = Path(resume_from_checkpoint, STATE_FILE)
-        if not file.is_file():
-            raise ValueError(f"{resume_from_checkpoint} has no {STATE_FILE}: it does not hold both encoders.")
-        safetensors.torch.load_model(self.model, str(file), device=str(self.args.device))
+        self._load_modules_to_resume(resume_from_checkpoint)
 
     def _load_best_model(self) -> None:
         logger.info("Loading the best encoders, of %s.", self.state.best_model_checkpoint)
-        self._load_from_checkpoint(self.state.best_model_checkpoint)
+        self._load_modules_to_resume(self.state.best_model_checkpoint)
         self.best_model_is_loaded = True
-
-
-def _check_arguments(args: ContrastiveTrainingArguments) -> None:
-    if args.similarity != "dot":
-        raise ValueError(f"contrastive_tension compares by dot products, got similarity={args.similarity!r}.")
-    if args.activation_checkpointing:
-        raise ValueError(
-            "contrastive_tension trains without dropout, its encoders in evaluation mode, where transformers does no "
-            "activation checkpointing: use forward_chunk_size."
-        )
-    if args.prediction_loss_only:
-        raise ValueError("prediction_loss_only=True: the recall of both encoders decides which is saved. Leave it out.")
-    if args.neftune_noise_alpha is not None:
-        raise ValueError(
-            f"neftune_noise_alpha={args.neftune_noise_alpha} does not go with contrastive_tension, whose encoders are "
-            "in evaluation mode, without noise: leave it out."
-        )
-    if args.save_only_model and args.load_best_model_at_end:
-        raise ValueError("load_best_model_at_end needs both encoders, which save_only_model=True does not save.")
-    batch = args.per_device_train_batch_size * (args.world_size if args.gather_negatives else 1)
-    if batch <= args.tension_negatives:
-        raise ValueError(
-            f"tension_negatives={args.tension_negatives} need a batch of at least {args.tension_negatives + 1} "
-            f"documents, got {batch}: raise per_device_train_batch_size."
-        )
-    if not args.dataloader_drop_last:
-        raise ValueError("dataloader_drop_last=False would give a last batch with too few negatives: leave it out.")

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from transformers import PreTrainedModel
 
+from ..arguments import ContrastiveTrainingArguments, overridden
+from ..batch import model_inputs
 from ..contrastive_trainer import ContrastiveTrainer
+from ..objective_description import ObjectiveDescription
+
+
+@dataclass
+class MLMOnlyArguments(ContrastiveTrainingArguments):
+    """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that it has a use for.
+
+    Raises:
+        ValueError: If a value is out of its range.
+    """
+
+    compares_batch: ClassVar[bool] = False
+
+    objective: str = overridden("objective", "mlm")
+    mlm_weight: float | None = overridden("mlm_weight", 1.0)
+    symmetric: bool = overridden("symmetric", False, init=False)
+    projection_head: bool = overridden("projection_head", False, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mlm_weight == 0:
+            raise ValueError("objective='mlm' with mlm_weight=0 has nothing to learn: leave mlm_weight out.")
 
 
 class MLMOnlyTrainer(ContrastiveTrainer):
@@ -18,50 +43,20 @@ class MLMOnlyTrainer(ContrastiveTrainer):
     documents, each twice with two masks. The unmasked views are not encoded: a step costs what one of
     ``mlm_input="shared"`` does.
 
-    It learns no embedding; what pooling makes of its hidden states is evaluated as for the others.
-
-    Args:
-        *args: As ``ContrastiveTrainer``.
-        **kwargs: As ``ContrastiveTrainer``.
-
-    Example:
-
-        >>> from docsplit_hf.pretraining.trainers import get_trainer_class
-        >>> get_trainer_class("mlm") is MLMOnlyTrainer
-        True
+    It learns no embedding; what pooling makes of its hidden states is evaluated as for the others. It is made like a
+    ``ContrastiveTrainer``, with ``MLMOnlyArguments``.
     """
 
-    objective = "mlm"
-    method = "Masked language modelling of these views was the only loss: embeddings were not trained as such."
+    arguments_class = MLMOnlyArguments
 
     def training_loss(
         self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
     ) -> torch.Tensor:
-        """The MLM loss of the masked views.
+        """The MLM loss of the masked views."""
+        return self.mlm_share(model(**model_inputs(inputs, "shared")).mlm_loss, inputs, counts)
 
-        Args:
-            model: The model, maybe wrapped.
-            inputs: A batch of the collator.
-            counts: As in ``ContrastiveTrainer.training_loss``.
-
-        Returns:
-            The loss, a scalar.
-        """
-        names: dict[str, Any] = {name: inputs[name] for name in ("attention_mask", "mlm_labels")}
-        return self.mlm_share(model(input_ids=inputs["mlm_input_ids"], **names).mlm_loss, inputs, counts)
-
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card.
-
-        Returns:
-            A line of text.
-        """
-        return "MLM"
-
-    def count_negatives(self) -> int:
-        """There are no negatives.
-
-        Returns:
-            0.
-        """
-        return 0
+    def describe_objective(self) -> ObjectiveDescription:
+        """Method, loss and number of negatives, for the model card."""
+        return ObjectiveDescription(
+            "Masked language modelling of these views was the only loss: embeddings were not trained as such.", "MLM", 0
+        )

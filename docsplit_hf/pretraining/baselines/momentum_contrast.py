@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-import safetensors.torch
 import torch
 from torch import nn
 from torch.nn import functional
@@ -15,35 +14,56 @@ from transformers import PreTrainedModel, TrainerCallback
 from transformers.trainer_utils import has_length
 
 from ...training.distributed import gather
-from ..arguments import ContrastiveTrainingArguments
+from ..arguments import ContrastiveTrainingArguments, overridden
 from ..checks import check_two_encoders
 from ..contrastive_trainer import ContrastiveTrainer
 from ..info_nce import InfoNCE, comparable
+from ..objective_description import ObjectiveDescription
 
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "momentum_contrast.safetensors"  # key encoder and queue, in each checkpoint: for resuming only
 
 
+@dataclass
+class MomentumContrastArguments(ContrastiveTrainingArguments):
+    """Arguments of ``MomentumContrastTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
+
+    Args:
+        queue_size: Keys of earlier documents that are the negatives. 131,072 in Contriever's English run, 32,768 in its
+            multilingual one.
+        momentum: How much of itself the key encoder keeps at each step. 0.9995 in Contriever's English run.
+
+    Raises:
+        ValueError: If a value is out of its range.
+    """
+
+    compares_batch: ClassVar[bool] = False
+    many_views: ClassVar[bool] = False
+
+    objective: str = overridden("objective", "momentum_contrast")
+    similarity: str | None = overridden("similarity", "dot")
+    mlm_weight: float | None = overridden("mlm_weight", 0.0)
+    symmetric: bool = overridden("symmetric", False, init=False)
+    projection_head: bool = overridden("projection_head", False, init=False)
+    queue_size: int = field(default=65536, metadata={"help": "Keys of earlier documents that are the negatives."})
+    momentum: float = field(default=0.9995, metadata={"help": "How much of itself the key encoder keeps at each step."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1), got {self.momentum}. Contriever uses 0.9995.")
+        if not self.gather_negatives:
+            raise ValueError("gather_negatives=False: the queue of momentum_contrast holds the keys of all processes.")
+        batch = self.per_device_train_batch_size * self.world_size
+        if self.queue_size < batch:
+            raise ValueError(f"queue_size={self.queue_size} is less than a batch of {batch} documents: raise it.")
+
+
 class KeyQueue(nn.Module):
     """The keys of the last documents, oldest out first. It begins with random directions of norm 1.
 
     Deviation from Contriever's code: batches may be of any size, where it asserts that they divide the queue.
-
-    Args:
-        size: The number of keys.
-        dimension: Their dimension.
-        seed: Draws the first keys, the same on every process.
-
-    Example:
-
-        >>> queue = KeyQueue(3, 2)
-        >>> queue.enqueue(torch.ones(2, 2)), queue.enqueue(torch.zeros(2, 2))
-        (None, None)
-        >>> queue.keys
-        tensor([[0., 0.],
-                [1., 1.],
-                [0., 0.]])
     """
 
     def __init__(self, size: int, dimension: int, seed: int = 0) -> None:
@@ -54,14 +74,7 @@ class KeyQueue(nn.Module):
 
     @torch.no_grad()
     def enqueue(self, keys: torch.Tensor) -> None:
-        """Put keys in, and as many of the oldest out.
-
-        Args:
-            keys: ``(B, D)``, B no more than the size.
-
-        Raises:
-            ValueError: If there are more keys than the queue holds.
-        """
+        """Put keys in, ``(B, D)``, B no more than the size, and as many of the oldest out."""
         if len(keys) > len(self.keys):
             raise ValueError(f"A queue of {len(self.keys)} keys cannot take {len(keys)} at once: raise queue_size.")
         places = (self.position + torch.arange(len(keys), device=keys.device)) % len(self.keys)
@@ -91,12 +104,6 @@ def momentum_contrast(
 
     Returns:
         Loss and statistics of each query.
-
-    Example:
-
-        >>> same = torch.ones(2, 4)
-        >>> round(momentum_contrast(same, same, torch.ones(7, 4)).loss.mean().item(), 4)  # log 8
-        2.0794
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries, keys = comparable(queries, similarity), comparable(keys, similarity)
@@ -114,24 +121,20 @@ def momentum_contrast(
 
 
 @torch.no_grad()
-def follow(follower: nn.Module, leader: nn.Module, momentum: float) -> None:
-    """Move the weights of one module a little towards those of another: ``momentum * own + (1 - momentum) * other``.
-
-    Args:
-        follower: The module that is moved.
-        leader: A module of the same shape.
-        momentum: How much of itself the follower keeps.
-
-    Example:
-
-        >>> follower, leader = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
-        >>> _ = nn.init.zeros_(follower.weight), nn.init.ones_(leader.weight)
-        >>> follow(follower, leader, momentum=0.75)
-        >>> follower.weight.item()
-        0.25
-    """
-    for own, other in zip(follower.parameters(), leader.parameters(), strict=True):
+def momentum_update(key_encoder: nn.Module, encoder: nn.Module, momentum: float) -> None:
+    """Move the weights of the key encoder: ``momentum * own + (1 - momentum) * the encoder's`` (MoCo, equation 2)."""
+    for own, other in zip(key_encoder.parameters(), encoder.parameters(), strict=True):
         own.mul_(momentum).add_(other, alpha=1 - momentum)
+
+
+class MomentumUpdate(TrainerCallback):
+    """Updates the key encoder after each optimizer step."""
+
+    def __init__(self, key_encoder: nn.Module, encoder: nn.Module, momentum: float) -> None:
+        self.key_encoder, self.encoder, self.momentum = key_encoder, encoder, momentum
+
+    def on_optimizer_step(self, args, state, control, **kwargs) -> None:
+        momentum_update(self.key_encoder, self.encoder, self.momentum)
 
 
 class MomentumContrastTrainer(ContrastiveTrainer):
@@ -148,60 +151,27 @@ class MomentumContrastTrainer(ContrastiveTrainer):
     On several processes the keys of all are put into the queue, which is the same everywhere: the gradients are those
     of one process with the whole batch.
 
-    Args:
-        model: From ``AutoModelForDocSplit``.
-        args: The arguments: ``queue_size``, ``momentum``, ``temperature``, ``similarity``.
-        *others: As ``ContrastiveTrainer``.
-        **kwargs: As ``ContrastiveTrainer``.
-
-    Raises:
-        ValueError: If the arguments, the collator, the model and the data do not fit together; the message says how.
-
-    Example:
-
-        >>> from docsplit_hf.pretraining.trainers import get_trainer_class
-        >>> get_trainer_class("momentum_contrast") is MomentumContrastTrainer
-        True
+    It is made like a ``ContrastiveTrainer``, with ``MomentumContrastArguments``.
     """
 
-    objective = "momentum_contrast"
-    method = (
-        "The two views of a document are each other's positive; the negatives are a queue of views of earlier "
-        "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever)."
-    )
+    arguments_class = MomentumContrastArguments
 
-    def __init__(self, model: PreTrainedModel, args: ContrastiveTrainingArguments, *others: Any, **kwargs: Any) -> None:
+    def __init__(self, model: PreTrainedModel, args: MomentumContrastArguments, *others: Any, **kwargs: Any) -> None:
         check_two_encoders(model, args)
-        if not args.gather_negatives:
-            raise ValueError("gather_negatives=False: the queue of momentum_contrast holds the keys of all processes.")
-        batch = args.per_device_train_batch_size * args.world_size
-        if args.queue_size < batch:
-            raise ValueError(f"queue_size={args.queue_size} is less than a batch of {batch} documents: raise it.")
         super().__init__(model, args, *others, **kwargs)
-        if self.train_dataset is not None and has_length(self.train_dataset):
-            documents = len(self.train_dataset)
-            if documents < args.queue_size:
-                logger.warning(
-                    "queue_size=%d is more than the %d training documents: from the second epoch on, a document's own "
-                    "old keys are among its negatives.",
-                    args.queue_size,
-                    documents,
-                )
-        self.add_callback(_Follow(self))
+        documents = len(self.train_dataset) if has_length(self.train_dataset) else args.queue_size
+        if documents < args.queue_size:
+            logger.warning(
+                "queue_size=%d is more than the %d training documents: from the second epoch on, a document's own old "
+                "keys are among its negatives.",
+                args.queue_size,
+                documents,
+            )
 
     def training_loss(
         self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
     ) -> torch.Tensor:
-        """The loss of one batch, whose keys are put into the queue after it.
-
-        Args:
-            model: The model, maybe wrapped.
-            inputs: A batch of the collator.
-            counts: As in ``ContrastiveTrainer.training_loss``.
-
-        Returns:
-            The loss, a scalar.
-        """
+        """The loss of one batch, whose keys are put into the queue after it."""
         ids, masks = (inputs[name].chunk(2) for name in ("input_ids", "attention_mask"))
         queries = model(input_ids=ids[0], attention_mask=masks[0]).embeddings
         with torch.no_grad(), self.accelerator.autocast():  # only what accelerate wraps computes in half by itself
@@ -212,50 +182,25 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         self.queue.enqueue(gather(comparable(keys, args.similarity)))
         return self.contrastive_share(contrastive, counts)
 
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card.
-
-        Returns:
-            A line of text.
-        """
-        return f"{super().describe_loss()}, against a queue; momentum {self.args.momentum}"
-
-    def count_negatives(self) -> int:
-        """How many negatives a document has.
-
-        Returns:
-            The size of the queue.
-        """
-        return self.args.queue_size
+    def describe_objective(self) -> ObjectiveDescription:
+        """Method, loss and number of negatives, for the model card."""
+        return ObjectiveDescription(
+            "The two views of a document are each other's positive; the negatives are a queue of views of earlier "
+            "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever).",
+            f"{super().describe_objective().loss}, against a queue; momentum {self.args.momentum}",
+            self.args.queue_size,
+        )
 
     def begin_training(self) -> None:
         """Begin with a key encoder equal to the model, and a queue of random keys."""
-        self.key_encoder = copy.deepcopy(self.accelerator.unwrap_model(self.model)).requires_grad_(False).train()
-        self.queue = KeyQueue(self.args.queue_size, self._docsplit_config.hidden_size, self.args.seed)
+        encoder = self.accelerator.unwrap_model(self.model)
+        self.key_encoder = copy.deepcopy(encoder).requires_grad_(False).train()
+        self.queue = KeyQueue(self.args.queue_size, self.encoder_config.hidden_size, self.args.seed)
         self.queue.to(self.args.device)
+        self.remove_callback(MomentumUpdate)  # of a run before this one
+        self.add_callback(MomentumUpdate(self.key_encoder, encoder, self.args.momentum))
         super().begin_training()
 
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        super()._save_optimizer_and_scheduler(output_dir)
-        if self.args.should_save:
-            safetensors.torch.save_model(self._state(), str(Path(output_dir, STATE_FILE)))
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            file = Path(checkpoint, STATE_FILE)
-            if not file.is_file():
-                raise ValueError(f"{checkpoint} has no {STATE_FILE}: it is no checkpoint of momentum_contrast.")
-            safetensors.torch.load_model(self._state(), str(file), device=str(self.args.device))
-
-    def _state(self) -> nn.Module:
-        return nn.ModuleDict({"key_encoder": self.key_encoder, "queue": self.queue})
-
-
-class _Follow(TrainerCallback):
-    def __init__(self, trainer: MomentumContrastTrainer) -> None:
-        self.trainer = trainer
-
-    def on_optimizer_step(self, args, state, control, **kwargs) -> None:
-        leader = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        follow(self.trainer.key_encoder, leader, args.momentum)
+    def modules_to_resume(self) -> dict[str, nn.Module]:
+        """Key encoder and queue."""
+        return {STATE_FILE: nn.ModuleDict({"key_encoder": self.key_encoder, "queue": self.queue})}

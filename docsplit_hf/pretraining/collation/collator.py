@@ -45,16 +45,6 @@ class DataCollatorForDocSplit:
         ValueError: If ``max_length`` leaves no room for text, if a probability is out of range, if MLM is asked for and
             the tokenizer has no mask token, if the tokenizer has no padding token, or if there are no such views or
             options of them.
-
-    Example:
-
-        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["one two three four five six"], vocab_size=60)
-        >>> document = {"input_ids": tokenizer("one two three", add_special_tokens=False)["input_ids"]}
-        >>> document["sentence_lengths"] = [1] * len(document["input_ids"])
-        >>> batch = DataCollatorForDocSplit(tokenizer)([document, document])
-        >>> sorted(batch), batch["input_ids"].shape[0]
-        (['attention_mask', 'document_ids', 'input_ids', 'mlm_input_ids', 'mlm_labels', 'view_lengths'], 4)
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -117,9 +107,6 @@ class DataCollatorForDocSplit:
 
         So an evaluation sees the same halves of a document each time, and half-document retrieval measures every method
         alike: with the views of ``simcse_long`` it would be perfect for any model.
-
-        Returns:
-            The copy, sharing nothing that changes with this collator.
         """
         twin = copy.copy(self)
         twin._set_views("docsplit", None)
@@ -131,7 +118,7 @@ class DataCollatorForDocSplit:
 
         Args:
             documents: B documents as ``segment_documents`` leaves them: ``input_ids`` without special tokens and
-                ``sentence_lengths``. The pass of a ``RepeatedStream`` that they carry goes before the collator's epoch.
+                ``sentence_lengths``. Those of a ``RepeatedStream`` carry its pass, which replaces the collator's epoch.
 
         Returns:
             ``input_ids`` and ``attention_mask`` of shape ``(2B, L)``: rows i and B+i are the two views of document i.
@@ -198,20 +185,7 @@ class _Row:
 
 
 def document_id(tokens: np.ndarray) -> int:
-    """A 64-bit name of a document by its content: duplicates get the same.
-
-    Args:
-        tokens: The document's token ids, int64 of shape ``(n,)``.
-
-    Returns:
-        A signed 64-bit integer.
-
-    Example:
-
-        >>> import numpy as np
-        >>> document_id(np.array([1, 2])) == document_id(np.array([1, 2])) != document_id(np.array([2, 1]))
-        True
-    """
+    """A signed 64-bit name of a document by its token ids, int64 ``(n,)``: duplicates get the same."""
     digest = hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 

@@ -18,24 +18,8 @@ def mask_tokens(
     """Mask tokens as BERT does: each is chosen with ``probability``; of the chosen, 80 % become the mask token, 10 % a
     random token, and 10 % stay as they are (Devlin et al. 2019, section 3.1).
 
-    Args:
-        tokens: Token ids, shape ``(n,)``.
-        maskable: Which tokens may be chosen, booleans of shape ``(n,)``: all but the special tokens.
-        mask_token_id: The id of the mask token.
-        vocab_size: Random tokens are drawn from ``range(vocab_size)``.
-        probability: The chance of each maskable token to be chosen, between 0 and 1.
-        rng: The source of randomness.
-
-    Returns:
-        The masked copy of the tokens and the labels, both of shape ``(n,)``; the label is the original token where one
-        was chosen and -100 elsewhere.
-
-    Example:
-
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> mask_tokens(np.array([5, 6, 7]), np.array([True, True, False]), 1, 10, 1.0, rng)
-        (array([1, 6, 7]), array([   5,    6, -100]))
+    ``maskable``: which of the ``(n,)`` tokens may be chosen, all but the special tokens. Random tokens are drawn from
+    ``range(vocab_size)``. Returns the masked copy and the labels, -100 where no token was chosen, ``(n,)`` each.
     """
     chosen = np.flatnonzero(maskable & (rng.random(len(tokens)) < probability))
     labels = np.full_like(tokens, IGNORED_LABEL)

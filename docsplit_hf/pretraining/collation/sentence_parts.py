@@ -6,22 +6,10 @@ import numpy as np
 
 
 def assign_sentences(sentences: int, parts: int, probability_spread: float, rng: np.random.Generator) -> np.ndarray:
-    """Assign each sentence to a part at random, again until no part is empty.
+    """The part of each sentence, from 0, drawn again until no part is empty; int64 of shape ``(sentences,)``.
 
-    Args:
-        sentences: Their number, at least as many as parts.
-        parts: The number of parts, each as likely.
-        probability_spread: Of two parts, how far the probability of the second may be from 0.5; it is drawn with each
-            assignment.
-        rng: The source of randomness.
-
-    Returns:
-        The part of each sentence, from 0, int64 of shape ``(sentences,)``.
-
-    Example:
-
-        >>> assign_sentences(4, 2, 0.0, np.random.default_rng(0))
-        array([0, 1, 1, 1])
+    There are at least as many sentences as parts, and all parts are as likely. Of two parts, the probability of the
+    second is drawn with each assignment, up to ``probability_spread`` from 0.5.
     """
     while True:
         if parts == 2:
@@ -38,25 +26,8 @@ def draw_sentences(
 ) -> np.ndarray:
     """Some sentences of a document, or, if they are too long, random ones of them until ``max_tokens`` are reached.
 
-    The last one drawn is cut at its end, and what was drawn is put in the order of the document.
-
-    Args:
-        tokens: The document's token ids, shape ``(n,)``.
-        sentence_lengths: Tokens per sentence, shape ``(s,)``, summing to ``n``.
-        chosen: Which sentences, bool of shape ``(s,)``.
-        max_tokens: The most tokens; 0: all of them.
-        rng: The source of randomness.
-
-    Returns:
-        Token ids.
-
-    Example:
-
-        >>> tokens, lengths, chosen = np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.array([True, False, True])
-        >>> draw_sentences(tokens, lengths, chosen, 0, np.random.default_rng(0))
-        array([1, 1, 3, 3])
-        >>> draw_sentences(tokens, lengths, chosen, 3, np.random.default_rng(0))
-        array([1, 1, 3])
+    The last one drawn is cut at its end, and what was drawn is put in the order of the document. ``chosen``: which
+    sentences, bool of shape ``(s,)``. ``max_tokens=0``: all of them.
     """
     if max_tokens == 0 or sentence_lengths[chosen].sum() <= max_tokens:
         return tokens[np.repeat(chosen, sentence_lengths)]

@@ -21,19 +21,7 @@ class RepeatedStream(torch.utils.data.IterableDataset):
     that is resumed after the first pass would start at the wrong document. An endless stream is one epoch to the
     Trainer: resuming skips to the right document of the right pass, and the collator makes new views in every pass.
 
-    Args:
-        dataset: A streaming data set. Shuffled streams are shuffled anew in each pass.
-
-    Raises:
-        ValueError: When read, if the stream is empty.
-
-    Example:
-
-        >>> from itertools import islice
-        >>> from datasets import Dataset
-        >>> stream = Dataset.from_dict({"input_ids": [[1], [2]]}).to_iterable_dataset()
-        >>> [(row["input_ids"], row[EPOCH_KEY]) for row in islice(RepeatedStream(stream), 3)]
-        [([1], 0), ([2], 0), ([1], 1)]
+    Shuffled streams are shuffled anew in each pass. An empty stream is a ``ValueError`` when it is read.
     """
 
     def __init__(self, dataset: IterableDataset) -> None:

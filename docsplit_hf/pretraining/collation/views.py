@@ -17,8 +17,9 @@ ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.
 
 ``tokens`` is the document without special tokens, integers of shape ``(n,)``; ``sentence_lengths`` the number of tokens
 of each sentence, integers of shape ``(s,)`` that sum to ``n``; ``rng`` the only source of randomness. Both views are
-token arrays, never empty; there may be more of them, as many of every document. Options of a view are further keyword
-arguments with defaults. The first line of the docstring goes into the model cards of what is trained with it.
+token arrays, never empty; there may be more of them, as many of every document. An empty document, or an option out of
+range, is a ``ValueError``. Options of a view are further keyword arguments with defaults. The first line of the
+docstring goes into the model cards of what is trained with it.
 """
 
 MOST_PARTS = 8  # with as many sentences, one assignment in 400 leaves no part empty; with 16, one in a million
@@ -43,41 +44,17 @@ def docsplit(
     paired with itself, a pair that differs by dropout only, as in SimCSE. ``segment_documents`` lets such documents
     through only on request (``single_sentence="dropout_pair"``).
 
-    Three options go beyond the papers. With ``max_tokens`` a long half is a sample of the whole document, where the
-    collator's ``max_length`` alone would keep its beginning: the half's sentences are drawn in random order until that
-    many tokens are reached, the last one drawn is cut at its end, and what was drawn is put in the order of the
-    document. So whether a sentence is drawn does not depend on its own length. Were it left out for not fitting, long
-    sentences would be rarer than short ones, the more so if shorter ones were tried in its place. What is not drawn is
-    not counted as cut: it may be drawn in the next epoch.
+    Three options go beyond the papers:
 
-    With ``probability_spread`` the halves differ in length: the probability of the second half is drawn for each
-    document from ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment. With 0.5, every number of
-    sentences in a half is equally likely.
-
-    With ``parts`` every sentence goes to one of so many parts, each as likely, until none is empty. A document of fewer
-    sentences has one of them dealt to each part, in random order and from the first again: as with one sentence, parts
-    that get the same differ by dropout only.
-
-    Args:
-        tokens: The document's token ids without special tokens, shape ``(n,)``.
-        sentence_lengths: Tokens per sentence, shape ``(s,)``, each at least 1, summing to ``n``.
-        rng: The source of randomness.
-        max_tokens: The most tokens of a half, without special tokens (``max_length`` counts them). 0: no sampling, as
-            in the papers.
-        probability_spread: From 0, as in the papers, to 0.5. Of two parts only.
-        parts: The number of views, up to 8. 2, as in the papers.
-
-    Returns:
-        The token ids of the two halves, or of all parts.
-
-    Raises:
-        ValueError: If the document is empty, or an option is out of range.
-
-    Example:
-
-        >>> import numpy as np
-        >>> docsplit(np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.random.default_rng(0))
-        (array([1, 1]), array([2, 3, 3]))
+    - ``max_tokens``: a half that is longer is a sample of the whole document, where the collator's ``max_length`` alone
+      would keep its beginning. Its sentences are drawn in random order until that many tokens are reached, and the last
+      one drawn is cut at its end: were it left out for not fitting, long sentences would be rarer than short ones. What
+      is not drawn is not counted as cut. 0: no sampling. Special tokens are not counted, as ``max_length`` does.
+    - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn for each document from
+      ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment. With 0.5, every number of sentences in a
+      half is equally likely.
+    - ``parts``: the number of views, up to 8, each as likely for a sentence. A document of fewer sentences has one of
+      them dealt to each part, in random order and from the first again.
     """
     sentences = _count_sentences(sentence_lengths)
     if max_tokens < 0:
@@ -104,23 +81,6 @@ def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Gene
 
     Deviation from SimCSE, which reads a corpus of sentences: the sentence is drawn from the document, a new one in each
     epoch. So an epoch sees one sentence a document, and has as many steps as an epoch of every other method.
-
-    Args:
-        tokens: The document's token ids without special tokens, shape ``(n,)``.
-        sentence_lengths: Tokens per sentence, shape ``(s,)``, each at least 1, summing to ``n``.
-        rng: The source of randomness.
-
-    Returns:
-        The token ids of the sentence, twice.
-
-    Raises:
-        ValueError: If the document is empty.
-
-    Example:
-
-        >>> import numpy as np
-        >>> simcse(np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.random.default_rng(0))
-        (array([3, 3]), array([3, 3]))
     """
     number = rng.integers(_count_sentences(sentence_lengths))
     end = int(sentence_lengths[: number + 1].sum())
@@ -134,23 +94,6 @@ def simcse_long(
     """Take the whole document twice (SimCSE_long of SimDE and SimLTE).
 
     As in ``simcse``, the two embeddings differ by dropout only.
-
-    Args:
-        tokens: The document's token ids without special tokens, shape ``(n,)``.
-        sentence_lengths: Tokens per sentence, shape ``(s,)``.
-        rng: Not used.
-
-    Returns:
-        The document, twice.
-
-    Raises:
-        ValueError: If the document is empty.
-
-    Example:
-
-        >>> import numpy as np
-        >>> simcse_long(np.array([1, 2]), np.array([1, 1]), np.random.default_rng(0))
-        (array([1, 2]), array([1, 2]))
     """
     _count_sentences(sentence_lengths)
     return tokens, tokens
@@ -173,25 +116,8 @@ def cropping(
     Deviations from the released code: it crops chunks of 256 tokens of a stream that ignores where documents end, here
     it is the document; and a crop has at least one token, also after deletion.
 
-    Args:
-        tokens: The document's token ids without special tokens, shape ``(n,)``.
-        sentence_lengths: Tokens per sentence, shape ``(s,)``.
-        rng: The source of randomness.
-        ratio_min: Shortest crop, as a fraction of the document. 0.1 in the code's defaults, 0.05 in its script.
-        ratio_max: Longest crop.
-        deletion: The chance of each token of a crop to be deleted. 0.1 in Contriever's English run.
-
-    Returns:
-        The token ids of the two crops.
-
-    Raises:
-        ValueError: If the document is empty, or an option is out of range.
-
-    Example:
-
-        >>> import numpy as np
-        >>> cropping(np.arange(10), np.array([4, 6]), np.random.default_rng(0), ratio_min=0.3)
-        (array([3, 4, 5, 6]), array([2, 3, 4]))
+    ``ratio_min`` is 0.1 in the code's defaults and 0.05 in its script; ``deletion``, the chance of each token of a crop
+    to be deleted, is 0.1 in Contriever's English run.
     """
     _count_sentences(sentence_lengths)
     if not 0 < ratio_min <= ratio_max <= 1:
@@ -226,23 +152,7 @@ def inverse_cloze(
     Deviations from ORQA (Lee et al. 2019, section 5), whose span is one sentence: as in Contriever's description it may
     be longer. Contriever's released code has no inverse cloze to compare with.
 
-    Args:
-        tokens: The document's token ids without special tokens, shape ``(n,)``.
-        sentence_lengths: Tokens per sentence, shape ``(s,)``, each at least 1, summing to ``n``.
-        rng: The source of randomness.
-        keep_span: The chance that the span stays in its document too. 0.1 in ORQA.
-
-    Returns:
-        The token ids of the span, and of the rest.
-
-    Raises:
-        ValueError: If the document is empty, or an option is out of range.
-
-    Example:
-
-        >>> import numpy as np
-        >>> inverse_cloze(np.array([1, 1, 2, 3, 3]), np.array([2, 1, 2]), np.random.default_rng(0))
-        (array([2, 3, 3]), array([1, 1]))
+    ``keep_span``: the chance that the span stays in its document too, 0.1 in ORQA.
     """
     sentences = _count_sentences(sentence_lengths)
     if not 0 <= keep_span <= 1:
@@ -263,26 +173,7 @@ SAME_TEXT_TWICE = (simcse, simcse_long)  # two views that dropout alone tells ap
 
 
 def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = None) -> ViewFunction:
-    """Look a view function up by name, and set its options.
-
-    Args:
-        views: A key of ``VIEWS``, or a function with the signature of ``ViewFunction``.
-        options: Keyword arguments of the view function, such as ``{"ratio_min": 0.05}`` for ``"cropping"``.
-
-    Returns:
-        The view function.
-
-    Raises:
-        ValueError: If there is no view of that name, or an option is unknown to it or has a wrong value.
-
-    Example:
-
-        >>> get_views("docsplit") is docsplit
-        True
-        >>> crops = get_views("cropping", {"ratio_min": 0.5})(np.arange(6), np.array([6]), np.random.default_rng(0))
-        >>> [len(crop) for crop in crops]
-        [3, 3]
-    """
+    """Look a view function up by name, a key of ``VIEWS``, and set its options."""
     if not callable(views) and views not in VIEWS:
         raise ValueError(f"There are no views named {views!r}. Choose one of {sorted(VIEWS)}, or pass a function.")
     function = views if callable(views) else VIEWS[views]
@@ -306,22 +197,7 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
 
 
 def count_views(function: ViewFunction) -> int:
-    """How many views of a document a view function makes, by making some.
-
-    Args:
-        function: A view function with its options set.
-
-    Returns:
-        The number.
-
-    Raises:
-        ValueError: If it is less than 2.
-
-    Example:
-
-        >>> count_views(docsplit), count_views(get_views("docsplit", {"parts": 3}))
-        (2, 3)
-    """
+    """How many views of a document a view function makes, by making some; at least 2."""
     count = len(_try(function))
     if count < 2:
         raise ValueError(

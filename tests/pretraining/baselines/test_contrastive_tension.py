@@ -122,7 +122,7 @@ def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_
     with torch.no_grad():  # make the first one worse
         trainer.model.encoders[0].embeddings.word_embeddings.weight.fill_(1.0)
     metrics = trainer.evaluate()
-    halves = trainer._evaluation_collator([trainer.eval_dataset[i] for i in range(13)])
+    halves = trainer.evaluation_collator([trainer.eval_dataset[i] for i in range(13)])
     with torch.no_grad():
         second = trainer.model.encoders[1].eval()(halves["input_ids"], halves["attention_mask"]).embeddings
     expected = half_retrieval_metrics(*second.chunk(2), halves["document_ids"])

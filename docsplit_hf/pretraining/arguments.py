@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from transformers.hf_argparser import HfArg
+
 from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
 
@@ -67,74 +69,57 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
     many_views: ClassVar[bool] = True  # there may be more than two views of a document
 
-    objective: str = field(
+    objective: str = HfArg(
         default="info_nce",
-        metadata={
-            "help": "What is trained: 'info_nce' as in the papers, or the objective of a baseline, whose own options "
-            "'--objective NAME --help' lists.",
-            "choices": list(OBJECTIVES),
-        },
+        help="What is trained: 'info_nce' as in the papers, or the objective of a baseline, whose own options "
+        "'--objective NAME --help' lists.",
+        metadata={"choices": list(OBJECTIVES)},
     )
-    temperature: float = field(
-        default=0.05, metadata={"help": "Divides the similarities in InfoNCE. The papers use 0.05."}
-    )
-    similarity: str | None = field(
+    temperature: float = HfArg(default=0.05, help="Divides the similarities in InfoNCE. The papers use 0.05.")
+    similarity: str | None = HfArg(
         default="cosine",
-        metadata={
-            "help": "How embeddings are compared: 'cosine', or 'dot' as in Contriever. Default: the objective's.",
-            "choices": list(SIMILARITIES),
-        },
+        help="How embeddings are compared: 'cosine', or 'dot' as in Contriever. Default: the objective's.",
+        metadata={"choices": list(SIMILARITIES)},
     )
-    mlm_weight: float | None = field(
+    mlm_weight: float | None = HfArg(
         default=0.1,
-        metadata={
-            "help": "Weight of the masked-LM loss; 0 trains without it. Default: 0.1 with info_nce, as in the papers; "
-            "1 with mlm; 0 with the others."
-        },
+        help="Weight of the masked-LM loss; 0 trains without it. Default: 0.1 with info_nce, as in the papers; 1 with "
+        "mlm; 0 with the others.",
     )
-    mlm_input: str = field(
+    mlm_input: str = HfArg(
         default="separate",
-        metadata={
-            "help": "'separate': a masked copy of the views goes through the encoder beside them. 'shared': the masked "
-            "views serve both losses, at half the cost.",
-            "choices": list(MLM_INPUTS),
-        },
+        help="'separate': a masked copy of the views goes through the encoder beside them. 'shared': the masked views "
+        "serve both losses, at half the cost.",
+        metadata={"choices": list(MLM_INPUTS)},
     )
-    gather_negatives: bool = field(
-        default=True, metadata={"help": "Use the documents of all processes as negatives, with exact gradients."}
+    gather_negatives: bool = HfArg(
+        default=True, help="Use the documents of all processes as negatives, with exact gradients."
     )
-    projection_head: bool = field(
-        default=False,
-        metadata={"help": "Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."},
+    projection_head: bool = HfArg(
+        default=False, help="Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."
     )
-    symmetric: bool = field(
-        default=False, metadata={"help": "Average the contrastive loss over both directions. The papers use one."}
+    symmetric: bool = HfArg(
+        default=False, help="Average the contrastive loss over both directions. The papers use one."
     )
-    forward_chunk_size: int | None = field(
+    forward_chunk_size: int | None = HfArg(
         default=None,
-        metadata={
-            "help": "Documents that go through the encoder at once: a batch of any size trains in the memory of so "
-            "many, with the same gradients, for one more forward (gradient caching). Default: the whole batch."
-        },
+        help="Documents that go through the encoder at once: a batch of any size trains in the memory of so many, with "
+        "the same gradients, for one more forward (gradient caching). Default: the whole batch.",
     )
-    learning_rate_steps: dict | str | None = field(
+    learning_rate_steps: dict | str | None = HfArg(
         default=None,
-        metadata={
-            "help": "A piecewise constant learning rate, as JSON: from which step on it has which value, such as "
-            '\'{"500": 8e-6, "1000": 6e-6}\'.'
-        },
+        help="A piecewise constant learning rate, as JSON: from which step on it has which value, such as "
+        '\'{"500": 8e-6, "1000": 6e-6}\'.',
     )
-    num_train_epochs: float = field(default=1.0, metadata={"help": "Passes over the documents. The papers use 1."})
-    per_device_train_batch_size: int = field(
-        default=36, metadata={"help": "Documents per process and step. The papers use 36 (BERT) and 12 (Longformer)."}
+    num_train_epochs: float = HfArg(default=1.0, help="Passes over the documents. The papers use 1.")
+    per_device_train_batch_size: int = HfArg(
+        default=36, help="Documents per process and step. The papers use 36 (BERT) and 12 (Longformer)."
     )
-    dataloader_drop_last: bool = field(
-        default=True, metadata={"help": "Leave the last, smaller batch out: it would have fewer negatives."}
+    dataloader_drop_last: bool = HfArg(
+        default=True, help="Leave the last, smaller batch out: it would have fewer negatives."
     )
-    metric_for_best_model: str | None = field(
-        default="recall@1", metadata={"help": "The metric that decides the best checkpoint."}
-    )
-    greater_is_better: bool | None = field(default=True, metadata={"help": "Whether that metric is to be maximized."})
+    metric_for_best_model: str | None = HfArg(default="recall@1", help="The metric that decides the best checkpoint.")
+    greater_is_better: bool | None = HfArg(default=True, help="Whether that metric is to be maximized.")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ContrastiveTrainingArguments:
         # Before __init__, which would only say that it does not know the options of another objective.

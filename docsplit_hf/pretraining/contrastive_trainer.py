@@ -132,58 +132,33 @@ class ContrastiveTrainer(BaseTrainer):
     # The loss
 
     def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
-        """The contrastive loss of a batch in training.
+        """The contrastive loss of each document of a batch in training, ``(B,)``.
 
-        Args:
-            embeddings: ``(2B, D)``, rows i and B+i being the views of document i; of V views a document ``(VB, D)``.
-            inputs: The batch, with ``document_ids``.
-
-        Returns:
-            Loss and statistics of each document of this process, ``(B,)`` each.
+        ``embeddings``: ``(2B, D)``, rows i and B+i being the views of document i; of V views a document ``(VB, D)``.
         """
         return self._in_batch(embeddings, inputs)
 
     def training_loss(
         self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
     ) -> torch.Tensor:
-        """The loss of one batch of a training step: ``contrast`` + mlm_weight x MLM.
+        """The loss of one batch of a training step: the shares of ``contrast`` and of MLM.
 
-        Args:
-            model: The model, maybe wrapped.
-            inputs: A batch of the collator.
-            counts: Documents and masked tokens of the whole accumulated batch, over all processes, ``(2,)``.
-
-        Returns:
-            The loss, a scalar: what ``contrastive_share`` and ``mlm_share`` make of its parts.
+        ``counts``: documents and masked tokens of the whole accumulated batch, over all processes, ``(2,)``.
         """
         output = model(**model_inputs(inputs, self._mlm_input()))
         return self._sum_of_losses(output, self.contrast(output.embeddings, inputs), inputs, counts)
 
     def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
-        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch.
-
-        Args:
-            contrastive: Loss and statistics of each document of this process.
-            counts: As in ``training_loss``.
-
-        Returns:
-            A scalar.
-        """
+        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch, a scalar."""
         names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
         for name, values in zip(names, contrastive, strict=True):
             self.means.add(name, values.sum(), len(values))
         return contrastive.loss.sum() * (process_count() / counts[0])
 
     def mlm_share(self, mlm_loss: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
-        """Log an MLM loss, and scale it to its weighted share of the mean over the accumulated batch.
+        """Log an MLM loss, and scale it to its weighted share of the mean over the accumulated batch, a scalar.
 
-        Args:
-            mlm_loss: The mean over the masked tokens of the batch, a scalar.
-            inputs: The batch, with ``mlm_labels``.
-            counts: As in ``training_loss``.
-
-        Returns:
-            A scalar.
+        ``mlm_loss``: the mean over the masked tokens of the batch.
         """
         masked = count_targets(inputs)[1]
         self.means.add("mlm_loss", mlm_loss * masked, masked)
@@ -265,7 +240,7 @@ class ContrastiveTrainer(BaseTrainer):
     def begin_training(self) -> None:
         """Log what is trained on what."""
         logger.info(
-            "Training %s with %.1f million parameters on %s documents: %d a step, on %s, %s of up to %d tokens.",
+            "Training %s with %.1f million parameters on %s documents: %d per step, on %s, %s of up to %d tokens.",
             type(self.model).__name__,
             sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad) / 1e6,
             len(self.train_dataset) if has_length(self.train_dataset) else "streamed",
@@ -311,19 +286,11 @@ class ContrastiveTrainer(BaseTrainer):
     # What is saved
 
     def describe_objective(self) -> ObjectiveDescription:
-        """Method, loss and number of negatives, for the model card.
-
-        Returns:
-            The description.
-        """
+        """Method, loss and number of negatives, for the model card."""
         return describe_info_nce(self.args, self.training_collator.view_count, process_count())
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
-        """Modules that each checkpoint keeps beside the model, by the name of their file: for resuming only.
-
-        Returns:
-            None but the projection head, if there is one.
-        """
+        """The projection head, if there is one."""
         return {} if self.projection_head is None else {HEAD_FILE: self.projection_head}
 
     def create_model_card(self, **kwargs: Any) -> None:

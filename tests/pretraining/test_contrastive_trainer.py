@@ -74,12 +74,6 @@ def test_three_views_are_the_mean_over_their_pairs(make_trainer, symmetric):
     assert "mean over 3 pairs of views, + 0.1 x MLM" in card and "| Negatives per document | 7 |" in card
 
 
-def test_three_views_are_evaluated_on_two_halves(make_trainer):
-    two, three = (make_trainer(views_kwargs=options).evaluate() for options in (None, {"parts": 3}))
-    measured = [name for name in two if name.endswith(("loss", "recall@1", "recall@10", "mrr", "similarity"))]
-    assert len(measured) == 9 and [two[name] for name in measured] == [three[name] for name in measured]
-
-
 def test_the_loss_is_of_projected_embeddings_and_the_evaluation_of_plain_ones(make_trainer):
     trainer = make_trainer(projection_head=True, max_steps=1, logging_steps=1)
     batch = next(iter(trainer.get_train_dataloader()))
@@ -91,33 +85,6 @@ def test_the_loss_is_of_projected_embeddings_and_the_evaluation_of_plain_ones(ma
     assert trainer.evaluate()["eval_mrr"] == make_trainer().evaluate()["eval_mrr"]
     gradients = gradients_after_one_step(trainer)
     assert all(gradients[f"projection_head.dense.{name}"].abs().max() > 1e-4 for name in ("weight", "bias"))
-
-
-def test_a_projection_head_is_resumed_and_no_part_of_the_model(make_trainer, caplog):
-    steps = {"max_steps": 6, "save_steps": 3, "logging_steps": 1, "learning_rate": 1e-2, "projection_head": True}
-    whole = make_trainer(**steps)
-    whole.train()
-    first = Path(whole.args.output_dir, "checkpoint-3")
-    begun = {name for name in load_file(first / "model.safetensors") if "projection" in name}
-    assert not begun and set(load_file(first / "projection_head.safetensors")) == {"dense.weight", "dense.bias"}
-    resumed = make_trainer(**steps)
-    caplog.clear()
-    resumed.train(str(first))
-    assert "missing keys" not in caplog.text
-    losses = [[logs["loss"] for logs in run.state.log_history if "loss" in logs] for run in (whole, resumed)]
-    assert losses[0] == losses[1] and len(losses[0]) == 6
-    assert all(weight.equal(resumed.model.state_dict()[name]) for name, weight in whole.model.state_dict().items())
-    resumed.save_model()
-    folder = Path(resumed.args.output_dir)
-    _, info = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
-    assert not info["missing_keys"] and not info["unexpected_keys"]
-    assert not (folder / "projection_head.safetensors").exists()
-    assert "InfoNCE behind a projection head that the model is saved without" in (folder / "README.md").read_text()
-    with pytest.raises(ValueError, match="projection_head: True, now False"):
-        make_trainer(**steps | {"projection_head": False}).train(str(first))
-    (first / "projection_head.safetensors").unlink()
-    with pytest.raises(ValueError, match="has no projection_head.safetensors, without which"):
-        make_trainer(**steps).train(str(first))
 
 
 def test_logs_say_what_users_ask(make_trainer):
@@ -134,13 +101,15 @@ def test_logs_say_what_users_ask(make_trainer):
     assert evaluation["eval_chance_recall@1"] == pytest.approx(1 / 13)  # all 13, though 8 make a batch
 
 
-def test_the_fraction_of_tokens_cut_is_counted(make_trainer, documents):
-    trainer = make_trainer(max_steps=4, logging_steps=4, max_length=12)
+def test_the_tokens_cut_are_counted_in_the_logs_and_over_the_whole_run(make_trainer):
+    trainer = make_trainer(max_steps=4, logging_steps=3, max_length=12)
     trainer.train()
     batches = list(make_trainer(max_steps=4, max_length=12).get_train_dataloader())
-    total = sum(int(batch["view_lengths"].sum()) for batch in batches)
-    kept = sum(int(batch["view_lengths"].clamp(max=10).sum()) for batch in batches)
-    assert trainer.state.log_history[0]["fraction_tokens_cut"] == pytest.approx(1 - kept / total, rel=1e-5)
+    totals = [int(batch["view_lengths"].sum()) for batch in batches]
+    cut = [int((batch["view_lengths"] - 10).clamp(min=0).sum()) for batch in batches]
+    logged = trainer.state.log_history[0]["fraction_tokens_cut"]
+    assert logged == pytest.approx(sum(cut[:3]) / sum(totals[:3]), rel=1e-5)
+    assert trainer.cut_tokens.fraction == pytest.approx(sum(cut) / sum(totals), rel=1e-5)
 
 
 @pytest.mark.parametrize("batch, accumulation", [(4, 2), (2, 4), (1, 8)])
@@ -242,24 +211,6 @@ def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint,
         torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
 
 
-@pytest.mark.parametrize("mlm_input", ["separate", "shared"])
-def test_chunks_are_replayed_with_the_same_dropout(make_trainer, tiny_config, mlm_input):
-    tiny_config.hidden_dropout_prob = tiny_config.attention_probs_dropout_prob = 0.3
-    trainer = make_trainer(max_steps=1, forward_chunk_size=3, mlm_input=mlm_input)
-    seen = []
-
-    def record(module, arguments, output):
-        if module.training:
-            seen.append((output.mlm_loss is not None, output.embeddings.detach()))
-
-    trainer.model.register_forward_hook(record)
-    trainer.train()
-    views = [embeddings for has_mlm, embeddings in seen if mlm_input == "shared" or not has_mlm]
-    assert len(views) == 6  # three chunks, twice
-    assert all(torch.equal(one, other) for one, other in zip(views[:3], views[3:], strict=True))
-    assert not torch.equal(views[0], views[1][: len(views[0])])
-
-
 @pytest.mark.parametrize("options", [{"mlm_input": "shared"}, {"symmetric": True}, {"mlm_weight": 0.0}])
 def test_variants_learn(make_trainer, options):
     trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=5, **options)
@@ -302,10 +253,8 @@ def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):
 
 def test_predict_leaves_no_document_out_and_training_as_it_was(make_trainer):
     trainer = make_trainer()
-    trainer.data_collator.set_epoch(2)
-    first, second = trainer.predict(trainer.eval_dataset), trainer.predict(trainer.eval_dataset)
-    assert [views.shape for views in first.predictions] == [(13, 32), (13, 32)]
-    assert (first.predictions[0] == second.predictions[0]).all()
+    prediction = trainer.predict(trainer.eval_dataset)
+    assert [views.shape for views in prediction.predictions] == [(13, 32), (13, 32)]
     assert trainer.means.pop() == {} and trainer.args.dataloader_drop_last
 
 
@@ -323,12 +272,3 @@ def test_several_sets_to_evaluate_on(make_trainer, documents):
     card = (Path(trainer.args.output_dir) / "README.md").read_text()
     assert "| first_recall@1 |" in card and "| second_recall@10 |" in card
     assert f"of step {trainer.state.best_global_step}, the best" in card
-
-
-def test_the_card_counts_the_tokens_cut_in_the_whole_run(make_trainer):
-    trainer = make_trainer(max_steps=4, logging_steps=3, max_length=12)
-    trainer.train()
-    batches = list(make_trainer(max_steps=4, max_length=12).get_train_dataloader())
-    total = sum(int(batch["view_lengths"].sum()) for batch in batches)
-    kept = sum(int(batch["view_lengths"].clamp(max=10).sum()) for batch in batches)
-    assert trainer.cut_tokens.fraction == pytest.approx(1 - kept / total, rel=1e-5)

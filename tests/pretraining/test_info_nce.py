@@ -3,18 +3,16 @@ import math
 import pytest
 import torch
 
-from docsplit_hf.pretraining.info_nce import info_nce, mean_of
+from docsplit_hf.pretraining.info_nce import info_nce
 
 
 def random_pair(size=6, dimension=8):
     return torch.randn(2, size, dimension, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("size", [2, 7, 36])
-def test_uniform_embeddings_give_log_n(size):
-    result = info_nce(torch.ones(size, 4), torch.ones(size, 4))
-    assert result.loss.mean() == pytest.approx(math.log(size), abs=1e-5)
-    assert (result.negatives == size - 1).all()
+def test_uniform_embeddings_give_log_n():
+    result = info_nce(torch.ones(7, 4), torch.ones(7, 4))
+    assert result.loss.mean() == pytest.approx(math.log(7), abs=1e-5) and (result.negatives == 6).all()
 
 
 def test_orthogonal_documents_give_the_closed_form():
@@ -30,11 +28,6 @@ def test_it_is_cross_entropy_of_cosine_similarities():
     logits = torch.cosine_similarity(anchors[:, None], positives[None], dim=2) / 0.05
     expected = torch.nn.functional.cross_entropy(logits, torch.arange(6))
     assert info_nce(anchors, positives).loss.mean() == pytest.approx(expected.item(), rel=1e-5)
-
-
-def test_norms_do_not_matter():
-    anchors, positives = random_pair()
-    torch.testing.assert_close(info_nce(5 * anchors, positives).loss, info_nce(anchors, 0.1 * positives).loss)
 
 
 def test_anchors_of_one_process_against_the_candidates_of_all():
@@ -69,15 +62,6 @@ def test_low_precision_embeddings_are_compared_in_float32():
     torch.testing.assert_close(result.loss, info_nce(anchors.float(), positives.float()).loss)
 
 
-def test_the_mean_of_both_directions_or_of_one():
-    anchors, positives = random_pair()
-    forward, backward = info_nce(anchors, positives), info_nce(positives, anchors)
-    torch.testing.assert_close(mean_of([forward, backward]).loss, (forward.loss + backward.loss) / 2)
-    assert not torch.allclose(forward.loss, backward.loss)
-    assert all(mean.equal(value) for mean, value in zip(mean_of([forward]), forward, strict=True))
-
-
-@pytest.mark.parametrize("temperature", [0, -1])
-def test_temperature_must_be_positive(temperature):
-    with pytest.raises(ValueError, match=f"above 0, got {temperature}"):
-        info_nce(*random_pair(), temperature=temperature)
+def test_temperature_must_be_positive():
+    with pytest.raises(ValueError, match="above 0, got 0"):
+        info_nce(*random_pair(), temperature=0)

@@ -52,35 +52,32 @@ def test_every_objective_and_every_view_trains_evaluates_and_leaves_a_stock_chec
     assert (arguments["objective"], arguments["views"], arguments["max_length"]) == (objective, views, 64)
 
 
-def test_the_card_of_a_baseline_does_not_claim_to_be_docsplit(make_baseline):
-    trainer = make_baseline("info_nce", "cropping", {"ratio_min": 0.2}, max_steps=1, similarity="dot", mlm_weight=0.0)
-    trainer.train()
+DOCSPLIT = ("two halves, its views", "DocSplit: Simple Contrastive", "\n- docsplit\n")
+
+
+@pytest.mark.parametrize("views, views_kwargs, options, says, says_not", [
+    ("cropping", {"ratio_min": 0.2}, {"similarity": "dot", "mlm_weight": 0.0}, (
+        "Two views of each document, `cropping`: Crop the document twice", "| Views | cropping, ratio_min 0.2 |",
+        "InfoNCE of dot products, temperature 0.05", "a baseline for DocSplit, not DocSplit itself",
+    ), DOCSPLIT),
+    ("docsplit", None, {}, DOCSPLIT, ()),
+    (VIEWS["docsplit"], None, {}, DOCSPLIT, ()),
+    ("docsplit", {"max_tokens": 20, "probability_spread": 0.2}, {}, (
+        "| Views | docsplit, max_tokens 20, probability_spread 0.2 |",
+        "two halves, its views. The probability of the second half was drawn anew for each, from 0.3 to 0.7.",
+        "Of a view of more than 20 tokens, sentences were drawn at random until it had so many.",
+    ), ()),
+])  # fmt: skip
+def test_the_card_says_which_method_it_was_and_no_baseline_claims_to_be_docsplit(
+    make_baseline, views, views_kwargs, options, says, says_not
+):
+    trainer = make_baseline("info_nce", views, views_kwargs, **options)
     trainer.save_model()
-    card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "Two views of each document, `cropping`: Crop the document twice at random" in card
-    assert "| Views | cropping, ratio_min 0.2 |" in card and "InfoNCE of dot products, temperature 0.05" in card
-    assert "a baseline for DocSplit, not DocSplit itself" in card and "\n- docsplit\n" not in card
-    assert "two halves, its views" not in card
-    arguments = json.loads(Path(trainer.args.output_dir, "training_args.json").read_text())
-    assert arguments["views_kwargs"] == {"ratio_min": 0.2} and arguments["similarity"] == "dot"
-
-
-@pytest.mark.parametrize("views", ["docsplit", VIEWS["docsplit"]])
-def test_the_card_of_docsplit_says_so(make_baseline, views):
-    trainer = make_baseline("info_nce", views, max_steps=1)
-    trainer.save_model()
-    card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "two halves, its views" in card and "DocSplit: Simple Contrastive" in card and "\n- docsplit\n" in card
-
-
-def test_the_card_of_docsplit_with_options_says_which(make_baseline):
-    trainer = make_baseline("info_nce", "docsplit", {"max_tokens": 20, "probability_spread": 0.2}, max_steps=1)
-    trainer.train()
-    trainer.save_model()
-    card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "| Views | docsplit, max_tokens 20, probability_spread 0.2 |" in card
-    assert "two halves, its views. The probability of the second half was drawn anew for each, from 0.3 to 0.7." in card
-    assert "Of a view of more than 20 tokens, sentences were drawn at random until it had so many." in card
+    folder = Path(trainer.args.output_dir)
+    card, arguments = (folder / "README.md").read_text(), json.loads((folder / "training_args.json").read_text())
+    assert all(fact in card for fact in says) and not any(fact in card for fact in says_not)
+    assert arguments["views_kwargs"] == views_kwargs
+    assert arguments["similarity"] == options.get("similarity", "cosine")
 
 
 @pytest.mark.parametrize("head", [True, False])
@@ -175,23 +172,38 @@ def test_the_trainer_of_another_objective(make_baseline):
         ContrastiveTrainer(trainer.model, trainer.args, trainer.train_dataset, None, trainer.data_collator)
 
 
-@pytest.mark.parametrize("error, options, message", [
-    (ValueError, {"forward_chunk_size": 4}, "does not go with objective='mlm'"),
-    (ValueError, {"mlm_weight": 0.0}, "nothing to learn"),
-    (TypeError, {"queue_size": 9}, "unexpected keyword argument 'queue_size'"),
-    (TypeError, {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
+SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+
+
+@pytest.mark.parametrize("objective, options, message", [
+    ("mlm", {"forward_chunk_size": 4}, "does not go with objective='mlm'"),
+    ("mlm", {"mlm_weight": 0.0}, "nothing to learn"),
+    ("mlm", {"queue_size": 9}, "unexpected keyword argument 'queue_size'"),
+    ("mlm", {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
+    ("momentum_contrast", {"queue_size": 7}, "queue_size=7 is less than a batch of 8"),
+    ("momentum_contrast", {"gather_negatives": False}, "holds the keys of all processes"),
+    ("momentum_contrast", {"momentum": 1.0}, "momentum must be in .*got 1.0"),
+    ("momentum_contrast", {"mlm_weight": 0.1}, "trained without MLM.*mlm_weight=0.1"),
+    ("momentum_contrast", {"forward_chunk_size": 4}, "gradient_accumulation_steps does the same"),
+    ("momentum_contrast", {"symmetric": True}, "unexpected keyword argument 'symmetric'"),
+    ("momentum_contrast", {"views_kwargs": {"parts": 3}}, "compares two views of a document, and 'docsplit' with .*"
+     "'parts': 3.* makes 3"),
+    ("contrastive_tension", {"views_kwargs": {"parts": 3}}, "compares two views of a document"),
+    ("contrastive_tension", {"per_device_train_batch_size": 7}, "batch of at least 8 documents, got 7"),
+    ("contrastive_tension", {"similarity": "cosine"}, "compares by dot products, got similarity='cosine'"),
+    ("contrastive_tension", {"mlm_weight": 0.1}, "trained without MLM"),
+    ("contrastive_tension", {"activation_checkpointing": True}, "use forward_chunk_size"),
+    ("contrastive_tension", {"dataloader_drop_last": False}, "too few negatives"),
+    ("contrastive_tension", {"prediction_loss_only": True}, "decides which is saved"),
+    ("contrastive_tension", {"neftune_noise_alpha": 5.0}, "without noise"),
+    ("contrastive_tension", {"tension_negatives": 0}, "at least 1, got 0"),
+    ("contrastive_tension", {"save_only_model": True, "load_best_model_at_end": True} | SAVED_EACH_STEP, "both enc"),
+    ("info_nce", {"learning_rate_steps": "8e-6"}, "dictionary from steps to learning rates.*8e-6"),
+    ("info_nce", {"learning_rate_steps": {500: -8e-6}}, "rate -8e-06 from step 500 on"),
 ])  # fmt: skip
-def test_mlm_refuses_what_does_not_fit(make_baseline, error, options, message):
-    with pytest.raises(error, match=message):
-        make_baseline("mlm", **options)
-
-
-@pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])
-def test_two_encoders_compare_two_views(make_baseline, objective):
-    with pytest.raises(
-        ValueError, match="compares two views of a document, and 'docsplit' with .*'parts': 3.* makes 3"
-    ):
-        make_baseline(objective, "docsplit", {"parts": 3}, **OPTIONS.get(objective, {}))
+def test_what_does_not_fit_an_objective_is_refused(make_baseline, objective, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make_baseline(objective, **options)
 
 
 def test_mlm_reads_any_number_of_views(make_baseline, loss_of_steps):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
+from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import EvalLoopOutput
 
 from ...training.statistics import RunningMeans
@@ -47,7 +48,7 @@ class ContrastiveTensionArguments(ContrastiveTrainingArguments):
     mlm_weight: float | None = overridden("mlm_weight", 0.0)
     symmetric: bool = overridden("symmetric", False, init=False)
     projection_head: bool = overridden("projection_head", False, init=False)
-    tension_negatives: int = field(default=7, metadata={"help": "Negatives per document. The paper uses 7."})
+    tension_negatives: int = HfArg(default=7, help="Negatives per document. The paper uses 7.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,21 +102,8 @@ def contrastive_tension(
     pairs of two unrelated texts instead, and one text of a group is its only positive. Here every document of a batch
     is an anchor, so that an epoch trains on as many positives as one of the other methods, K negatives each.
 
-    Candidates that are duplicates of the anchor's document are left out.
-
-    Args:
-        anchors: ``(A, D)``, by the first encoder.
-        candidates: ``(C, D)``, by the second encoder.
-        first_positive: Where the anchors' own positives begin among the candidates.
-        anchor_ids: ``(A,)``, names of the anchors' documents. None: there are no duplicates.
-        candidate_ids: ``(C,)``, names of the candidates' documents.
-        negatives: K.
-
-    Returns:
-        Loss and statistics of each anchor.
-
-    Raises:
-        ValueError: If there are too few candidates for K negatives.
+    ``anchors``: ``(A, D)``, by the first encoder; ``candidates``: ``(C, D)``, by the second, of which duplicates of the
+    anchor's document are left out. ``negatives``: K.
     """
     if len(candidates) <= negatives:
         raise ValueError(f"{negatives} negatives need a batch of {negatives + 1} documents, got {len(candidates)}.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel, TrainerCallback
+from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import has_length
 
 from ...training.distributed import gather
@@ -46,8 +47,8 @@ class MomentumContrastArguments(ContrastiveTrainingArguments):
     mlm_weight: float | None = overridden("mlm_weight", 0.0)
     symmetric: bool = overridden("symmetric", False, init=False)
     projection_head: bool = overridden("projection_head", False, init=False)
-    queue_size: int = field(default=65536, metadata={"help": "Keys of earlier documents that are the negatives."})
-    momentum: float = field(default=0.9995, metadata={"help": "How much of itself the key encoder keeps at each step."})
+    queue_size: int = HfArg(default=65536, help="Keys of earlier documents that are the negatives.")
+    momentum: float = HfArg(default=0.9995, help="How much of itself the key encoder keeps at each step.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,15 +96,8 @@ def momentum_contrast(
     As in Contriever's released code, the other keys of the batch are no negatives, and a document's own keys of earlier
     epochs are, if they are still in the queue. Its label smoothing, 0 by default, is left out.
 
-    Args:
-        queries: ``(B, D)``.
-        keys: ``(B, D)``, without gradients.
-        queue: ``(Q, D)``, as they were when they were keys: of norm 1 for ``"cosine"``.
-        temperature: Above 0.
-        similarity: ``"dot"``, as in Contriever, or ``"cosine"``.
-
-    Returns:
-        Loss and statistics of each query.
+    ``queries``: ``(B, D)``; ``keys``: ``(B, D)``, without gradients; ``queue``: ``(Q, D)``, as they were when they were
+    keys: of norm 1 for ``"cosine"``.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries, keys = comparable(queries, similarity), comparable(keys, similarity)

@@ -144,56 +144,9 @@ def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_
     assert "first_encoder_recall@1" in card and "the better of the two on held-out documents" in card
 
 
-def test_without_an_evaluation_the_card_claims_no_choice(make_baseline, tmp_path):
-    trainer = make_baseline(
-        "contrastive_tension", "simcse", max_steps=1, optim="rmsprop", learning_rate_steps={1: 1e-6}
-    )
-    trainer.train()
-    trainer.save_model(str(tmp_path / "saved"))
-    card = (tmp_path / "saved" / "README.md").read_text()
+def test_without_an_evaluation_the_card_claims_no_choice(make_baseline):
+    trainer = make_baseline("contrastive_tension", "simcse", optim="rmsprop", learning_rate_steps={1: 1e-6})
+    trainer.save_model()
+    card = Path(trainer.args.output_dir, "README.md").read_text()
     assert "the first of the two: no held-out documents were evaluated" in card
     assert "| Learning rate | 0.001 (piecewise constant), rmsprop |" in card
-
-
-def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):
-    options = {
-        "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 3, "eval_strategy": "steps", "eval_steps": 3,
-        "load_best_model_at_end": True, "optim": "rmsprop",
-    }  # fmt: skip
-    alone = make_baseline("contrastive_tension", "simcse", folder="alone", **options)
-    expected = loss_of_steps(alone)
-    interrupted = make_baseline("contrastive_tension", "simcse", **options)
-    interrupted.add_callback(stop_after(4))
-    interrupted.train()
-    resumed = make_baseline("contrastive_tension", "simcse", **options)
-    found = loss_of_steps(resumed, str(Path(resumed.args.output_dir, "checkpoint-3")))
-    assert list(found) == list(expected) == list(range(1, 9)) and found == expected  # to the last bit
-    assert resumed.state.best_metric == alone.state.best_metric
-    assert resumed.evaluate()["eval_recall@1"] == alone.state.best_metric  # the best encoders are back
-    for name, tensor in resumed.model.state_dict().items():
-        assert tensor.equal(alone.model.state_dict()[name]), name
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"per_device_train_batch_size": 7}, "batch of at least 8 documents, got 7"),
-        ({"similarity": "cosine"}, "compares by dot products, got similarity='cosine'"),
-        ({"mlm_weight": 0.1}, "trained without MLM"),
-        ({"activation_checkpointing": True}, "use forward_chunk_size"),
-        ({"dataloader_drop_last": False}, "too few negatives"),
-        ({"prediction_loss_only": True}, "decides which is saved"),
-        ({"neftune_noise_alpha": 5.0}, "without noise"),
-        ({"tension_negatives": 0}, "at least 1, got 0"),
-        (
-            {"save_only_model": True, "load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 1,
-             "save_strategy": "steps", "save_steps": 1},
-            "needs both encoders",
-        ),
-        ({"learning_rate_steps": "8e-6"}, "dictionary from steps to learning rates.*8e-6"),
-        ({"learning_rate_steps": {500: -8e-6}}, "rate -8e-06 from step 500 on"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused(make_baseline, options, message):
-    with pytest.raises(ValueError, match=message):
-        make_baseline("contrastive_tension", **options)

@@ -1,5 +1,4 @@
 import copy
-from pathlib import Path
 
 import pytest
 import torch
@@ -7,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from docsplit_hf.pretraining.baselines.momentum_contrast import STATE_FILE, KeyQueue, momentum_contrast, momentum_update
+from docsplit_hf.pretraining.baselines.momentum_contrast import KeyQueue, momentum_contrast, momentum_update
 
 
 def random_tensors(*shapes):
@@ -120,46 +119,6 @@ def test_keys_are_computed_in_half_precision_where_queries_are(make_baseline, mo
     monkeypatch.setattr(torch.nn.Linear, "forward", watched)
     trainer.train()
     assert seen == {(True, torch.bfloat16), (False, torch.bfloat16)}
-
-
-def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):
-    options = {"dropout": 0.1, "num_train_epochs": 2, "queue_size": 20, "momentum": 0.5, "save_strategy": "steps"}
-    alone = make_baseline("momentum_contrast", "cropping", save_steps=3, folder="alone", **options)
-    expected = loss_of_steps(alone)
-    interrupted = make_baseline("momentum_contrast", "cropping", save_steps=3, **options)
-    interrupted.add_callback(stop_after(4))
-    interrupted.train()
-    resumed = make_baseline("momentum_contrast", "cropping", save_steps=3, **options)
-    found = loss_of_steps(resumed, "last")
-    assert list(found) == list(expected) == list(range(1, 9)) and found == expected  # to the last bit
-    assert resumed.queue.keys.equal(alone.queue.keys) and resumed.queue.position == alone.queue.position
-    for name, weight in resumed.key_encoder.named_parameters():
-        assert weight.equal(alone.key_encoder.get_parameter(name))
-    folder = Path(resumed.args.output_dir, "checkpoint-6")
-    assert (folder / STATE_FILE).is_file() and (folder / "model.safetensors").is_file()
-    resumed.save_model()
-    assert not (folder.parent / STATE_FILE).exists()  # what is only for resuming is not shared
-
-
-def test_a_checkpoint_of_another_objective_is_not_resumed(make_baseline):
-    make_baseline("info_nce", max_steps=2, save_strategy="steps", save_steps=1, mlm_weight=0.0).train()
-    with pytest.raises(ValueError, match="objective: 'info_nce', now 'momentum_contrast'"):
-        make_baseline("momentum_contrast", max_steps=3, queue_size=16).train("last")
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"queue_size": 7}, "queue_size=7 is less than a batch of 8"),
-        ({"gather_negatives": False}, "holds the keys of all processes"),
-        ({"momentum": 1.0}, "momentum must be in .*got 1.0"),
-        ({"mlm_weight": 0.1}, "trained without MLM.*mlm_weight=0.1"),
-        ({"forward_chunk_size": 4}, "gradient_accumulation_steps does the same"),
-    ],
-)
-def test_what_does_not_fit_is_refused(make_baseline, options, message):
-    with pytest.raises(ValueError, match=message):
-        make_baseline("momentum_contrast", **options)
 
 
 def test_a_queue_longer_than_the_corpus_is_warned_of(make_baseline, caplog):

@@ -1,3 +1,4 @@
+import dataclasses
 import pickle
 
 import numpy as np
@@ -11,35 +12,23 @@ from docsplit_hf.pretraining.collation.masking import IGNORED_LABEL
 from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
 
 
-def test_shapes_and_rows(documents, tokenizer):
-    batch = DataCollatorForDocSplit(tokenizer)([documents[i] for i in range(5)])
+@pytest.mark.parametrize("views, options", [(2, None), (3, {"parts": 3})])
+def test_shapes_and_rows(documents, tokenizer, views, options):
+    collator = DataCollatorForDocSplit(tokenizer, views_kwargs=options)
+    batch = collator([documents[i] for i in range(5)])
     length = batch["input_ids"].shape[1]
-    assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == {
-        "input_ids": (10, length),
-        "attention_mask": (10, length),
-        "mlm_input_ids": (10, length),
-        "mlm_labels": (10, length),
-        "document_ids": (5,),
-        "view_lengths": (10,),
-    }
+    per_view = {name: (5 * views, length) for name in ("input_ids", "attention_mask", "mlm_input_ids", "mlm_labels")}
+    expected = per_view | {"document_ids": (5,), "view_lengths": (5 * views,)}
+    assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == expected
     assert all(tensor.dtype == torch.int64 for tensor in batch.values())
     assert length == batch["attention_mask"].sum(1).max() == batch["view_lengths"].max() + 2
+    assert collator.view_count == views and collator.for_evaluation().view_count == 2
     for i in range(5):
-        views = [batch["input_ids"][row][batch["attention_mask"][row] == 1] for row in (i, 5 + i)]
-        assert all(view[0] == tokenizer.cls_token_id and view[-1] == tokenizer.sep_token_id for view in views)
-        tokens = torch.cat([view[1:-1] for view in views])
-        assert sorted(tokens.tolist()) == sorted(documents[i]["input_ids"])
-
-
-def test_rows_of_three_views(documents, tokenizer):
-    collator = DataCollatorForDocSplit(tokenizer, views_kwargs={"parts": 3})
-    batch = collator([documents[i] for i in range(5)])
-    assert collator.view_count == 3 and collator.for_evaluation().view_count == 2
-    assert [len(batch[name]) for name in ("input_ids", "mlm_labels", "view_lengths", "document_ids")] == [15, 15, 15, 5]
-    for i in range(5):
-        views = [batch["input_ids"][row][batch["attention_mask"][row] == 1] for row in (i, 5 + i, 10 + i)]
-        tokens = torch.cat([view[1:-1] for view in views])
-        assert sorted(tokens.tolist()) == sorted(documents[i]["input_ids"])
+        rows = [batch["input_ids"][row][batch["attention_mask"][row] == 1] for row in range(i, 5 * views, 5)]
+        assert all(row[0] == tokenizer.cls_token_id and row[-1] == tokenizer.sep_token_id for row in rows)
+        assert sorted(torch.cat([row[1:-1] for row in rows]).tolist()) == sorted(documents[i]["input_ids"])
+    without = DataCollatorForDocSplit(tokenizer, mlm_probability=0)([documents[0]])
+    assert set(without) == set(batch) - {"mlm_input_ids", "mlm_labels"}
 
 
 def test_as_many_views_of_every_document(documents, tokenizer):
@@ -61,11 +50,6 @@ def test_special_tokens_and_padding_are_never_masked(tokenizer, documents):
     assert (batch["mlm_input_ids"][~chosen] == batch["input_ids"][~chosen]).all()
 
 
-def test_no_masked_copy_without_mlm(tokenizer, documents):
-    batch = DataCollatorForDocSplit(tokenizer, mlm_probability=0)([documents[0]])
-    assert set(batch) == {"input_ids", "attention_mask", "document_ids", "view_lengths"}
-
-
 def rows_of(batch, i):
     size = len(batch["document_ids"])
     keep = batch["attention_mask"][[i, size + i]] == 1
@@ -81,12 +65,7 @@ def test_a_document_gets_the_same_views_and_mask_in_any_batch_and_new_ones_in_ea
     collator.set_epoch(0)
     assert rows_of(collator([documents[3]]), 0) == alone
     assert rows_of(pickle.loads(pickle.dumps(collator))([documents[3]]), 0) == alone
-
-
-def test_the_seed_changes_the_views(tokenizer, documents):
-    batches = [DataCollatorForDocSplit(tokenizer, seed=seed)(list(documents)) for seed in (0, 0, 1)]
-    assert batches[0]["input_ids"].equal(batches[1]["input_ids"])
-    assert batches[0]["view_lengths"].tolist() != batches[2]["view_lengths"].tolist()
+    assert rows_of(dataclasses.replace(collator, seed=1)([documents[3]]), 0) != alone
 
 
 def test_global_random_state_is_neither_read_nor_changed(collator, documents):
@@ -111,21 +90,15 @@ def test_workers_that_live_on_see_the_next_epoch(collator, documents, workers):
     assert expected[0] != expected[1]
 
 
-def test_a_frozen_copy_stays_where_it_is(collator, documents):
-    frozen = collator.for_evaluation()
-    before = rows_of(frozen([documents[0]]), 0)
-    collator.set_epoch(5)
-    assert rows_of(frozen([documents[0]]), 0) == before
-
-
-def test_evaluation_is_on_plain_halves_whatever_the_views(tokenizer, documents):
+def test_evaluation_is_on_the_same_plain_halves_whatever_the_views_and_the_epoch(tokenizer, documents):
     plain = DataCollatorForDocSplit(tokenizer)
-    options = {"max_tokens": 9, "probability_spread": 0.4}
-    other = DataCollatorForDocSplit(tokenizer, views_kwargs=options)
+    other = DataCollatorForDocSplit(tokenizer, views_kwargs={"max_tokens": 9, "probability_spread": 0.4})
     rows, expected = list(documents), plain(list(documents))
     assert other(rows)["view_lengths"].max() == 9 < expected["view_lengths"].max()
-    found = other.for_evaluation()(rows)
-    assert all(found[name].equal(expected[name]) for name in expected)
+    frozen = other.for_evaluation()
+    for epoch in (0, 5):
+        other.set_epoch(epoch)
+        assert all(frozen(rows)[name].equal(expected[name]) for name in expected)
 
 
 def test_what_is_cut_is_counted(tokenizer, documents):

@@ -29,23 +29,15 @@ def is_contiguous(view):
     return (np.diff(view) == 1).all()
 
 
-@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=30), seed=SEEDS)
-def test_halves_are_a_partition_that_keeps_sentences_and_order(lengths, seed):
-    tokens = np.arange(sum(lengths))
-    halves = docsplit(tokens, np.array(lengths), np.random.default_rng(seed))
-    assert all(len(half) > 0 for half in halves)
-    assert all((np.diff(half) > 0).all() for half in halves)
-    assert sorted(np.concatenate(halves)) == tokens.tolist()
-    for sentence in np.split(tokens, np.cumsum(lengths)[:-1]):
-        assert np.isin(sentence, halves[0]).all() or np.isin(sentence, halves[1]).all()
-
-
-def test_every_split_with_two_non_empty_halves_is_equally_likely():
-    rng = np.random.default_rng(0)
-    splits = [tuple(docsplit(np.arange(3), np.ones(3, int), rng)[0].tolist()) for _ in range(6000)]
-    counts = {split: splits.count(split) for split in set(splits)}
-    assert len(counts) == 6
-    assert all(abs(count - 1000) < 150 for count in counts.values())  # 5 standard deviations
+@pytest.mark.parametrize("sentences, parts, splits", [(3, 2, 6), (4, 3, 36)])  # surjections
+def test_every_assignment_that_leaves_no_part_empty_is_equally_likely(sentences, parts, splits):
+    assignments = [
+        tuple(tuple(view.tolist()) for view in views_of(docsplit, [1] * sentences, seed, parts=parts))
+        for seed in range(200 * splits)
+    ]
+    counts = {assignment: assignments.count(assignment) for assignment in set(assignments)}
+    assert len(counts) == splits
+    assert all(abs(count - 200) < 5 * np.sqrt(200) for count in counts.values())
 
 
 def papers_docsplit(tokens, sentence_lengths, rng):
@@ -69,15 +61,15 @@ def test_without_options_the_halves_are_those_of_the_papers_and_nothing_else_is_
     assert rng.bit_generator.state == expected_rng.bit_generator.state
 
 
-@given(lengths=LENGTHS, seed=SEEDS, max_tokens=st.integers(1, 40))
-def test_a_budget_is_filled_with_sentences_of_which_one_may_be_cut(lengths, seed, max_tokens):
-    wholes = views_of(docsplit, lengths, seed)
+@given(lengths=LENGTHS, seed=SEEDS, max_tokens=st.integers(1, 40), parts=st.integers(2, 3))
+def test_a_budget_is_filled_with_sentences_of_which_one_may_be_cut(lengths, seed, max_tokens, parts):
+    wholes = views_of(docsplit, lengths, seed, parts=parts)
     sentences = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
-    halves = views_of(docsplit, lengths, seed, max_tokens=max_tokens)
-    for half, whole in zip(halves, wholes, strict=True):
-        assert np.isin(half, whole).all() and (np.diff(half) > 0).all()
-        assert len(half) == min(len(whole), max_tokens)
-        drawn = [(sentence, half[np.isin(half, sentence)]) for sentence in sentences if np.isin(sentence, half).any()]
+    views = views_of(docsplit, lengths, seed, max_tokens=max_tokens, parts=parts)
+    for view, whole in zip(views, wholes, strict=True):
+        assert np.isin(view, whole).all() and (np.diff(view) > 0).all()
+        assert len(view) == min(len(whole), max_tokens)
+        drawn = [(sentence, view[np.isin(view, sentence)]) for sentence in sentences if np.isin(sentence, view).any()]
         assert all(kept.tolist() == sentence[: len(kept)].tolist() for sentence, kept in drawn)
         assert sum(len(kept) < len(sentence) for sentence, kept in drawn) <= 1
 
@@ -118,20 +110,6 @@ def test_parts_are_a_partition_or_each_has_a_sentence(lengths, seed, parts):
     else:  # every sentence is dealt, none more than once more often than another
         times = [sum(view.tolist() == sentence for view in views) for sentence in sentences]
         assert sum(times) == parts and max(times) - min(times) <= 1
-
-
-def test_every_assignment_to_three_parts_is_equally_likely():
-    assignments = [
-        tuple(tuple(view.tolist()) for view in views_of(docsplit, [1] * 4, seed, parts=3)) for seed in range(7200)
-    ]
-    counts = {assignment: assignments.count(assignment) for assignment in set(assignments)}
-    assert len(counts) == 36  # surjections of 4 on 3
-    assert all(abs(count - 200) < 5 * np.sqrt(200) for count in counts.values())
-
-
-def test_parts_have_budgets_too():
-    views = views_of(docsplit, [3] * 30, 0, parts=3, max_tokens=7)
-    assert [len(view) for view in views] == [7, 7, 7]
 
 
 def test_views_are_counted():
@@ -205,14 +183,8 @@ def test_the_span_stays_in_its_document_as_often_as_asked():
     assert np.mean(kept) == pytest.approx(0.1, abs=0.03)
 
 
-def test_views_by_name_or_function():
-    assert get_views("docsplit") is VIEWS["docsplit"]
-    assert get_views(docsplit) is docsplit
-    with pytest.raises(ValueError, match="'halves'.*'cropping', 'docsplit'"):
-        get_views("halves")
-
-
-def test_options_are_passed_on():
+def test_views_by_name_or_function_with_options():
+    assert get_views("docsplit") is get_views(docsplit) is VIEWS["docsplit"]
     crops = get_views("cropping", {"ratio_min": 1, "ratio_max": 1})(np.arange(9), [9], np.random.default_rng(0))
     assert [len(crop) for crop in crops] == [9, 9]
 
@@ -220,6 +192,7 @@ def test_options_are_passed_on():
 @pytest.mark.parametrize(
     "views, options, message",
     [
+        ("halves", None, "'halves'.*'cropping', 'docsplit'"),
         ("cropping", {"ratio": 0.1}, "no option 'ratio'.*ratio_min=0.1, ratio_max=0.5, deletion=0.0"),
         ("simcse", {"ratio": 0.1}, "no option 'ratio'.*none"),
         ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*max_tokens=0, probability_spread=0.0, parts=2"),

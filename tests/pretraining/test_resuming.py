@@ -1,0 +1,66 @@
+"""Runs that stopped and went on, with what only resuming needs: a projection head, a key encoder, two encoders."""
+
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
+
+RUNS = {
+    "info_nce": ("docsplit", "projection_head.safetensors", {"projection_head": True}),
+    "momentum_contrast": ("cropping", "momentum_contrast.safetensors", {"queue_size": 20, "momentum": 0.5}),
+    "contrastive_tension": ("simcse", "contrastive_tension.safetensors", {"optim": "rmsprop"}),
+}
+
+
+@pytest.mark.parametrize("objective", RUNS)
+def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after, objective, caplog):
+    views, file, options = RUNS[objective]
+    options = options | {
+        "dropout": 0.1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 3, "eval_strategy": "steps",
+        "eval_steps": 3, "load_best_model_at_end": True,
+    }  # fmt: skip
+    alone = make_baseline(objective, views, folder="alone", **options)
+    expected = loss_of_steps(alone)
+    interrupted = make_baseline(objective, views, **options)
+    interrupted.add_callback(stop_after(4))
+    interrupted.train()
+    resumed = make_baseline(objective, views, **options)
+    folder = Path(resumed.args.output_dir)
+    caplog.clear()
+    found = loss_of_steps(resumed, str(folder / "checkpoint-3"))
+    assert "missing keys" not in caplog.text
+    assert list(found) == list(expected) == list(range(1, 9)) and found == expected  # to the last bit
+    modules = {"model": resumed.model, **resumed.modules_to_resume()}
+    for module, other in zip(modules.values(), [alone.model, *alone.modules_to_resume().values()], strict=True):
+        for name, tensor in module.state_dict().items():
+            assert tensor.equal(other.state_dict()[name]), name
+    assert resumed.evaluate()["eval_recall@1"] == resumed.state.best_metric == alone.state.best_metric
+    checkpoint = folder / "checkpoint-6"
+    assert not set(load_file(checkpoint / "model.safetensors")) & set(load_file(checkpoint / file))
+    resumed.save_model()
+    assert not (folder / file).exists()  # what is only for resuming is not shared
+    (checkpoint / file).unlink()
+    with pytest.raises(ValueError, match=f"checkpoint-6 has no {file}, without which this run cannot go on"):
+        make_baseline(objective, views, **options).train(str(checkpoint))
+
+
+def test_a_projection_head_is_no_part_of_the_model_that_is_saved(make_baseline):
+    trainer = make_baseline("info_nce", max_steps=1, projection_head=True)
+    trainer.train()
+    trainer.save_model()
+    folder = trainer.args.output_dir
+    _, info = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    assert "InfoNCE behind a projection head that the model is saved without" in Path(folder, "README.md").read_text()
+
+
+@pytest.mark.parametrize("begun, goes_on, message", [
+    (("info_nce", {"projection_head": True}), ("info_nce", {}), "projection_head: True, now False"),
+    (("info_nce", {"mlm_weight": 0.0}), ("momentum_contrast", {"queue_size": 16}), "objective: 'info_nce', now 'mom"),
+])  # fmt: skip
+def test_another_run_is_not_resumed(make_baseline, begun, goes_on, message):
+    (objective, options), (other, others) = begun, goes_on
+    make_baseline(objective, max_steps=2, save_strategy="steps", save_steps=1, **options).train()
+    with pytest.raises(ValueError, match=message):
+        make_baseline(other, max_steps=2, **others).train("last")

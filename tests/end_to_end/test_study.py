@@ -5,7 +5,6 @@ import pretrain_arguments
 import pytest
 import report
 import runs
-from transformers import HfArgumentParser
 
 from docsplit_hf.experiments.records.results import ResultStore
 
@@ -25,12 +24,10 @@ def test_every_run_is_a_command_that_run_pretrain_takes(scripts):
     every += [runs.adaptation_run("out", "20News", recipe) for recipe in runs.ADAPTATION_RECIPES]
     every += [runs.method_run("out", method, 1e-3, 1) for method in runs.METHODS]
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
-    parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RUN_ARGUMENTS["info_nce"]))
     for run in every:
         command = run.command("out")
-        model, data, training = parser.parse_args_into_dataclasses(
-            command[command.index("examples/run_pretrain.py") + 1 :]
-        )
+        place = command.index("examples/run_pretrain.py")
+        model, data, training = arguments.parse_command_line("", command[place + 1 :])[1]
         assert training.output_dir == f"out/{run.name}"
         for name, value in run.options.items():
             parsed = next(getattr(part, name) for part in (model, data, training) if hasattr(part, name))
@@ -39,7 +36,6 @@ def test_every_run_is_a_command_that_run_pretrain_takes(scripts):
 
 def test_the_card_of_what_ships_has_the_commands_of_the_study(scripts):
     runs, _, arguments = scripts
-    parser = HfArgumentParser((arguments.ModelArguments, arguments.DataArguments, arguments.RUN_ARGUMENTS["info_nce"]))
     card = (ROOT / "model_cards" / runs.SHIPPED / "README.md").read_text(encoding="utf-8")
     stages = [command for command in commands_in(card) if "examples/run_pretrain.py" in command]
     for stage, run in zip(stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):
@@ -47,7 +43,7 @@ def test_the_card_of_what_ships_has_the_commands_of_the_study(scripts):
         for command in (stage, run.command("output/study")):
             script = command.index("examples/run_pretrain.py")
             assert tuple(command[:script]) == run.launcher
-            parsed.append(parser.parse_args_into_dataclasses(command[script + 1 :]))
+            parsed.append(arguments.parse_command_line("", command[script + 1 :])[1])
         (*stated, stated_training), (*ran, training) = parsed
         assert stated == ran and stated_training.to_dict() == training.to_dict()
 

@@ -108,8 +108,8 @@ def gather_candidates(
         gather_negatives: Whether to take the positives of all processes, with gradients.
 
     Returns:
-        The candidates, ``(C, D)``; where the own positives begin among them; the own document ids, ``(B,)``; the
-        candidates' document ids, ``(C,)``.
+        The candidates, where the own positives begin among them, the own document ids, the candidates' document ids:
+        what ``info_nce`` takes.
     """
     if not gather_negatives:
         return positives, 0, document_ids, document_ids

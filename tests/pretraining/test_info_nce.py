@@ -23,11 +23,15 @@ def test_orthogonal_documents_give_the_closed_form():
     assert (result.negative_similarity == 0).all()
 
 
-def test_it_is_cross_entropy_of_cosine_similarities():
+def test_it_is_cross_entropy_of_cosine_similarities_or_dot_products():
     anchors, positives = random_pair()
-    logits = torch.cosine_similarity(anchors[:, None], positives[None], dim=2) / 0.05
-    expected = torch.nn.functional.cross_entropy(logits, torch.arange(6))
-    assert info_nce(anchors, positives).loss.mean() == pytest.approx(expected.item(), rel=1e-5)
+    for similarity, scores in {
+        "cosine": torch.cosine_similarity(anchors[:, None], positives[None], dim=2),
+        "dot": anchors @ positives.T,
+    }.items():
+        expected = torch.nn.functional.cross_entropy(scores / 0.7, torch.arange(6))
+        loss = info_nce(anchors, positives, 0.7, similarity=similarity).loss.mean()
+        assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_anchors_of_one_process_against_the_candidates_of_all():

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
 
 from docsplit_hf import AutoModelForDocSplit
 from docsplit_hf.pretraining.projection_head import ProjectionHead, use_projection_head
@@ -33,11 +32,3 @@ def test_autocast_leaves_it_in_float32():
     with torch.autocast("cpu", torch.bfloat16):
         assert head(embeddings).equal(head.float()(embeddings)) and head(embeddings).dtype == torch.float32
     torch.testing.assert_close(head(embeddings.bfloat16()), head(embeddings.bfloat16().float()))
-
-
-def test_it_is_in_no_checkpoint_of_the_model(tiny_model, tmp_path):
-    use_projection_head(tiny_model, wanted=True)
-    tiny_model.save_pretrained(tmp_path)
-    stock, info = AutoModelForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
-    assert not info["unexpected_keys"] and not info["missing_keys"]
-    assert stock.state_dict().keys() == {name for name in tiny_model.state_dict() if "projection" not in name}

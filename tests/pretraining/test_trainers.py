@@ -127,14 +127,6 @@ def test_embeddings_of_held_out_documents_are_of_unmasked_texts(make_baseline):
     assert predictions[1].metrics["test_loss"] == pytest.approx(predictions[0].metrics["test_loss"])
 
 
-def test_in_batch_dot_products(make_baseline):
-    trainer = make_baseline("info_nce", similarity="dot", mlm_weight=0.0, temperature=0.7)
-    batch = next(iter(trainer.get_train_dataloader()))
-    anchors, positives = trainer.model(batch["input_ids"], batch["attention_mask"]).embeddings.chunk(2)
-    expected = torch.nn.functional.cross_entropy(anchors @ positives.T / 0.7, torch.arange(8))
-    assert trainer.compute_loss(trainer.model.train(), batch).item() == pytest.approx(expected.item(), rel=1e-5)
-
-
 def test_what_an_objective_brings_along():
     assert {name: get_arguments_class(name).__name__ for name in OBJECTIVES} == OBJECTIVES
     arguments = {name: get_arguments_class(name)("output", use_cpu=True) for name in OBJECTIVES}

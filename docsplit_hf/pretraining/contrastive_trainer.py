@@ -134,7 +134,7 @@ class ContrastiveTrainer(BaseTrainer):
     def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
         """The contrastive loss of each document of a batch in training, ``(B,)``.
 
-        ``embeddings``: ``(2B, D)``, rows i and B+i being the views of document i; of V views a document ``(VB, D)``.
+        ``embeddings``: ``(2B, D)``, rows i and B+i being the views of document i; of V views per document ``(VB, D)``.
         """
         return self._in_batch(embeddings, inputs)
 

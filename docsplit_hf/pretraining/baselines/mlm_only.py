@@ -39,7 +39,7 @@ class MLMOnlyTrainer(ContrastiveTrainer):
     """Trains the masked-LM loss alone: ``objective="mlm"``.
 
     It reads the masked copies of the same views as a contrastive run, so that data, row lengths and the number of steps
-    are equal: of ``docsplit``, every sentence of a document once an epoch. ``views="simcse_long"`` reads whole
+    are equal: of ``docsplit``, every sentence of a document once per epoch. ``views="simcse_long"`` reads whole
     documents, each twice with two masks. The unmasked views are not encoded: a step costs what one of
     ``mlm_input="shared"`` does.
 

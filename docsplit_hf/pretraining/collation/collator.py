@@ -125,14 +125,14 @@ class DataCollatorForDocSplit:
             ``mlm_input_ids`` and ``mlm_labels``, ``(2B, L)``, unless ``mlm_probability`` is 0.
             ``document_ids``, ``(B,)``: equal for documents with equal tokens.
             ``view_lengths``, ``(2B,)``: tokens of each view before it was cut, special tokens not counted.
-            All int64. Of V views a document there are VB rows: i, B+i, 2B+i, ... are those of document i.
+            All int64. Of V views per document there are VB rows: i, B+i, 2B+i, ... are those of document i.
 
         Raises:
             ValueError: If there are no documents, or the view function makes more views of some than of others.
         """
         if not documents:
             raise ValueError("A batch needs at least one document, got none.")
-        ids, views_of = [], []
+        ids, lengths, views_of = [], [], []
         for document in documents:
             tokens = np.asarray(document["input_ids"], dtype=np.int64)
             sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
@@ -144,19 +144,15 @@ class DataCollatorForDocSplit:
                     f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
                     "another: make as many of every document."
                 )
+            lengths.append([len(view) for view in views])
             views_of.append([self._row(view, rng) for view in views])
         rows = [row for views in zip(*views_of, strict=True) for row in views]
-
-        batch = {
-            "input_ids": _pad([row.tokens for row in rows], self.tokenizer.pad_token_id),
-            "attention_mask": _pad([np.ones_like(row.tokens) for row in rows], 0),
+        padding = self.tokenizer.pad_token_id
+        values = {"input_ids": padding, "attention_mask": 0, "mlm_input_ids": padding, "mlm_labels": IGNORED_LABEL}
+        return {name: _pad([row[name] for row in rows], values[name]) for name in rows[0]} | {
             "document_ids": torch.tensor(ids, dtype=torch.int64),
-            "view_lengths": torch.tensor([row.view_length for row in rows], dtype=torch.int64),
+            "view_lengths": torch.tensor(lengths, dtype=torch.int64).T.flatten(),
         }
-        if self.mlm_probability > 0:
-            batch["mlm_input_ids"] = _pad([row.masked for row in rows], self.tokenizer.pad_token_id)
-            batch["mlm_labels"] = _pad([row.labels for row in rows], IGNORED_LABEL)
-        return batch
 
     def _generator(self, document: int, epoch: int | None) -> np.random.Generator:
         # Philox is keyed by two words: a generator for every (seed, epoch, document) at the price of none.
@@ -164,24 +160,15 @@ class DataCollatorForDocSplit:
         key = np.array([(self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), document & (2**64 - 1)], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key))
 
-    def _row(self, view: np.ndarray, rng: np.random.Generator) -> _Row:
+    def _row(self, view: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
         kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
         tokens = np.concatenate([self.prefix, kept, self.suffix]).astype(np.int64)
-        if self.mlm_probability == 0:
-            return _Row(tokens, len(view))
-        maskable = ~np.isin(tokens, self.special_ids)
-        masked, labels = mask_tokens(
-            tokens, maskable, self.tokenizer.mask_token_id, len(self.tokenizer), self.mlm_probability, rng
-        )
-        return _Row(tokens, len(view), masked, labels)
-
-
-@dataclass(slots=True)
-class _Row:
-    tokens: np.ndarray
-    view_length: int
-    masked: np.ndarray | None = None
-    labels: np.ndarray | None = None
+        row = {"input_ids": tokens, "attention_mask": np.ones_like(tokens)}
+        if self.mlm_probability > 0:
+            maskable, mask = ~np.isin(tokens, self.special_ids), self.tokenizer.mask_token_id
+            masked = mask_tokens(tokens, maskable, mask, len(self.tokenizer), self.mlm_probability, rng)
+            row["mlm_input_ids"], row["mlm_labels"] = masked
+        return row
 
 
 def document_id(tokens: np.ndarray) -> int:

@@ -80,7 +80,7 @@ def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Gene
     The two embeddings differ by dropout only. With dropout 0 they are the same, and there is little to learn.
 
     Deviation from SimCSE, which reads a corpus of sentences: the sentence is drawn from the document, a new one in each
-    epoch. So an epoch sees one sentence a document, and has as many steps as an epoch of every other method.
+    epoch. So an epoch sees one sentence per document, and has as many steps as an epoch of every other method.
     """
     number = rng.integers(_count_sentences(sentence_lengths))
     end = int(sentence_lengths[: number + 1].sum())

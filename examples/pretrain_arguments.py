@@ -157,7 +157,8 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
     kinds = (ModelArguments, DataArguments, RUN_ARGUMENTS.get(objective, RUN_ARGUMENTS["info_nce"]))
     parser = HfArgumentParser(kinds, description=description)
     known = {name for kind in kinds for name in options_of(kind)}
-    for name in (argument.partition("=")[0].lstrip("-").replace("-", "_") for argument in arguments):
+    options = (argument for argument in arguments if argument.startswith("--"))
+    for name in (option.partition("=")[0].removeprefix("--").replace("-", "_") for option in options):
         owners = [owner for owner, kind in RUN_ARGUMENTS.items() if name in options_of(kind)]
         if owners and name not in known:
             parser.usage = "%(prog)s [options]"

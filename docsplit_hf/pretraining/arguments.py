@@ -67,7 +67,9 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """
 
     compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
+    has_negatives: ClassVar[bool] = True  # documents are compared with others, of the batch or of a queue
     many_views: ClassVar[bool] = True  # there may be more than two views of a document
+    needs_dropout: ClassVar[bool] = True  # nothing else tells two views apart that are the same text
 
     objective: str = HfArg(
         default="info_nce",

@@ -121,7 +121,7 @@ def check_fit(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
             "not help, it adds no negatives."
         )
-    if args.gather_negatives and args.world_size > 1 and args.objective != "mlm":
+    if args.gather_negatives and args.world_size > 1 and args.has_negatives:
         if args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches:
             raise ValueError(
                 "Gathered negatives need as many documents on each process: do without "
@@ -158,8 +158,7 @@ def warn_of_equal_views(
     mask of its own, need no dropout.
     """
     masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
-    told_apart = masked_apart or args.objective in ("contrastive_tension", "mlm")
-    if told_apart or collator.view_function not in SAME_TEXT_TWICE:
+    if masked_apart or not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:
         return
     if any(parameter.is_meta or not parameter.numel() for parameter in model.parameters()):
         return  # under FSDP the weights may lie on another process, which finds it out

@@ -42,6 +42,7 @@ class ContrastiveTensionArguments(ContrastiveTrainingArguments):
     """
 
     many_views: ClassVar[bool] = False
+    needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "contrastive_tension")
     similarity: str | None = overridden("similarity", "dot")

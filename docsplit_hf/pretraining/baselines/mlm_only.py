@@ -23,6 +23,8 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
     """
 
     compares_batch: ClassVar[bool] = False
+    has_negatives: ClassVar[bool] = False
+    needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "mlm")
     mlm_weight: float | None = overridden("mlm_weight", 1.0)

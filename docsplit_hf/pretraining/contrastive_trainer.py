@@ -18,12 +18,13 @@ from transformers.trainer_utils import PredictionOutput, has_length
 
 from ..models.checkpoints.default import name_in_adapter
 from ..models.checkpoints.replacement import model_files, replaced_at_once
+from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from ..models.portable.packing import use_packing
 from ..training.base_trainer import BaseTrainer
 from ..training.distributed import keep_outputs_in_float32, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
 from .batch import CutTokens, count_targets, model_inputs
-from .card import PretrainingFacts, save_card, save_sentence_transformers_files
+from .card import PretrainingFacts, save_card
 from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
 from .collation.collator import DataCollatorForDocSplit
 from .collation.collator_epoch import CollatorEpoch
@@ -389,9 +390,9 @@ class ContrastiveTrainer(BaseTrainer):
         finally:
             self.data_collator, self.args.dataloader_drop_last = training
 
-    def _set_signature_columns_if_needed(self) -> None:
-        # What the collator reads, not what the model reads: otherwise the Trainer drops the columns before.
-        self._signature_columns = ["input_ids", "sentence_lengths", EPOCH_KEY]
+    def collator_columns(self) -> list[str]:
+        """The columns of ``segment_documents``, and the pass of a stream."""
+        return ["input_ids", "sentence_lengths", EPOCH_KEY]
 
 
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -43,8 +43,6 @@ def rank_metrics(ranks: Sequence[torch.Tensor], cutoffs: tuple[int, ...] = (1, 1
     return {name: found[name] for name in (*(f"recall@{k}" for k in cutoffs), "mrr", "chance_recall@1")}
 
 
-
-
 def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:
     """What a run has reached, for its last screen: its first evaluation is "before" and its last "after"."""
     lines = ["", f'The encoder is in {output_dir}. Load it: DocumentEncoder.from_pretrained("{output_dir}")']

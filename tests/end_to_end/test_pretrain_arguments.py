@@ -1,20 +1,14 @@
 """The arguments of the example script, without a process of their own."""
 
-import importlib.util
-import sys
-
 import pytest
+from pretrain_arguments import parse_command_line
 
 from docsplit_hf.pretraining.trainers import get_arguments_class
 
 
 def parse(*options):
     """Parse a command line as the script does."""
-    name = "pretrain_arguments_of_the_tests"
-    specification = importlib.util.spec_from_file_location(name, ROOT / "examples" / "pretrain_arguments.py")
-    module = sys.modules[name] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return lambda *options: module.parse_command_line("", ["--use_cpu", *options])[1]
+    return parse_command_line("", ["--use_cpu", *options])[1]
 
 
 @pytest.mark.parametrize("options, best", [
@@ -35,7 +29,7 @@ def test_the_best_checkpoint_is_loaded_where_there_can_be_one(options, best):
     (["--objective=mlm", "--mlm_weight=2"], "mlm_weight", 2),
     (["--symmetric", "--run_name", "momentum"], "symmetric", True),
 ])  # fmt: skip
-def test_each_objective_has_its_own_options(parse, options, name, value):
+def test_each_objective_has_its_own_options(options, name, value):
     arguments = parse(*options)[2]
     assert getattr(arguments, name) == value and isinstance(arguments, get_arguments_class(arguments.objective))
     assert (arguments.save_steps, arguments.eval_steps, arguments.output_dir) == (100, 100, "output/pretrain")
@@ -55,13 +49,13 @@ def test_each_objective_has_its_own_options(parse, options, name, value):
     (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),
     (["--vocab_size=99", "--model_name_or_path=me/mine"], "--vocab_size 99 is for --from_scratch"),
 ])  # fmt: skip
-def test_what_does_not_fit_ends_with_a_line_and_2(parse, options, message, capsys):
+def test_what_does_not_fit_ends_with_a_line_and_2(options, message, capsys):
     with pytest.raises(SystemExit) as end:
         parse(*options)
     assert end.value.code == 2 and message in capsys.readouterr().err
 
 
-def test_help_lists_the_options_of_the_objective_that_is_named(parse, capsys):
+def test_help_lists_the_options_of_the_objective_that_is_named(capsys):
     printed = {}
     for objective in ("info_nce", "momentum_contrast"):
         with pytest.raises(SystemExit):

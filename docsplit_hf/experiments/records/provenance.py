@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
-import os
 import platform
+import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 LIBRARIES = ("docsplit_hf", "torch", "transformers", "scikit-learn", "numpy")
 
 
 def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
-    """The command, the day, the processor or accelerator, and the versions of what decides the numbers.
-
-    Args:
-        arguments: As ``sys.argv`` has them.
-
-    Returns:
-        ``command``, ``date`` (ISO 8601, in UTC), ``ran_on`` and ``versions``.
-
-    Example:
-
-        >>> describe_run(["examples/run_evaluation.py", "--tasks", "a b"])["command"]
-        "python examples/run_evaluation.py --tasks 'a b'"
-    """
+    """``command``, ``date`` (ISO 8601, in UTC), ``ran_on`` and ``versions`` of a run, from its ``sys.argv``."""
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} threads"
@@ -39,19 +28,7 @@ def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
 
 
 def processor() -> str:
-    """The name of the processor.
-
-    Returns:
-        What the system calls it.
-
-    Example:
-
-        >>> len(processor()) > 0
-        True
-    """
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        if names:
-            return names[0]
-    return platform.processor() or platform.machine()
+    """The name of the processor."""
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"^model name\s*: (.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return named[1] if named else platform.processor() or platform.machine()

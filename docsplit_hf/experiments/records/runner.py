@@ -1,4 +1,4 @@
-"""Going through systems, tasks and protocols; what was measured before is taken from the results."""
+"""Measures systems on tasks by protocols; what was measured before is taken from the results."""
 
 from __future__ import annotations
 
@@ -33,40 +33,11 @@ def run_protocols(
     settings: EvaluationSettings,
     store: ResultStore,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure every system on every task by every protocol that fits.
+    """Measure every system on every task by every protocol that fits; a run that was killed goes on where it was.
 
-    Everything is planned before anything is measured, so what cannot work is refused at once. Each record is kept as
-    soon as it is there: a run that was killed goes on where it was. Features are made once for each system and task,
-    and only if a record is missing.
-
-    Args:
-        systems: By what names them, see ``load_system``; fine-tuning starts from what is named. Their ``name`` is what
-            the records say.
-        tasks: The tasks.
-        protocols: Names of protocols.
-        settings: How.
-        store: Where records are kept.
-
-    Returns:
-        The records asked for, in order, under the systems' present names, and a line for each measurement that was left
-        out, which are logged too.
-
-    Raises:
-        ValueError: If a protocol is unknown, or a measurement fails; the message says of what system and task.
-
-    Example:
-
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from docsplit_hf.experiments.systems.loading import load_system
-        >>> from docsplit_hf.experiments.tasks.loading import ClassificationTask
-        >>> texts, labels = ["all good", "all bad"] * 4, np.array([0, 1] * 4)
-        >>> task = ClassificationTask("mine", texts, labels, texts, labels, ["pro", "contra"])
-        >>> store = ResultStore(tempfile.mkdtemp())
-        >>> settings = EvaluationSettings(seeds=1)
-        >>> records, _ = run_protocols({"tfidf": load_system("tfidf")}, [task], ["knn"], settings, store)
-        >>> records[0]["system"], records[0]["metrics"]["accuracy"]
-        ('tfidf', 1.0)
+    The keys of ``systems`` are their names on the command line, from which fine-tuning starts; their ``name`` is what
+    the records say. Everything is planned before anything is measured, so what cannot work is refused at once. Returns
+    the records, under the systems' present names, and a line for each measurement that was left out, which is logged.
     """
     check_protocols(protocols)
     protocols, left_out = _without_missing_spacy(protocols, settings)
@@ -78,7 +49,7 @@ def run_protocols(
         store.describe_task(task.fingerprint, describe_task(task))
         for named, system in everything.items():
             measurements, lines = plan(protocols, system, task, settings)
-            planned.append((Subject(system, task, _checkpoint(named)), measurements))
+            planned.append((Subject(system, task, split_name(named)[0]), measurements))
             left_out += lines
     left_out = list(dict.fromkeys(left_out))
     for line in left_out:
@@ -97,21 +68,7 @@ def run_protocols(
 
 
 def describe_task(task: EvaluationTask) -> dict[str, Any]:
-    """What a task consists of.
-
-    Args:
-        task: The task.
-
-    Returns:
-        ``kind``, the numbers of ``train`` and ``test`` examples and of ``classes`` where there are any, and
-        ``mean_words`` of the texts that are tested on.
-
-    Example:
-
-        >>> from docsplit_hf.experiments.tasks.loading import CorpusTask
-        >>> describe_task(CorpusTask("mine", ["A short text.", "Another."]))
-        {'kind': 'texts alone', 'test': 2, 'mean_words': 2.0}
-    """
+    """The kind of a task, the numbers of its examples, and the mean number of words in a text that is tested on."""
     sizes: dict[str, Any] = {"kind": KINDS[type(task)]}
     texts = task.corpus().texts
     if isinstance(task, ClassificationTask):
@@ -126,34 +83,25 @@ def describe_task(task: EvaluationTask) -> dict[str, Any]:
 def short_names(names: Sequence[str]) -> list[str]:
     """Names for tables: of a path the last part, and as much before it as tells two of them apart.
 
-    Args:
-        names: As for ``load_system``. The option ``#name=...`` is taken as it is; other options stay.
-
-    Returns:
-        As many names, no two alike.
-
-    Raises:
-        ValueError: If two are the same.
-
-    Example:
-
-        >>> short_names(["tfidf", "runs/a/best", "runs/b/best", "out/docsplit/", "out/long#name=ours"])
-        ['tfidf', 'a/best', 'b/best', 'docsplit', 'ours']
+    >>> short_names(["tfidf", "runs/a/best", "runs/b/best", "out/docsplit/", "out/long#name=ours"])
+    ['tfidf', 'a/best', 'b/best', 'docsplit', 'ours']
     """
-    parts, endings = [], []
+    paths, options_shown = [], []
     for name in names:
         base, options = split_name(name)
         chosen = options.pop("name", None)
-        given = "model" in options and "://" in base  # of an endpoint the model says more than the address
-        parts.append((chosen or options.pop("model"),) if chosen or given else Path(base).parts or (base,))
-        endings.append("" if chosen else "".join(f"#{option}={value}" for option, value in options.items()))
+        if chosen is None and "model" in options and "://" in base:
+            paths.append((options.pop("model"),))  # which says more than the address of an endpoint
+        else:
+            paths.append((chosen,) if chosen else Path(base).parts or (base,))
+        options_shown.append("" if chosen else "".join(f"#{option}={value}" for option, value in options.items()))
     count = [1] * len(names)
     while True:
-        short = ["/".join(part[-n:]) + end for part, n, end in zip(parts, count, endings, strict=True)]
+        short = ["/".join(path[-n:]) + shown for path, n, shown in zip(paths, count, options_shown, strict=True)]
         alike = [number for number, name in enumerate(short) if short.count(name) > 1]
         if not alike:
             return short
-        if all(count[number] >= len(parts[number]) for number in alike):
+        if all(count[number] >= len(paths[number]) for number in alike):
             raise ValueError(f"Two models are called {short[alike[0]]!r}: tell them apart by '...#name=ANOTHER'.")
         for number in alike:
             count[number] += 1
@@ -183,15 +131,10 @@ def _measured_once(subject: Subject, measurement: Measurement, store: ResultStor
 
 def _without_missing_spacy(protocols: Sequence[str], settings: EvaluationSettings) -> tuple[list[str], list[str]]:
     """Attention needs spaCy, and one half of redundancy does: without it the rest goes on."""
-    if not set(protocols) & set(USING_SPACY):
-        return list(protocols), []
-    try:
-        load_spacy(settings.spacy_pipeline)
-    except (ModuleNotFoundError, OSError) as error:
-        kept = [name for name in protocols if name != "attention"]
-        return kept, [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]
+    if set(protocols) & set(USING_SPACY):
+        try:
+            load_spacy(settings.spacy_pipeline)
+        except (ModuleNotFoundError, OSError) as error:
+            kept = [name for name in protocols if name != "attention"]
+            return kept, [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]
     return list(protocols), []
-
-
-def _checkpoint(name: str) -> str:
-    return split_name(name)[0]

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from ..protocols.settings import EvaluationSettings
 from .summary import Cell
+from .tables import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours that all eyes tell apart (Okabe and Ito, 2008), grey in the place of their yellow, which is faint as a line.
+# Colors that all eyes tell apart (Okabe and Ito, 2008), gray in the place of their yellow, which is faint as a line.
 # Markers and hatches tell them apart in print too.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -29,27 +30,25 @@ STYLE = {
     "axes.axisbelow": True,
     "hatch.linewidth": 0.6,
 }
+CURVE_STYLE = {
+    "markersize": 5,
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.4,
+    "linewidth": 1.4,
+    "elinewidth": 0.9,
+    "capsize": 2,
+}
 PANELS_PER_ROW = 3
 CITATION_METRICS = {"accuracy": "head of LRA", "cosine_accuracy": "cosine threshold"}
 SPREADS = {
     "std": "Error bars: standard deviation over the draws",
     "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
 }
-
-
 DRAWN = ("few_shot", "curve", "citation", "attention")  # the protocols whose results save_figures draws
 
 
 def check_matplotlib() -> None:
-    """Say what to install where figures cannot be drawn: before the hours of measuring, not after them.
-
-    Raises:
-        ModuleNotFoundError: If matplotlib is not installed.
-
-    Example:
-
-        >>> check_matplotlib()
-    """
+    """Say what to install where figures cannot be drawn: before the hours of measuring, not after them."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ModuleNotFoundError(
             "Figures need matplotlib: pip install matplotlib, which the extra [experiments] brings, or do without "
@@ -58,24 +57,7 @@ def check_matplotlib() -> None:
 
 
 def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: str | Path) -> list[str]:
-    """Draw whatever of the papers' figures the results give.
-
-    Args:
-        cells: Of all protocols.
-        settings: Those of the run: which number of shots the few-shot bars show.
-        folder: Where the files go: ``<figure>.png`` and ``<figure>.svg``.
-
-    Returns:
-        The names of the PNG files.
-
-    Raises:
-        ModuleNotFoundError: If matplotlib is not installed.
-
-    Example:
-
-        >>> save_figures([], EvaluationSettings(), "no/such/folder")
-        []
-    """
+    """Draw the figures of the papers that the results give, as PNG and SVG; returns the names of the PNG files."""
     few_shot = [cell for cell in cells if cell.protocol == "few_shot"]
     figures: dict[str, Callable[[], Figure]] = {}
     if at_shots := [cell for cell in few_shot if cell.settings["shots"] == settings.shots_of(cell.task)]:
@@ -92,24 +74,7 @@ def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: st
 
 
 def save(draw: Callable[[], Figure], path: Path) -> None:
-    """Write a figure as PNG and SVG, the same bytes for the same figure.
-
-    Args:
-        draw: Draws it.
-        path: Without the ending.
-
-    Raises:
-        ModuleNotFoundError: If matplotlib is not installed.
-
-    Example:
-
-        >>> import tempfile
-        >>> from matplotlib.figure import Figure
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save(Figure, Path(folder) / "empty")
-        ...     sorted(file.name for file in Path(folder).iterdir())
-        ['empty.png', 'empty.svg']
-    """
+    """Write a figure as PNG and SVG, the same bytes for the same figure; ``path`` is without the ending."""
     check_matplotlib()
     import matplotlib
 
@@ -121,21 +86,7 @@ def save(draw: Callable[[], Figure], path: Path) -> None:
 
 
 def curves(cells: Sequence[Cell]) -> Figure:
-    """Accuracy over the number of training examples per class: DocSplit's figure 2, a panel a task.
-
-    Args:
-        cells: Of the protocol ``few_shot``, at several shots.
-
-    Returns:
-        The figure. Error bars are the standard deviation over the draws.
-
-    Example:
-
-        >>> from docsplit_hf.experiments.report.summary import summarize
-        >>> cells = [Cell("A", "B", "few_shot", {"shots": n}, {"accuracy": summarize([n / 9])}, (0,)) for n in (1, 5)]
-        >>> len(curves(cells).axes)
-        1
-    """
+    """Accuracy over the number of training examples per class: DocSplit's figure 2, with one panel per task."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     tasks, systems = _names(cells, "task"), _names(cells, "system")
@@ -156,43 +107,23 @@ def curves(cells: Sequence[Cell]) -> Figure:
                 color=COLORS[number % len(COLORS)],
                 marker=MARKERS[number % len(MARKERS)],
                 linestyle=LINES[number // len(COLORS) % len(LINES)],
-                markersize=5,
-                markeredgecolor="black",
-                markeredgewidth=0.4,
-                linewidth=1.4,
-                elinewidth=0.9,
-                capsize=2,
+                **CURVE_STYLE,
             )
         shots = sorted({cell.settings["shots"] for cell in mine})
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(FixedLocator(shots))
         axis.xaxis.set_minor_locator(NullLocator())
         axis.set_xticklabels([str(number) for number in shots])
-        axis.set_title(task)
         axis.grid(color="#DDDDDD", linewidth=0.6)
-        axis.set_xlabel("Training examples per class")
-        axis.set_ylabel("Accuracy (%)")
-    _legend(figure, axes, _spread_shown(cells, "std"))
+        axis.set(title=task, xlabel="Training examples per class", ylabel="Accuracy (%)")
+    _legend(figure, axes, cells, "std")
     return figure
 
 
-def accuracy_bars(cells: Sequence[Cell], metrics: Mapping[str, str], spread: str) -> Figure:
-    """A bar a system, grouped by task and metric: few-shot classification, and DocSplit's figure 3.
+def accuracy_bars(cells: Sequence[Cell], metrics: Mapping[str, str], spread: Spread) -> Figure:
+    """One bar per system, grouped by task and metric: few-shot classification, and DocSplit's figure 3.
 
-    Args:
-        cells: One for each system and task.
-        metrics: The metrics, and what they are called beside the task.
-        spread: ``"std"`` or ``"interval"``: the error bars.
-
-    Returns:
-        The figure.
-
-    Example:
-
-        >>> from docsplit_hf.experiments.report.summary import summarize
-        >>> cells = [Cell("A", "B", "few_shot", {}, {"accuracy": summarize([0.5, 0.6])}, (0, 1))]
-        >>> len(accuracy_bars(cells, {"accuracy": ""}, "std").axes)
-        1
+    ``metrics`` maps each metric to what it is called beside the task.
     """
     tasks, systems = _names(cells, "task"), _names(cells, "system")
     groups = {(task, metric): f"{task}\n{name}".strip() for task in tasks for metric, name in metrics.items()}
@@ -200,67 +131,54 @@ def accuracy_bars(cells: Sequence[Cell], metrics: Mapping[str, str], spread: str
     per_group = max(0.5 + 0.17 * len(systems), 0.3 + 0.09 * longest)
     narrowest = 4.4 if len(systems) < 5 else 5.5  # inches; the legend needs some
     figure, axes = _panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
-    values = [
-        [None if (cell := _find(cells, system, task)) is None else cell.metrics.get(metric) for task, metric in groups]
-        for system in systems
-    ]
-    _grouped_bars(axes[0], systems, list(groups.values()), values, spread, 100)
+    _grouped_bars(axes[0], cells, systems, groups, spread, 100)
     axes[0].set_ylabel("Accuracy (%)")
     axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may reach beyond what there is
-    _legend(figure, axes, _spread_shown(cells, spread))
+    _legend(figure, axes, cells, spread)
     return figure
 
 
 def attention_bars(cells: Sequence[Cell]) -> Figure:
-    """Mean attention weight by part of speech: SimLTE's figure 3, a panel a task.
-
-    Args:
-        cells: Of the protocol ``attention``.
-
-    Returns:
-        The figure.
-
-    Example:
-
-        >>> from docsplit_hf.experiments.report.summary import summarize
-        >>> weights = dict.fromkeys(("noun", "verb", "adjective", "other"), summarize([0.01]))
-        >>> len(attention_bars([Cell("A", "B", "attention", {}, weights, (0,))]).axes)
-        1
-    """
+    """Mean attention weight by part of speech: SimLTE's figure 3, with one panel per task."""
     tasks, systems = _names(cells, "task"), _names(cells, "system")
-    groups = ("noun", "verb", "adjective", "other")
     figure, axes = _panels(len(tasks), max(4.0, 0.8 + 4 * (0.2 + 0.11 * len(systems))), 3.0)
     for axis, task in zip(axes, tasks, strict=True):
-        found = [_find(cells, system, task) for system in systems]
-        values = [[None if cell is None else cell.metrics.get(group) for group in groups] for cell in found]
-        _grouped_bars(axis, systems, ["nouns", "verbs", "adjectives", "others"], values, "interval", 1000)
-        axis.set_title(task)
-        axis.set_ylabel("Mean attention weight ($10^{-3}$)")
-    _legend(figure, axes, _spread_shown(cells, "interval"))
+        groups = {(task, metric): f"{metric}s" for metric in ("noun", "verb", "adjective", "other")}
+        _grouped_bars(axis, cells, systems, groups, "interval", 1000)
+        axis.set(title=task, ylabel="Mean attention weight ($10^{-3}$)")
+    _legend(figure, axes, cells, "interval")
     return figure
 
 
-def _grouped_bars(axis: Axes, systems: list[str], groups: Sequence[str], values, spread: str, scale: float) -> None:
-    """``values[system][group]``: summaries, None where there is none."""
+def _grouped_bars(
+    axis: Axes,
+    cells: Sequence[Cell],
+    systems: list[str],
+    groups: Mapping[tuple[str, str], str],  # labels by task and metric
+    spread: Spread,
+    scale: float,
+) -> None:
+    metrics = {(cell.system, cell.task): cell.metrics for cell in reversed(cells)}  # the first one counts
     width = 0.84 / len(systems)
     for number, system in enumerate(systems):
-        places = [group + (number - (len(systems) - 1) / 2) * width for group in range(len(groups))]
-        present = [(place, summary) for place, summary in zip(places, values[number], strict=True) if summary]
+        summaries = [metrics.get((system, task), {}).get(metric) for task, metric in groups]
+        shift = (number - (len(systems) - 1) / 2) * width
+        present = [(group + shift, summary) for group, summary in enumerate(summaries) if summary]
+        color = COLORS[number % len(COLORS)]
         axis.bar(
             [place for place, _ in present],
             [scale * summary.mean for _, summary in present],
             width * 0.92,
             yerr=[scale * getattr(summary, spread) for _, summary in present],  # NaN, after one repeat, draws nothing
             label=system,
-            color=COLORS[number % len(COLORS)],
-            # Black bars hatch in white, or the hatch would not be seen.
-            edgecolor="white" if COLORS[number % len(COLORS)] == "#000000" else "black",
+            color=color,
+            edgecolor="white" if color == "#000000" else "black",  # black bars hatch in white, or it would not be seen
             hatch=HATCHES[number % len(HATCHES)],
             linewidth=0.5,
             error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
         )
     axis.set_ylim(bottom=0)
-    axis.set_xticks(range(len(groups)), groups)
+    axis.set_xticks(range(len(groups)), groups.values())
     axis.grid(axis="y", color="#DDDDDD", linewidth=0.6)
 
 
@@ -276,32 +194,23 @@ def _panels(count: int, width: float, height: float) -> tuple[Figure, list[Axes]
     return figure, axes[:count]
 
 
-def _legend(figure: Figure, axes: list[Axes], spread: str | None) -> None:
+def _legend(figure: Figure, axes: list[Axes], cells: Sequence[Cell], spread: Spread) -> None:
     """One for all panels, below them, in rows as even as the width allows; the figure grows by its height."""
     by_label = {}
     for axis in axes:  # a system need not be in every panel
         handles, labels = axis.get_legend_handles_labels()
         by_label |= dict(zip(labels, handles, strict=True))
+    title = SPREADS[spread] if any(len(cell.seeds) > 1 for cell in cells) else None
+    label_width = 0.085 * max(map(len, by_label))  # inches
     width, height = figure.get_size_inches()
-    width = max(width, 0.9 + 0.085 * max(map(len, by_label)))
-    most = max(1, int(width / (0.7 + 0.085 * max(map(len, by_label)))))
-    rows = math.ceil(len(by_label) / most)
-    columns = math.ceil(len(by_label) / rows)
-    figure.set_size_inches(width, height + 0.22 * (rows + (spread is not None)))
-    title = None if spread is None else SPREADS[spread]
+    width = max(width, 0.9 + label_width)
+    rows = math.ceil(len(by_label) / max(1, int(width / (0.7 + label_width))))
+    figure.set_size_inches(width, height + 0.22 * (rows + (title is not None)))
     figure.legend(
-        by_label.values(), by_label, loc="outside lower center", ncols=columns, frameon=False,
+        by_label.values(), by_label, loc="outside lower center", ncols=math.ceil(len(by_label) / rows), frameon=False,
         title=title, title_fontsize=9,
     )  # fmt: skip
 
 
-def _spread_shown(cells: Sequence[Cell], spread: str) -> str | None:
-    return spread if any(len(cell.seeds) > 1 for cell in cells) else None
-
-
 def _names(cells: Sequence[Cell], field: str) -> list[str]:
     return list(dict.fromkeys(getattr(cell, field) for cell in cells))
-
-
-def _find(cells: Sequence[Cell], system: str, task: str) -> Cell | None:
-    return next((cell for cell in cells if (cell.system, cell.task) == (system, task)), None)

@@ -25,32 +25,16 @@ LENGTH = "`max_length` is the longest input of encoders, in tokens; word counts 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report.
-
-    Args:
-        protocol: The protocol of its records.
-        title: Its heading.
-        text: What is measured; a setting in braces is put in.
-        metrics: The columns, in order.
-        spread: What stands behind the ±.
-        paper: The papers' table that stands beside it.
-        by_system: Whether systems are rows and tasks columns; otherwise a task and system is a row.
-        plain_digits: Digits of numbers that are no percentages.
-
-    Example:
-
-        >>> SECTIONS[0].title
-        'Full classification'
-    """
+    """A part of the report, of the records of one protocol."""
 
     protocol: str
     title: str
-    text: str
-    metrics: tuple[str, ...]
-    spread: Spread = "interval"
-    paper: PaperTable | None = None
-    by_system: bool = True
-    plain_digits: int | None = None
+    text: str  # what is measured; a setting in braces is put in
+    metrics: tuple[str, ...]  # the columns, in order
+    spread: Spread = "interval"  # what stands behind the ±
+    paper: PaperTable | None = None  # what stands beside it
+    by_system: bool = True  # systems are rows and tasks columns; otherwise there is a row per task and system
+    plain_digits: int | None = None  # of numbers that are no percentages
 
 
 SECTIONS = (
@@ -136,31 +120,10 @@ def results_markdown(
     left_out: Sequence[str] = (),
     figures: Sequence[str] = (),
 ) -> str:
-    """The report of a run, a function of what was measured: no clock, no machine.
+    """The report of a run in Markdown, a function of what was measured: no clock, no machine.
 
-    Args:
-        records: The records to report.
-        runs: Of the results file, what ``run`` in the records counts in.
-        tasks: Of the results file: what the tasks consist of, by fingerprint.
-        settings: Those of the run: which number of shots the few-shot table shows.
-        command: What repeats it.
-        left_out: What was asked for and not measured, a line each.
-        figures: Names of picture files beside the report.
-
-    Returns:
-        Markdown.
-
-    Raises:
-        ValueError: If there are no records.
-
-    Example:
-
-        >>> record = dict(system="A", task="mine", protocol="full", settings={"probe": "mlp"}, seed=0, run=0)
-        >>> record |= dict(metrics={"accuracy": 0.5}, seconds=1.0, task_fingerprint="b")
-        >>> run = {"command": "python run.py", "date": "2024-01-01", "ran_on": "a CPU", "versions": {"torch": "2"}}
-        >>> tasks = {"b": {"kind": "texts with labels", "train": 8, "test": 4, "classes": 2, "mean_words": 3.0}}
-        >>> print(results_markdown([record], [run], tasks, EvaluationSettings(), "python run.py").splitlines()[0])
-        # Evaluation
+    ``runs`` and ``tasks`` are those of the results file; ``command`` repeats the run; ``left_out`` says, line by line,
+    what was asked for and not measured; ``figures`` are names of picture files beside the report.
     """
     if not records:
         raise ValueError("There are no records to report: was every protocol left out?")
@@ -180,25 +143,7 @@ def results_markdown(
 
 
 def main_table(records: Sequence[Mapping[str, Any]], settings: EvaluationSettings) -> str:
-    """The first table of the report, for the last screen of a run.
-
-    Args:
-        records: The records to report.
-        settings: Those of the run.
-
-    Returns:
-        A heading and a table, without the papers' rows.
-
-    Example:
-
-        >>> record = dict(system="A", task="mine", protocol="full", settings={"probe": "mlp"}, seed=0)
-        >>> print(main_table([record | dict(metrics={"accuracy": 0.5})], EvaluationSettings()))
-        Full classification
-        <BLANKLINE>
-        | System | mine Acc |
-        | --- | --- |
-        | A | **50.00** |
-    """
+    """The first table of the report, without the papers' rows, for the last screen of a run."""
     cells = summarize_records(records)
     for section in SECTIONS:
         if chosen := _cells_of(section, cells, settings):
@@ -216,20 +161,23 @@ def _cells_of(section: Section, cells: Sequence[Cell], settings: EvaluationSetti
 def _section(section: Section, cells: Sequence[Cell]) -> str:
     known = section.paper is not None and any(paper_task(cell.task) in section.paper.tasks for cell in cells)
     paper = section.paper if known else None
-    spread = DEVIATION if section.spread == "std" else INTERVAL
+    settings = _settings_text(cells)
     repeats = max(len(cell.seeds) for cell in cells)
-    text = section.text.format_map(_settings_text(cells))
-    text += f" Means of {repeats} repeats; {spread}." if repeats > 1 else " One repeat."
-    notes = [
-        text,
-        f"Seeds: {_seeds(cells)}. Settings: {_all_settings(cells)}.",
+    spread = DEVIATION if section.spread == "std" else INTERVAL
+    means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
+    shown = ", ".join(f"{name} {value}" for name, value in settings.items()) or "none"
+    parts = [
+        f"## {section.title}",
+        f"{section.text.format_map(settings)} {means}",
+        f"Seeds: {_seeds(cells)}. Settings: {shown}.",
+        _table(section, cells, paper),
     ]
     if paper is not None:
-        notes.append(
+        parts.append(
             f"In italics the papers' own numbers ({paper.source}), on other sizes of data, splits and machines. "
             f"{paper.note}".strip()
         )
-    return f"## {section.title}\n\n" + "\n\n".join([*notes[:2], _table(section, cells, paper), *notes[2:]])
+    return "\n\n".join(parts)
 
 
 def _table(section: Section, cells: Sequence[Cell], paper: PaperTable | None) -> str:
@@ -254,20 +202,12 @@ def _settings_text(cells: Sequence[Cell]) -> dict[str, str]:
     """For each setting its values, with the tasks that they belong to where they differ."""
     texts = {}
     for name in dict.fromkeys(name for cell in cells for name in cell.settings):
-        tasks: dict[str, list[str]] = {}
+        tasks: dict[str, dict[str, None]] = {}  # by value; keys keep their order
         for cell in cells:
-            if cell.task not in tasks.setdefault(str(cell.settings.get(name, MISSING)), []):
-                tasks[str(cell.settings.get(name, MISSING))].append(cell.task)
-        texts[name] = (
-            next(iter(tasks))
-            if len(tasks) == 1
-            else ", ".join(f"{value} ({', '.join(map(escape, names))})" for value, names in tasks.items())
-        )
+            tasks.setdefault(str(cell.settings.get(name, MISSING)), {})[escape(cell.task)] = None
+        several = len(tasks) > 1
+        texts[name] = ", ".join(f"{value} ({', '.join(of)})" if several else value for value, of in tasks.items())
     return texts
-
-
-def _all_settings(cells: Sequence[Cell]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in _settings_text(cells).items()) or "none"
 
 
 def _seeds(cells: Sequence[Cell]) -> str:
@@ -294,14 +234,12 @@ def _tasks(fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any
 
 def _ran_on(records: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> str:
     """A line for each kind of machine and versions among the runs that these records came from."""
-    used = [runs[number] for number in sorted({record["run"] for record in records})]
-    lines: dict[str, list[str]] = {}
-    for run in used:
+    first_dates: dict[str, str] = {}
+    for run in (runs[number] for number in sorted({record["run"] for record in records})):
         versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-        lines.setdefault(f"{run['ran_on']}; {versions}", []).append(run["date"][:10])
+        first_dates.setdefault(f"{run['ran_on']}; {versions}", run["date"][:10])
+    lines = "\n".join(f"- {what} ({date})" for what, date in first_dates.items())
     hours = sum(record["seconds"] for record in records) / 3600
-    lines_text = "\n".join(f"- {what} ({dates[0]})" for what, dates in lines.items())
-    systems = len({record["system"] for record in records})
-    tasks = len({record["task"] for record in records})
+    systems, tasks = (len({record[field] for record in records}) for field in ("system", "task"))
     head = f"{len(records):,} measurements of {systems} systems on {tasks} tasks, {hours:.2f} hours in all, on:"
-    return f"{head}\n\n{lines_text}"
+    return f"{head}\n\n{lines}"

@@ -20,65 +20,23 @@ PAPER_NAMES = {name.lower(): name for name in (*DATA_SETS, "AAN", *CHINESE_TASKS
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of a paper.
-
-    Args:
-        source: The paper and the table.
-        metrics: What the numbers of a task are, in order.
-        tasks: The papers' names of the tasks, in order.
-        rows: For each system the numbers of all tasks, one after the other; None where the paper has none.
-        note: What must be known to read it.
-
-    Example:
-
-        >>> FULL.of("BERT", "20News")
-        {'accuracy': 62.34, 'macro_f1': 54.19}
-    """
+    """A table of a paper."""
 
     source: str
-    metrics: tuple[str, ...]
-    tasks: tuple[str, ...]
-    rows: Mapping[str, tuple[float | None, ...]]
+    metrics: tuple[str, ...]  # of each task, in order
+    tasks: tuple[str, ...]  # the papers' names, in order
+    rows: Mapping[str, tuple[float | None, ...]]  # by system the numbers of all tasks, None where there are none
     note: str = ""
 
     def of(self, system: str, task: str) -> dict[str, float]:
-        """The numbers of a system on a task.
-
-        Args:
-            system: The paper's name of the system.
-            task: The paper's name of the task.
-
-        Returns:
-            Each metric that the paper has.
-
-        Raises:
-            KeyError: If the table has no such system.
-            ValueError: If it has no such task.
-
-        Example:
-
-            >>> FULL.of("INSTRUCTOR", "BBCNews")["accuracy"]
-            95.19
-        """
+        """The numbers of a system on a task, both by the papers' names: each metric that the paper has."""
         start = self.tasks.index(task) * len(self.metrics)
         values = self.rows[system][start : start + len(self.metrics)]
         return {name: value for name, value in zip(self.metrics, values, strict=True) if value is not None}
 
 
 def paper_task(name: str) -> str | None:
-    """The papers' name of a task of ours.
-
-    Args:
-        name: The task's name here.
-
-    Returns:
-        The papers' name, None where the papers do not have the task.
-
-    Example:
-
-        >>> paper_task("bbc"), paper_task("my.csv")
-        ('BBCNews', None)
-    """
+    """The papers' name of a task of ours, None where the papers do not have the task."""
     return PAPER_NAMES.get(name.lower())
 
 

@@ -8,24 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import pandas as pd
+
+GROUP = ("system", "task", "protocol", "settings")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What several repeats gave.
+    """Mean, sample standard deviation, and half the 95 % confidence interval of the mean; both NaN for one repeat.
 
-    Args:
-        mean: Their mean.
-        std: Their standard deviation (of a sample: divided by n - 1), NaN for one repeat.
-        interval: Half the width of the 95 % confidence interval of the mean, by Student's t; NaN for one repeat. It
-            holds what differs between the repeats (seeds, draws of examples), not the choice of the test set.
-        repeats: How many there were.
-
-    Example:
-
-        >>> summarize([0.5, 0.7]).mean
-        0.6
+    The interval holds what differs between the repeats (seeds, draws of examples), not the choice of the test set.
     """
 
     mean: float
@@ -35,52 +27,20 @@ class Summary:
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    """Mean, standard deviation and the 95 % confidence interval ``t(n-1, 0.975) * std / sqrt(n)``.
-
-    Args:
-        values: One number a repeat.
-
-    Returns:
-        The summary.
-
-    Raises:
-        ValueError: If there are no values.
-
-    Example:
-
-        >>> summary = summarize([0.1, 0.2, 0.3])
-        >>> round(summary.mean, 3), round(summary.std, 3), round(summary.interval, 3)
-        (0.2, 0.1, 0.248)
-    """
+    """Mean, standard deviation and the 95 % confidence interval ``t(n-1, 0.975) * std / sqrt(n)``."""
     from scipy.stats import t
 
     if len(values) == 0:
         raise ValueError("There is nothing to summarize.")
-    mean = float(np.mean(values))
-    if len(values) == 1:
-        return Summary(mean, math.nan, math.nan, 1)
-    std = float(np.std(values, ddof=1))
-    interval = float(t.ppf(0.975, len(values) - 1)) * std / math.sqrt(len(values))
-    return Summary(mean, std, interval, len(values))
+    series = pd.Series(values, dtype=float)
+    std = float(series.std())
+    interval = float(t.ppf(0.975, len(series) - 1)) * std / math.sqrt(len(series))
+    return Summary(float(series.mean()), std, interval, len(series))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One system on one task by one protocol and its settings, over all seeds.
-
-    Args:
-        system: The system's name.
-        task: The task's name.
-        protocol: The protocol.
-        settings: Its settings.
-        metrics: A summary of each metric.
-        seeds: The seeds.
-
-    Example:
-
-        >>> Cell("A", "20news", "few_shot", {"shots": 5}, {"accuracy": summarize([0.5])}, (0,)).settings["shots"]
-        5
-    """
+    """One system on one task by one protocol and its settings: a summary of each metric over all seeds."""
 
     system: str
     task: str
@@ -91,33 +51,14 @@ class Cell:
 
 
 def summarize_records(records: Iterable[Mapping[str, Any]]) -> list[Cell]:
-    """Put the repeats among records together.
-
-    Args:
-        records: As in ``results.json``.
-
-    Returns:
-        One cell for each system, task, protocol and settings, in the order in which they come first.
-
-    Example:
-
-        >>> record = dict(system="A", task="B", protocol="full", settings={}, metrics={"accuracy": 0.5})
-        >>> [cell] = summarize_records([record | {"seed": 0}, record | {"seed": 1}])
-        >>> cell.seeds, cell.metrics["accuracy"].repeats
-        ((0, 1), 2)
-    """
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for record in records:
-        key = [record[name] for name in ("system", "task", "protocol", "settings")]
-        groups.setdefault(json.dumps(key, sort_keys=True), []).append(record)
-    return [
-        Cell(
-            *(group[0][name] for name in ("system", "task", "protocol", "settings")),
-            metrics={
-                name: summarize([record["metrics"][name] for record in group if name in record["metrics"]])
-                for name in dict.fromkeys(name for record in group for name in record["metrics"])
-            },
-            seeds=tuple(record["seed"] for record in group),
-        )
-        for group in groups.values()
-    ]
+    """One cell per system, task, protocol and settings, in the order in which they come first in the records."""
+    frame = pd.DataFrame(list(records))
+    if frame.empty:
+        return []
+    key = [json.dumps(group, sort_keys=True) for group in frame[list(GROUP)].to_numpy().tolist()]
+    cells = []
+    for _, group in frame.groupby(key, sort=False):
+        metrics = pd.DataFrame(group["metrics"].tolist())
+        summaries = {name: summarize(metrics[name].dropna()) for name in metrics}
+        cells.append(Cell(*group.iloc[0][list(GROUP)], metrics=summaries, seeds=tuple(group["seed"].tolist())))
+    return cells

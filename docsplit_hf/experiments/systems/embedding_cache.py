@@ -1,4 +1,4 @@
-"""Embeddings kept on disk, so that each text is embedded once for each encoder, whatever interrupts it."""
+"""Embeddings kept on disk, so that each text is embedded once per encoder, whatever interrupts it."""
 
 from __future__ import annotations
 
@@ -29,42 +29,12 @@ def cached_embeddings(
     folder: str | Path | None,
     on_done: Callable[[int], Any] = lambda number: None,
 ) -> np.ndarray:
-    """Embed texts, or read the embeddings where they are known already.
+    """Embed N texts, or read their embeddings where they are known: float32 ``(N, D)``.
 
-    Texts are embedded and written in chunks of 256, in the order in which they come. The name of a chunk's file is a
-    checksum of the encoder's fingerprint and the chunk's texts, so nothing is ever served for another model,
-    tokenizer, length or text. Files appear whole or not at all, and hold a checksum of the embeddings: one that is
-    damaged is found out, logged, and written anew. The folder may be deleted at any time. What an encoder cuts off is
-    logged once, for all texts that are embedded now.
-
-    Args:
-        encoder: The encoder.
-        texts: N texts.
-        folder: Where the embeddings are kept; made if it is not there. None: nowhere.
-        on_done: Called with the number of texts whenever some are there, to move a progress bar.
-
-    Returns:
-        float32 of shape ``(N, D)``.
-
-    Raises:
-        TypeError: If ``texts`` is one string, or a text is not a string.
-        ValueError: If an embedding is NaN or infinite: the error names the encoder and the text; or if the encoder
-            gives another number of embeddings, or of dimensions, than before.
-
-    Example:
-
-        >>> import tempfile
-        >>> class LengthEncoder:
-        ...     fingerprint = "the length of a text, as an angle"
-        ...     def encode(self, texts, show_progress=True):
-        ...         print("embedding", len(texts))
-        ...         return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
-        >>> folder = tempfile.mkdtemp()
-        >>> cached_embeddings(LengthEncoder(), ["a text", "another"], folder).shape
-        embedding 2
-        (2, 2)
-        >>> cached_embeddings(LengthEncoder(), ["a text", "another"], folder).shape
-        (2, 2)
+    They are written in chunks of 256. The name of a chunk's file is a checksum of the encoder's fingerprint and the
+    chunk's texts, so nothing is ever served for another model or text. Files appear whole or not at all, and hold a
+    checksum: a damaged one is logged, and written anew. The folder may be deleted at any time. ``on_done`` gets the
+    number of texts of each chunk, to move a progress bar.
     """
     check_texts(texts)
     fingerprint = encoder.fingerprint

@@ -1,4 +1,4 @@
-"""What the experiments ask of an encoder of texts, and how one is named on a command line."""
+"""Encoders of texts, as the experiments use them, and their names on a command line."""
 
 from __future__ import annotations
 
@@ -20,17 +20,7 @@ ENDPOINT_OPTIONS = {"key_variable": str, "max_characters": int, "requests_per_mi
 
 
 class TextEncoder(Protocol):
-    """Anything that turns texts into embeddings, such as ``DocumentEncoder`` and ``EndpointEncoder``.
-
-    Example:
-
-        >>> class LengthEncoder:
-        ...     fingerprint = "the length of a text, as an angle"
-        ...     def encode(self, texts, show_progress=True):
-        ...         return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
-        >>> LengthEncoder().encode(["a text", "another"]).shape
-        (2, 2)
-    """
+    """Anything that turns texts into embeddings, such as ``DocumentEncoder`` and ``EndpointEncoder``."""
 
     @property
     def fingerprint(self) -> str:
@@ -41,21 +31,7 @@ class TextEncoder(Protocol):
 
 
 class EncoderWithOptions:
-    """A ``DocumentEncoder`` with options of its ``encode`` that are decided once.
-
-    Args:
-        encoder: The encoder.
-        **options: Options of ``DocumentEncoder.encode`` on which the embeddings depend: ``long_documents``, ``bf16``.
-
-    Example:
-
-        >>> from transformers import BertModel
-        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
-        >>> encoder = DocumentEncoder(BertModel(small_bert_config(tokenizer)), tokenizer)
-        >>> EncoderWithOptions(encoder, bf16=True).fingerprint == encoder.fingerprint
-        False
-    """
+    """A ``DocumentEncoder`` with fixed options of its ``encode``: ``long_documents``, ``bf16``."""
 
     def __init__(self, encoder: DocumentEncoder, **options: Any) -> None:
         self.encoder = encoder
@@ -66,32 +42,17 @@ class EncoderWithOptions:
 
     @property
     def fingerprint(self) -> str:
-        """What changes with the encoder and with the options."""
         return hashlib.sha256(json.dumps([self.encoder.fingerprint, self.options]).encode()).hexdigest()
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
-        """Embeddings of N texts: float32 of shape ``(N, D)``, of norm 1."""
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
 
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:
-    """Split what names an encoder and its options.
+    """Split ``"name#option=value#option=value"``; after the address of an endpoint, the first option is its model.
 
-    Args:
-        name: ``"name#option=value#option=value"``. Behind the address of an endpoint, the first part is its model.
-
-    Returns:
-        The name, and the options by name; the model of an endpoint is the option ``"model"``.
-
-    Raises:
-        ValueError: If an option has no value, or an endpoint no model.
-
-    Example:
-
-        >>> split_name("hkunlp/instructor-base#instruction=Represent the science passage for retrieval:")
-        ('hkunlp/instructor-base', {'instruction': 'Represent the science passage for retrieval:'})
-        >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
-        ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
+    >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
+    ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
     """
     base, *parts = name.split("#")
     options: dict[str, str] = {}
@@ -110,7 +71,7 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
 def load_encoder(
     name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "truncate"
 ) -> TextEncoder:
-    """Load an encoder by the name that a command line has for it.
+    """Load an encoder by its name on a command line; endpoints know none of the other arguments, which is logged.
 
     ====================================================  ===========================================================
     ``"sentence-transformers/all-MiniLM-L6-v2"``          a model on the Hub
@@ -123,25 +84,6 @@ def load_encoder(
                                                           ``#max_characters=20000`` and ``#key_variable=MY_API_KEY``,
                                                           without which only OpenAI gets a key, ``OPENAI_API_KEY``
     ====================================================  ===========================================================
-
-    Args:
-        name: The name.
-        max_length: The longest input in tokens. None: the checkpoint's own. It does not reach an endpoint, as the next
-            two do not, which is logged.
-        bf16: Whether to compute in bfloat16.
-        long_documents: ``"truncate"`` or ``"average"``, as for ``DocumentEncoder.encode``.
-
-    Returns:
-        The encoder.
-
-    Raises:
-        ValueError: If an option is unknown or does not fit.
-        OSError: If there is no such model.
-
-    Example:
-
-        >>> load_encoder("https://api.openai.com/v1#text-embedding-3-small")
-        EndpointEncoder('text-embedding-3-small', base_url='https://api.openai.com/v1')
     """
     base, options = split_name(name)
     if "model" in options and base.startswith("http"):

@@ -14,8 +14,7 @@ from tqdm.auto import tqdm
 
 from .embedding_cache import cached_embeddings
 from .encoders import TextEncoder, load_encoder, split_name
-
-Features = np.ndarray | sparse.csr_matrix  # (N, D)
+from .features import Features
 
 # Words of two characters and more, as in scikit-learn, and each Chinese or Japanese character by itself: these scripts
 # put no spaces between words, and pairs of characters do nearly as well there as words.
@@ -25,13 +24,7 @@ MAX_FEATURES = 50_000  # the most frequent ones; the first layer of a probe has 
 
 
 class System(Protocol):
-    """What turns the texts of a task into features, fitted on the training texts if at all.
-
-    Example:
-
-        >>> isinstance(TfidfSystem().fingerprint, str)
-        True
-    """
+    """What turns the texts of a task into features."""
 
     name: str  # as in the tables
     fingerprint: str
@@ -44,24 +37,7 @@ class System(Protocol):
 
 
 class EncoderSystem:
-    """An encoder, whose embeddings are computed once and kept.
-
-    Args:
-        name: The name in the tables.
-        encoder: The encoder. It must not change afterwards.
-        cache_folder: Where the embeddings are kept. None: nowhere.
-        show_progress: Whether to show a progress bar.
-
-    Example:
-
-        >>> class LengthEncoder:
-        ...     fingerprint = "the length of a text, as an angle"
-        ...     def encode(self, texts, show_progress=True):
-        ...         return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
-        >>> system = EncoderSystem("length", LengthEncoder(), show_progress=False)
-        >>> [features.shape for features in system.features(["a text", "another"], ["a third"])]
-        [(2, 2), (1, 2)]
-    """
+    """An encoder, whose embeddings are computed once and kept in ``cache_folder``; it must not change afterwards."""
 
     def __init__(
         self, name: str, encoder: TextEncoder, cache_folder: str | Path | None = None, show_progress: bool = True
@@ -73,7 +49,6 @@ class EncoderSystem:
 
     @cached_property
     def fingerprint(self) -> str:
-        """That of the encoder."""
         return self.encoder.fingerprint
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
@@ -85,20 +60,9 @@ class EncoderSystem:
 
 
 class TfidfSystem:
-    """TF-IDF of words and pairs of words: not in the papers, and on long documents hard to beat.
+    """TF-IDF of words and pairs of words: not in the papers, and hard to beat on long documents, which it reads whole.
 
-    As good as it gets without tuning on a task: words and pairs of neighboring words, logarithmic term frequency, the
-    50,000 most frequent of the training texts, rows of norm 1. It reads documents whole, whatever the encoders'
-    maximum length.
-
-    Args:
-        name: The name in the tables.
-
-    Example:
-
-        >>> train, test = TfidfSystem().features(["the red fruit", "a grey mineral"], ["red mineral"])
-        >>> train.shape, test.shape
-        ((2, 8), (1, 8))
+    As good as it gets without tuning on a task: logarithmic term frequency, the 50,000 most frequent features.
     """
 
     def __init__(self, name: str = "tfidf") -> None:
@@ -106,11 +70,7 @@ class TfidfSystem:
         self.fingerprint = f"tfidf 1, words and pairs, {MAX_FEATURES} features, {WORDS}"
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 where no word of a text is in the training texts.
-
-        Raises:
-            ValueError: If there is no word in the training texts.
-        """
+        """TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 where no word of a text is in the training texts."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         vectorizer = TfidfVectorizer(
@@ -130,18 +90,7 @@ class BM25System:
     with k1 = 1.2, b = 0.75 and Lucene's idf, ln(1 + (n - n_t + 0.5) / (n_t + 0.5)), which is never negative. So the
     score is symmetric, and each side is one vector, sqrt(idf) w. A search engine's BM25 counts the words of its short
     query without saturation instead; for two documents that would favor the longer query. Words that are not in the
-    training texts count nowhere. Where the experiments take cosines (citations, halves, neighbors), as they do of every
-    system, it becomes s(a, b) / sqrt(s(a, a) s(b, b)).
-
-    Args:
-        name: The name in the tables.
-
-    Example:
-
-        >>> train, test = BM25System().features(["red fruit", "grey mineral"], ["red mineral", "fruit"])
-        >>> (test @ train.T).toarray().round(2)
-        array([[0.69, 0.69],
-               [0.87, 0.  ]], dtype=float32)
+    training texts count nowhere. Where the experiments take cosines, it becomes s(a, b) / sqrt(s(a, a) s(b, b)).
     """
 
     k1 = 1.2
@@ -152,11 +101,7 @@ class BM25System:
         self.fingerprint = f"bm25 1, k1 {self.k1}, b {self.b}, {MAX_FEATURES} features, {WORDS}"
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """Vectors of which the dot product is BM25, sparse float32 ``(N, D)``.
-
-        Raises:
-            ValueError: If there is no word in the training texts.
-        """
+        """Vectors of which the dot product is BM25, sparse float32 ``(N, D)``."""
         from sklearn.feature_extraction.text import CountVectorizer
 
         vectorizer = CountVectorizer(max_features=MAX_FEATURES, token_pattern=WORDS, dtype=np.float32)
@@ -185,7 +130,7 @@ def load_system(
     long_documents: str = "truncate",
     show_progress: bool = True,
 ) -> System:
-    """Load a system by the name that a command line has for it.
+    """Load a system by its name on a command line.
 
     Args:
         name: ``"tfidf"``, ``"bm25"``, or what ``load_encoder`` knows: a folder, a model on the Hub, the address of an
@@ -207,9 +152,6 @@ def load_system(
 
         >>> load_system("tfidf").name, load_system("bm25#name=BM25").name
         ('tfidf', 'BM25')
-        >>> load_system("tf-idf")
-        Traceback (most recent call last):
-        ValueError: There is no system 'tf-idf'. Did you mean 'tfidf'?
     """
     base, options = split_name(name)
     shown = options.pop("name", None)

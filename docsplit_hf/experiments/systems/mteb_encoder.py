@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 
 class MTEBEncoder:
-    """An encoder that fulfils mteb's ``EncoderProtocol``.
+    """An encoder that fulfils mteb's ``EncoderProtocol``: hand it to ``mteb.evaluate``, with the tasks.
 
-    ``mteb.evaluate(MTEBEncoder("out/docsplit"), mteb.get_tasks(["ArXivHierarchicalClusteringP2P"]))`` does the rest.
     mteb keeps results by name and revision; the revision is the encoder's fingerprint, so that no result is taken for
-    that of a model which has been trained on since. Prompts that mteb has for a task are not used: the instruction is
-    the encoder's own.
+    that of a model which has been trained on since. mteb's prompts are not used: the instruction is the encoder's own.
 
     Args:
         encoder: An encoder, or a name as ``load_encoder`` knows it: a folder, a model on the Hub, an endpoint.
@@ -32,9 +30,8 @@ class MTEBEncoder:
 
     Example:
 
-        >>> model = MTEBEncoder("hkunlp/instructor-base#instruction=Represent the text:")  # doctest: +SKIP
-        >>> model.mteb_model_meta.name  # doctest: +SKIP
-        'hkunlp/instructor-base'
+        >>> model = MTEBEncoder("out/docsplit")  # doctest: +SKIP
+        >>> mteb.evaluate(model, mteb.get_tasks(["ArXivHierarchicalClusteringP2P"]))  # doctest: +SKIP
     """
 
     def __init__(self, encoder: TextEncoder | str, name: str | None = None) -> None:
@@ -42,14 +39,7 @@ class MTEBEncoder:
         self.name = name or _public_name(encoder if isinstance(encoder, str) else type(encoder).__name__)
 
     def encode(self, inputs: Iterable[dict[str, Any]], **kwargs: Any) -> np.ndarray:
-        """Embed what mteb hands over.
-
-        Args:
-            inputs: Batches with the key ``text``, as mteb's data loaders give them.
-            **kwargs: What mteb says besides. Only ``show_progress_bar`` is listened to.
-
-        Returns:
-            float32 of shape ``(N, D)``, of norm 1.
+        """Embed mteb's batches, which have a key ``text``: float32 of shape ``(N, D)``, of norm 1.
 
         Raises:
             ValueError: If a batch holds no texts.

@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from docsplit_hf.experiments.systems.features import check_features, normalize_rows
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        ([[0.0], [np.nan]], None, "the test features: row 1 holds NaN"),
+        (np.ones((0, 2)), None, "the test features: there are none. Is the split empty"),
+        ([[1.0], [2.0]], np.array([0]), "the test features: 2 rows, but 1 labels"),
+    ],
+)
+def test_broken_features_are_refused(form, rows, labels, message):
+    with pytest.raises(ValueError, match=message):
+        check_features(form(rows), "the test features", labels)
+
+
+def test_rows_of_norm_1_and_of_zeros():
+    rows = np.array([[3.0, 4.0], [0.0, 0.0]])
+    assert normalize_rows(rows).tolist() == [[0.6, 0.8], [0, 0]]
+    assert normalize_rows(sparse.csr_array(rows)).toarray().tolist() == [[0.6, 0.8], [0, 0]]

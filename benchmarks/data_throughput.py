@@ -16,16 +16,14 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import signal
-import statistics
-import time
-from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any, NoReturn
+from statistics import median
+from typing import Any
 
 import datasets
-import pysbd
 import torch
+from plain_pysbd import GIVE_UP_SECONDS, is_segmented_in_time, plain_segmenter
+from side_by_side import take_counted_turns
 from torch.utils.data import DataLoader
 
 from docsplit_hf import DataCollatorForDocSplit, load_package_documentation, segment_documents
@@ -36,7 +34,6 @@ from docsplit_hf.training.markdown import table
 
 SENTENCES, BATCH, MAX_LENGTH = 20, 36, 512
 TARGET = 2_000  # documents a second that the collator is to reach: far above what any encoder reads
-GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some texts
 Row = tuple[str, str, str, str, str]  # the four cells of the table, and a note below it
 PACKAGES = ("pysbd", "torch", "transformers", "tokenizers", "datasets", "numpy")
 
@@ -81,9 +78,9 @@ def load(documents: int, seed: int) -> tuple[datasets.Dataset, Any]:
 
 
 def splitting(texts: list[str], rounds: int) -> Row:
-    plain = pysbd.Segmenter(language="en", clean=False, char_span=True)
+    plain = plain_segmenter()
     guarded = get_segmenter("pysbd")
-    kept = [text for text in texts if finishes(plain.segment, text)]
+    kept = [text for text in texts if is_segmented_in_time(plain, [text])]
 
     def pass_of_plain() -> int:
         return sum(len(plain.segment(text)) for text in kept)
@@ -91,14 +88,16 @@ def splitting(texts: list[str], rounds: int) -> Row:
     def pass_of_guarded() -> int:
         return sum(len(guarded(text).sentences) for text in kept)
 
-    (plain_seconds, plain_sentences), (seconds, sentences) = alternate(rounds, pass_of_plain, pass_of_guarded)
+    turns = take_counted_turns(rounds, pass_of_plain, pass_of_guarded)
+    (plain_seconds, plain_sentences), (seconds, sentences) = [(median(times), count) for times, count in turns]
     return (
         "1. split into sentences",
         f"plain pysbd {plain_sentences / plain_seconds:,.0f} sentences/s",
         f"{sentences / seconds:,.0f} sentences/s",
         f"{plain_seconds / seconds:.2f} times as fast",
         f"{plain_sentences:,} sentences from plain pysbd, {sentences:,} from docsplit_hf; the ratio is that of the "
-        f"times. {len(texts) - len(kept)} documents left out, on which plain pysbd takes over {GIVE_UP_SECONDS:g} s.",
+        f"times. {len(texts) - len(kept)} documents left out, on which plain pysbd takes over {GIVE_UP_SECONDS:g} s "
+        "or fails.",
     )
 
 
@@ -117,8 +116,8 @@ def collating(segmented: datasets.Dataset, tokenizer: Any, rounds: int) -> Row:
         collator.set_epoch(collator.epoch + 1)  # no pass repeats the random choices of another
         return sum(len(collator(batch)["document_ids"]) for batch in batches)
 
-    ((seconds, count),) = alternate(rounds, collate)
-    rate = count / seconds
+    ((times, count),) = take_counted_turns(rounds, collate)
+    rate = count / median(times)
     tokens = sum(len(document["input_ids"]) for document in documents) / count
     return (
         f"2. collate {SENTENCES} sentences each",
@@ -140,7 +139,8 @@ def epoch(texts: list[str], segmented: datasets.Dataset, tokenizer: Any, rounds:
     def tokenize() -> int:
         return len(tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"])
 
-    (tokenize_seconds, _), (seconds, count) = alternate(rounds, tokenize, collate)
+    (tokenize_times, _), (times, count) = take_counted_turns(rounds, tokenize, collate)
+    tokenize_seconds, seconds = median(tokenize_times), median(times)
     return (
         "3. data of one epoch",
         f"tokenizing anew {tokenize_seconds:.3f} s",
@@ -149,44 +149,6 @@ def epoch(texts: list[str], segmented: datasets.Dataset, tokenizer: Any, rounds:
         f"{count} documents, {sum(map(sum, segmented['sentence_lengths'])):,} tokens: read from Arrow in random order "
         f"and collated with MLM, max_length {MAX_LENGTH}.",
     )
-
-
-def alternate(rounds: int, *passes: Callable[[], int]) -> list[tuple[float, int]]:
-    """Median seconds of each pass, and what it returns. The passes take turns; the first turn is not counted."""
-    seconds: list[list[float]] = [[] for _ in passes]
-    results = [0] * len(passes)
-    for turn in range(rounds + 1):
-        for i, one_pass in enumerate(passes):
-            start = time.perf_counter()
-            results[i] = one_pass()
-            if turn > 0:
-                seconds[i].append(time.perf_counter() - start)
-    return [(statistics.median(times), result) for times, result in zip(seconds, results, strict=True)]
-
-
-class _GaveUpError(BaseException):
-    """A BaseException, so that no ``except Exception`` in pysbd can swallow it."""
-
-
-def finishes(function: Callable[[str], Any], text: str) -> bool:
-    """Whether the function is done with the text in time. docsplit_hf uses this timer too: never call it in here."""
-
-    def give_up(signal_number: int, frame: Any) -> NoReturn:
-        raise _GaveUpError
-
-    if not hasattr(signal, "setitimer"):  # Windows
-        function(text)
-        return True
-    previous = signal.signal(signal.SIGALRM, give_up)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, GIVE_UP_SECONDS)
-        function(text)
-    except _GaveUpError:
-        return False
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    return True
 
 
 def cores() -> int:

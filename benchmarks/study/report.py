@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from losses import read_losses
-from runs import ABLATIONS, ADAPTATION_RECIPES, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, START, TASKS
+from runs import ABLATIONS, ADAPTATION_RECIPES, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.report.figures import COLORS, save
@@ -270,11 +269,6 @@ def fill(path: Path, tables: dict[str, str]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a file of JSON."""
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("output/study"), help="Default: %(default)s.")
@@ -298,9 +292,8 @@ def main() -> None:
         print(f"{name}\n{content}\n")
     fill(options.output.with_suffix(".md"), tables)
     runs = {name: logged(options.folder, name) for name in sorted({record["system"] for record in records})}
-    write(options.output / "training.json", {name: run for name, run in runs.items() if run})
-    if losses := read_losses(options.folder / SHIPPED):  # what repeat.py compares with
-        write(options.output / "losses.json", {START: read_losses(options.folder / START), SHIPPED: losses})
+    trained = json.dumps({name: run for name, run in runs.items() if run}, indent=1)
+    (options.output / "training.json").write_text(f"{trained}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

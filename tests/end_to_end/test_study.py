@@ -1,10 +1,11 @@
 """The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
 
 import numpy as np
-import pretrain_arguments
 import pytest
 import report
+import run
 import runs
+from pretrain_arguments import parse_command_line
 
 from docsplit_hf.experiments.records.results import ResultStore
 
@@ -12,54 +13,50 @@ from ..commands import commands_in
 from .conftest import ROOT
 
 
-@pytest.fixture(scope="module")
-def scripts():
-    """The modules of the study and the arguments of run_pretrain.py."""
-    return runs, report, pretrain_arguments
+
+@pytest.fixture
+def store(tmp_path):
+    return ResultStore(tmp_path)
 
 
-def test_every_run_is_a_command_that_run_pretrain_takes(scripts):
-    runs, _, arguments = scripts
+@pytest.fixture
+def two_draws(monkeypatch):
+    """Two draws of few-shot classification and one run on all data count as complete."""
+    monkeypatch.setattr(report, "REPEATS", {"few_shot": 2, "full": 1})
+
+
+def test_every_run_is_a_command_that_run_pretrain_takes():
     every = [runs.start_run(), *runs.tuning_runs("out", "docsplit")]
     every += [runs.adaptation_run("out", "20News", recipe) for recipe in runs.ADAPTATION_RECIPES]
     every += [runs.method_run("out", method, 1e-3, 1) for method in runs.METHODS]
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
-    for run in every:
-        command = run.command("out")
-        place = command.index("examples/run_pretrain.py")
-        model, data, training = arguments.parse_command_line("", command[place + 1 :])[1]
-        assert training.output_dir == f"out/{run.name}"
-        for name, value in run.options.items():
-            parsed = next(getattr(part, name) for part in (model, data, training) if hasattr(part, name))
-            assert name == "report_to" or parsed == (None if value == {} else value), (run.name, name)
+    for one in every:
+        command = one.command("out")
+        parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])[1]
+        assert parsed[-1].output_dir == f"out/{one.name}"
+        for name, value in one.options.items():
+            found = next(getattr(part, name) for part in parsed if hasattr(part, name))
+            assert name == "report_to" or found == (None if value == {} else value), (one.name, name)
 
 
-def test_the_card_of_what_ships_has_the_commands_of_the_study(scripts):
-    runs, _, arguments = scripts
+def test_the_card_of_what_ships_has_the_commands_of_the_study():
     card = (ROOT / "model_cards" / runs.SHIPPED / "README.md").read_text(encoding="utf-8")
     stages = [command for command in commands_in(card) if "examples/run_pretrain.py" in command]
-    for stage, run in zip(stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):
+    for stage, made in zip(stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):
         parsed = []
-        for command in (stage, run.command("output/study")):
+        for command in (stage, made.command("output/study")):
             script = command.index("examples/run_pretrain.py")
-            assert tuple(command[:script]) == run.launcher
-            parsed.append(arguments.parse_command_line("", command[script + 1 :])[1])
+            assert tuple(command[:script]) == made.launcher
+            parsed.append(parse_command_line("", command[script + 1 :])[1])
         (*stated, stated_training), (*ran, training) = parsed
         assert stated == ran and stated_training.to_dict() == training.to_dict()
 
 
-def test_methods_differ_by_nothing_but_views_and_objective(scripts):
-    runs, _, _ = scripts
+def test_methods_differ_by_nothing_but_views_and_objective():
     method_options = {name for options in runs.METHODS.values() for name in options}
     assert method_options == {"views", "views_kwargs", "objective", "mlm_weight"}
-    shared = [
-        {
-            name: value
-            for name, value in runs.method_run("out", method, 1e-3, 0).options.items()
-            if name not in method_options
-        }
-        for method in runs.METHODS
-    ]
+    every = [runs.method_run("out", method, 1e-3, 0).options for method in runs.METHODS]
+    shared = [{name: value for name, value in options.items() if name not in method_options} for options in every]
     assert all(options == shared[0] for options in shared)
 
 
@@ -73,9 +70,7 @@ def add_records(store, system, values, protocol="few_shot", metric="macro_f1", f
             })  # fmt: skip
 
 
-def test_the_mean_is_over_tasks_and_draws_and_the_spread_over_training_seeds(scripts, tmp_path):
-    _, report, _ = scripts
-    store = ResultStore(tmp_path)
+def test_the_mean_is_over_tasks_and_draws_and_the_spread_over_training_seeds(store):
     add_records(store, "methods/docsplit/seed0", [(0.5, 0.7), (0.9, 0.9), (0.2, 0.4), (0.4, 0.4)])
     add_records(store, "methods/docsplit/seed1", [(0.7, 0.9), (0.9, 0.9), (0.4, 0.6), (0.4, 0.4)])
     add_records(store, "methods/docsplit_other/seed0", [(1.0, 1.0)] * 4)
@@ -85,11 +80,13 @@ def test_the_mean_is_over_tasks_and_draws_and_the_spread_over_training_seeds(scr
     assert report.few_shot_of_task(store.records, "methods/docsplit", "20News") == pytest.approx(70)
 
 
-def test_an_ablation_is_compared_over_the_seeds_that_all_have(scripts, tmp_path):
-    _, report, _ = scripts
-    store = ResultStore(tmp_path)
-    runs = {"methods/docsplit": (10, 20, 60), "ablations/without_mlm": (30, 40), "ablations/pooling_cls": (99, 43, 47)}
-    for name, values in runs.items():
+def test_an_ablation_is_compared_over_the_seeds_that_all_have(store):
+    values_of = {
+        "methods/docsplit": (10, 20, 60),
+        "ablations/without_mlm": (30, 40),
+        "ablations/pooling_cls": (99, 43, 47),
+    }
+    for name, values in values_of.items():
         for seed, value in enumerate(values, start=name.endswith("cls")):  # seeds 1, 2, 3 in place of 0, 1, 2
             add_records(store, f"{name}/seed{seed}", [(value / 100,)] * 4)
     scores = report.ablation_scores(store.records)
@@ -100,8 +97,7 @@ def test_an_ablation_is_compared_over_the_seeds_that_all_have(scripts, tmp_path)
     assert report.change(scores, "pooling_cls") is None
 
 
-def test_tables_go_between_their_marks_and_a_missing_place_is_told(scripts, tmp_path):
-    _, report, _ = scripts
+def test_tables_go_between_their_marks_and_a_missing_place_is_told(tmp_path):
     page = tmp_path / "study.md"
     page.write_text("Before.\n<!-- table: methods -->\nold\n<!-- end -->\nAfter.\n")
     for _ in range(2):
@@ -111,9 +107,7 @@ def test_tables_go_between_their_marks_and_a_missing_place_is_told(scripts, tmp_
         report.fill(page, {"tuning": ""})
 
 
-def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(scripts, tmp_path, capsys, monkeypatch):
-    _, report, _ = scripts
-    monkeypatch.setitem(report.REPEATS, "few_shot", 2)
+def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(tmp_path, capsys, two_draws):
     output = tmp_path / "merged"
     add_records(ResultStore(output), "tfidf", [(0.5, 0.5)] * 4)
     with pytest.raises(ValueError, match="has no finished results"):
@@ -129,9 +123,7 @@ def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(sc
     assert "no_dropout/seed0/results.json is left out: it has not all of FakeNews yet." in printed
 
 
-def test_adaptation_is_finished_when_every_encoder_has_both_protocols(scripts, tmp_path, monkeypatch):
-    _, report, _ = scripts
-    monkeypatch.setattr(report, "REPEATS", {"few_shot": 2, "full": 1})
+def test_adaptation_is_finished_when_every_encoder_has_both_protocols(tmp_path, two_draws):
     store = ResultStore(tmp_path / "results" / "adaptation" / "20News")
     for name in report.ADAPTATION:
         add_records(store, name, [(0.5, 0.5)])
@@ -141,9 +133,7 @@ def test_adaptation_is_finished_when_every_encoder_has_both_protocols(scripts, t
     assert len(report.merge(tmp_path, tmp_path / "merged")) == 3 * len(report.ADAPTATION)
 
 
-def test_results_of_two_models_of_one_name_are_refused(scripts, tmp_path, monkeypatch):
-    _, report, _ = scripts
-    monkeypatch.setitem(report.REPEATS, "few_shot", 2)
+def test_results_of_two_models_of_one_name_are_refused(tmp_path, two_draws):
     store = ResultStore(tmp_path / "results" / "ablations" / "pooling_cls" / "seed0")
     for fingerprint in ("before", "after"):
         add_records(store, "ablations/pooling_cls/seed0", [(0.1, 0.1)] * 4, fingerprint=fingerprint)
@@ -151,10 +141,7 @@ def test_results_of_two_models_of_one_name_are_refused(scripts, tmp_path, monkey
         report.merge(tmp_path, tmp_path / "merged")
 
 
-def test_a_model_of_other_options_is_not_taken_for_the_run(scripts, tmp_path, monkeypatch):
-    runs, _, _ = scripts
-    import run
-
+def test_a_model_of_other_options_is_not_taken_for_the_run(tmp_path, monkeypatch):
     def train(command, name):
         (tmp_path / name / "model.safetensors").touch()
         trained.append(name)
@@ -174,9 +161,7 @@ def test_a_model_of_other_options_is_not_taken_for_the_run(scripts, tmp_path, mo
         study.train(runs.method_run(str(tmp_path), "docsplit", 2e-3, 0))
 
 
-def test_adaptation_is_shown_with_its_start_and_word_counts_on_the_tasks_that_were_run(scripts, tmp_path):
-    _, report, _ = scripts
-    store = ResultStore(tmp_path)
+def test_adaptation_is_shown_with_its_start_and_word_counts_on_the_tasks_that_were_run(store):
     for place, system in enumerate(report.ADAPTATION):
         value = 0.5 + 0.1 * place
         tasks = 2 if system == "adaptation/docsplit" else 3
@@ -190,9 +175,7 @@ def test_adaptation_is_shown_with_its_start_and_word_counts_on_the_tasks_that_we
     assert lines[-1] == "| tfidf | 30.0 | 30.0 | 30.0 | 14.1 | 90.0 |"
 
 
-def test_methods_stand_in_the_order_of_their_numbers(scripts, tmp_path):
-    _, report, _ = scripts
-    store = ResultStore(tmp_path)
+def test_methods_stand_in_the_order_of_their_numbers(store, tmp_path):
     for system, value in (("tfidf", 0.099), ("start", 1.0), ("methods/mlm/seed0", 0.5)):
         for protocol, metric in report.MEASURED.items():
             add_records(store, system, [(value, value)] * 4, protocol, metric)
@@ -200,32 +183,7 @@ def test_methods_stand_in_the_order_of_their_numbers(scripts, tmp_path):
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| start", "| mlm", "| tfidf"]
 
 
-def test_the_slowest_run_is_the_first_to_start(scripts):
-    runs, _, _ = scripts
+def test_the_slowest_run_is_the_first_to_start():
     order = runs.slowest_first({name: options for name, (_, options) in runs.ABLATIONS.items()})
-    assert (
-        order[0] == "max_length_512" and order[-1] == "batch_36" and runs.slowest_first(runs.METHODS)[0] == "docsplit"
-    )
-
-
-def test_the_first_steps_of_a_run_again_have_its_losses(scripts, pretrained, workshop, tmp_path, monkeypatch):
-    runs, _, _ = scripts
-    import losses
-    import repeat
-
-    monkeypatch.chdir(ROOT)
-    options = {
-        "model_name_or_path": workshop / "tiny", "dataset_name": workshop / "documents.jsonl", "test_size": 8,
-        "max_length": 64, "num_proc": 1, "per_device_train_batch_size": 4, "max_steps": 6, "logging_steps": 2,
-        "eval_steps": 3, "load_best_model_at_end": False, "use_cpu": True, "report_to": "none",
-    }  # fmt: skip
-    then = losses.read_losses(pretrained[0])
-    assert sorted(then) == [2, 4, 6]
-    now = repeat.train_until(runs.Run("again", options), 4, tmp_path)
-    table, largest = repeat.compare(now, then)
-    assert sorted(now) == [2, 4] and largest < 1e-6 and len(table.splitlines()) == 4
-    assert repeat.compare({2: 0.5, 4: 3.0}, {2: 1.0, 4: 2.0, 6: 9.0})[1] == 0.5
-    with pytest.raises(ValueError, match="no logged step in common"):
-        repeat.compare({3: 1.0}, then)
-    with pytest.raises(RuntimeError, match="ended before step 4: see .*again.log"):
-        repeat.train_until(runs.Run("again", launcher=("false",)), 4, tmp_path)  # not that of the run before
+    assert (order[0], order[-1]) == ("max_length_512", "batch_36")
+    assert runs.slowest_first(runs.METHODS)[0] == "docsplit"

@@ -109,12 +109,11 @@ def _read(path: Path, number: int) -> np.ndarray | None:
         return None
     try:
         with safe_open(path, "np") as file:
-            embeddings = file.get_tensor("embeddings")
-            stated = (file.metadata() or {}).get("sha256")
+            embeddings, stated = file.get_tensor("embeddings"), (file.metadata() or {}).get("sha256")
+        if len(embeddings) == number and stated == _checksum(embeddings):
+            return embeddings
+        damage = "another checksum"
     except SafetensorError as error:
-        logger.warning("%s is damaged (%s): its %d texts are embedded again.", path, error, number)
-        return None
-    if len(embeddings) != number or stated != _checksum(embeddings):
-        logger.warning("%s is damaged: its %d texts are embedded again.", path, number)
-        return None
-    return embeddings
+        damage = str(error)
+    logger.warning("%s is damaged (%s): its %d texts are embedded again.", path, damage, number)
+    return None

@@ -20,10 +20,8 @@ def task(texts):
 @pytest.mark.parametrize(
     ("names", "short"),
     [
-        (["a/b/model", "tfidf"], ["model", "tfidf"]),
         (["a/x/model", "b/x/model", "c/other"], ["a/x/model", "b/x/model", "other"]),
         (["google-bert/bert-base-uncased#pooling=mean"], ["bert-base-uncased#pooling=mean"]),
-        (["m", "m#pooling=mean"], ["m", "m#pooling=mean"]),
         ([".", "tfidf"], [".", "tfidf"]),
         (["out/best#name=DocSplit"], ["DocSplit"]),
         (["https://api.openai.com/v1#text-embedding-3-small"], ["text-embedding-3-small"]),
@@ -33,10 +31,9 @@ def test_short_names(names, short):
     assert short_names(names) == short
 
 
-@pytest.mark.parametrize("names", [["tfidf", "tfidf"], ["a/m#name=X", "b/m#name=X"]])
-def test_two_models_of_one_name_are_refused(names):
-    with pytest.raises(ValueError, match="Two models are called '(tfidf|X)': tell them apart"):
-        short_names(names)
+def test_two_models_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="Two models are called 'X': tell them apart"):
+        short_names(["a/m#name=X", "b/m#name=X"])
 
 
 def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypatch):
@@ -94,11 +91,9 @@ def test_without_spacy_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_pa
 
 
 def test_a_task_is_described_by_its_kind_and_sizes(task):
-    assert describe_task(task) | {"mean_words": 0} == {
-        "kind": "texts with labels", "train": 32, "test": 16, "classes": 2, "mean_words": 0,
-    }  # fmt: skip
+    sizes = {"kind": "texts with labels", "train": 32, "test": 16, "classes": 2}
+    assert describe_task(task) == sizes | {"mean_words": describe_task(task)["mean_words"]}
     pairs = PairTask("cited", {"a": "One word.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0), ("a", "b", 1)])
-    assert describe_task(pairs) == {
-        "kind": "pairs of documents", "train": 1, "test": 2, "documents": 2, "mean_words": 1.5,
-    }  # fmt: skip
+    sizes = {"kind": "pairs of documents", "train": 1, "test": 2, "documents": 2}
+    assert describe_task(pairs) == sizes | {"mean_words": 1.5}
     assert describe_task(CorpusTask("alone", ["One."]))["kind"] == "texts alone"

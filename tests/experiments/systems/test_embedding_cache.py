@@ -3,7 +3,6 @@ import os
 
 import numpy as np
 import pytest
-import torch
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
@@ -41,6 +40,9 @@ def test_the_second_run_embeds_nothing(tmp_path, caplog):
     assert "25 of 25 embeddings of" in caplog.text
     assert len(list((tmp_path / "new" / "folder").iterdir())) == 3
     assert cached_embeddings(encoder, [], tmp_path).size == 0
+    for _ in range(2):
+        cached_embeddings(again, TEXTS, None)  # without a folder nothing is kept
+    assert again.embedded == 50
 
 
 def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog):
@@ -50,13 +52,6 @@ def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config,
     caplog.clear()
     cached_embeddings(encoder, texts, None)
     assert [record.message for record in caplog.records if "longer than" in record.message] == [expected]
-
-
-def test_without_a_folder_nothing_is_kept():
-    encoder = CountingEncoder()
-    cached_embeddings(encoder, TEXTS, None)
-    cached_embeddings(encoder, TEXTS, None)
-    assert encoder.embedded == 50
 
 
 def test_nothing_is_served_for_another_encoder_or_text(tmp_path):
@@ -72,41 +67,20 @@ def test_nothing_is_served_for_another_encoder_or_text(tmp_path):
         assert encoder.embedded == 2
 
 
-def test_a_changed_model_tokenizer_or_length_is_not_served(tiny_config, tokenizer, texts, tmp_path):
-    torch.manual_seed(0)
-    model = BertModel(tiny_config)
-
-    def embeddings(**settings):
-        files = set(tmp_path.iterdir())
-        found = cached_embeddings(DocumentEncoder(model, tokenizer, **settings), texts[:5], tmp_path)
-        return found, bool(set(tmp_path.iterdir()) - files)
-
-    first, is_new = embeddings()
-    assert is_new and not embeddings()[1]
-    for settings in ({"max_length": 20}, {"pooling": "mean"}, {"instruction": "river"}):
-        changed, is_new = embeddings(**settings)
-        assert is_new and abs(changed - first).max() > 1e-3
-    with torch.no_grad():
-        model.encoder.layer[0].output.dense.weight *= 1.1
-    changed, is_new = embeddings()
-    assert is_new and abs(changed - first).max() > 1e-3
-
-
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other_rows", "no_checksum"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "other_rows", "no_checksum"])
 def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
     from safetensors.numpy import save_file
 
     first = cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
     path = sorted(tmp_path.iterdir())[0]
     data = bytearray(path.read_bytes())
-    if damage == "flipped":
-        data[-1] ^= 1
+    data[-1] ^= 1
     if damage == "other_rows":
         save_file({"embeddings": first[:2]}, path, {"sha256": embedding_cache._checksum(first[:2])})
     elif damage == "no_checksum":
         save_file({"embeddings": first[:10]}, path)
     else:
-        path.write_bytes({"cut": data[: len(data) // 2], "flipped": data, "empty": b""}[damage])
+        path.write_bytes(data[: len(data) // 2] if damage == "cut" else data)
     encoder = CountingEncoder()
     assert cached_embeddings(encoder, TEXTS, tmp_path).tobytes() == first.tobytes()
     assert encoder.embedded in (5, 10) and "is damaged" in caplog.text
@@ -115,7 +89,7 @@ def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
     assert encoder.embedded == 0
 
 
-def test_nan_names_the_model_and_the_text(tiny_config, tokenizer, tmp_path):
+def test_nan_names_the_model_and_the_text(tmp_path):
     class SometimesNaN(CountingEncoder):
         def __repr__(self):
             return "SometimesNaN()"
@@ -128,10 +102,6 @@ def test_nan_names_the_model_and_the_text(tiny_config, tokenizer, tmp_path):
     with pytest.raises(ValueError, match=r"SometimesNaN\(\) gives NaN .* 1 of 10 texts.* text 13: 'text number xxx"):
         cached_embeddings(SometimesNaN(), TEXTS, tmp_path)
     assert len(list(tmp_path.iterdir())) == 1  # the chunk before is kept, the broken one is not
-    model = BertModel(tiny_config)
-    torch.nn.init.constant_(model.embeddings.LayerNorm.weight, float("inf"))
-    with pytest.raises(ValueError, match="DocumentEncoder.*gives NaN or infinity for text 0 of 2"):
-        cached_embeddings(DocumentEncoder(model, tokenizer), ["a river", "b"], None)
 
 
 def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):

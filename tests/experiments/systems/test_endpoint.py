@@ -121,13 +121,11 @@ def test_no_more_requests_a_minute_than_allowed_and_repeated_ones_count(endpoint
     [
         ({"body": lambda texts: answer(texts, dimension=5)}, "shape \\(5,\\) after one of 4 dimensions"),
         ({"body": lambda texts: {"data": answer(texts)["data"][:-1]}}, r"asked for 3 embeddings and gives .* \[0, 1\]"),
-        ({"body": lambda texts: {"data": [{"index": 0, "embedding": embed(t)} for t in texts]}}, r"\[0, 0, 0\]"),
         ({"body": lambda texts: {"data": [{"index": i, "embedding": [1, np.nan]} for i in range(3)]}}, "shape"),
         ({"body": lambda texts: {"data": [{"index": i, "embedding": [1, 2, 3, np.nan]} for i in range(3)]}}, "finite"),
         ({"body": lambda texts: {"data": [{"index": i, "embedding": [0] * 4} for i in range(3)]}}, "0 in all"),
         ({"body": lambda texts: {"data": [{"index": 0, "embedding": "AAAA"}] * 3}}, "does not answer like"),
         ({"text": "<html>Welcome</html>"}, "does not answer like /v1/embeddings .*Welcome"),
-        ({"text": "[1]"}, "does not answer like"),
         ({"text": json.dumps({"data": [{"index": 0, "embedding": [10**400]}]})}, "too large"),
         ({"status": 429, "headers": {"Retry-After": "7200"}, "text": "no"}, r"429 \(no\).*requests_per_minute"),
         ({"status": 400, "text": "too many tokens"}, "too many tokens.*max_characters"),

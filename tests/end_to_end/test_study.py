@@ -113,14 +113,21 @@ def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(tm
     with pytest.raises(ValueError, match="has no finished results"):
         report.merge(tmp_path, output)
     assert len(ResultStore(output).records) == 8
-    unfinished = {"three_views/seed0": [(0.9, 0.9)] * 2, "no_dropout/seed0": [*[(0.9, 0.9)] * 3, (0.9,)]}
-    for system, values in ({"pooling_cls/seed0": [(0.1, 0.1)] * 4} | unfinished).items():
-        folder = tmp_path / "results" / "ablations" / system
-        add_records(ResultStore(folder), f"ablations/{system}", values)
+    runs_there = {
+        "pooling_cls": [(0.1, 0.1)] * 4,
+        "three_views": [(0.9, 0.9)] * 2,
+        "no_dropout": [*[(0.9, 0.9)] * 3, (0.9,)],
+    }
+    stores = {name: ResultStore(tmp_path / "results" / "ablations" / name / "seed0") for name in runs_there}
+    for name, values in runs_there.items():
+        add_records(stores[name], f"ablations/{name}/seed0", values)
     assert {record["system"] for record in report.merge(tmp_path, output)} == {"ablations/pooling_cls/seed0"}
     printed = capsys.readouterr().out
     assert "three_views/seed0/results.json is left out: it has not all of FakeNews, arXiv yet." in printed
     assert "no_dropout/seed0/results.json is left out: it has not all of FakeNews yet." in printed
+    add_records(stores["pooling_cls"], "ablations/pooling_cls/seed0", [(0.1, 0.1)] * 4, fingerprint="after")
+    with pytest.raises(ValueError, match="different models called .'ablations/pooling_cls/seed0'.: delete"):
+        report.merge(tmp_path, output)
 
 
 def test_adaptation_is_finished_when_every_encoder_has_both_protocols(tmp_path, two_draws):
@@ -131,14 +138,6 @@ def test_adaptation_is_finished_when_every_encoder_has_both_protocols(tmp_path, 
             report.merge(tmp_path, tmp_path / "merged")
         add_records(store, name, [(0.5,)], "full")
     assert len(report.merge(tmp_path, tmp_path / "merged")) == 3 * len(report.ADAPTATION)
-
-
-def test_results_of_two_models_of_one_name_are_refused(tmp_path, two_draws):
-    store = ResultStore(tmp_path / "results" / "ablations" / "pooling_cls" / "seed0")
-    for fingerprint in ("before", "after"):
-        add_records(store, "ablations/pooling_cls/seed0", [(0.1, 0.1)] * 4, fingerprint=fingerprint)
-    with pytest.raises(ValueError, match="different models called .'ablations/pooling_cls/seed0'.: delete"):
-        report.merge(tmp_path, tmp_path / "merged")
 
 
 def test_a_model_of_other_options_is_not_taken_for_the_run(tmp_path, monkeypatch):

@@ -14,12 +14,12 @@ from docsplit_hf.experiments.systems.endpoint import EndpointEncoder, EndpointEr
 KEY = "sk-secret-of-the-test"
 
 
-def embed(text, dimension=4):
-    return np.random.default_rng(len(text)).standard_normal(dimension).tolist()
+def embed(text):
+    return np.random.default_rng(len(text)).standard_normal(4).tolist()
 
 
-def answer(texts, dimension=4):
-    return {"data": [{"index": i, "embedding": embed(text, dimension)} for i, text in enumerate(texts)]}
+def answer(texts):
+    return {"data": [{"index": i, "embedding": embed(text)} for i, text in enumerate(texts)]}
 
 
 class Endpoint:
@@ -116,17 +116,20 @@ def test_no_more_requests_a_minute_than_allowed_and_repeated_ones_count(endpoint
     assert len(endpoint.times) == 4 and (np.diff(endpoint.times) > 0.09).all()
 
 
+def embeddings_of(embedding, indices=range(3)):
+    return {"text": json.dumps({"data": [{"index": index, "embedding": embedding} for index in indices]})}
+
+
 @pytest.mark.parametrize(
     "step, message",
     [
-        ({"body": lambda texts: answer(texts, dimension=5)}, "shape \\(5,\\) after one of 4 dimensions"),
-        ({"body": lambda texts: {"data": answer(texts)["data"][:-1]}}, r"asked for 3 embeddings and gives .* \[0, 1\]"),
-        ({"body": lambda texts: {"data": [{"index": i, "embedding": [1, np.nan]} for i in range(3)]}}, "shape"),
-        ({"body": lambda texts: {"data": [{"index": i, "embedding": [1, 2, 3, np.nan]} for i in range(3)]}}, "finite"),
-        ({"body": lambda texts: {"data": [{"index": i, "embedding": [0] * 4} for i in range(3)]}}, "0 in all"),
-        ({"body": lambda texts: {"data": [{"index": 0, "embedding": "AAAA"}] * 3}}, "does not answer like"),
+        (embeddings_of([1] * 5), r"shape \(5,\) after one of 4 dimensions"),
+        (embeddings_of([1] * 4, indices=[0, 1]), r"asked for 3 embeddings and gives .* \[0, 1\]"),
+        (embeddings_of([1, 2, 3, np.nan]), "finite"),
+        (embeddings_of([0] * 4), "0 in all"),
+        (embeddings_of("AAAA"), "does not answer like"),
+        (embeddings_of([10**400]), "too large"),
         ({"text": "<html>Welcome</html>"}, "does not answer like /v1/embeddings .*Welcome"),
-        ({"text": json.dumps({"data": [{"index": 0, "embedding": [10**400]}]})}, "too large"),
         ({"status": 429, "headers": {"Retry-After": "7200"}, "text": "no"}, r"429 \(no\).*requests_per_minute"),
         ({"status": 400, "text": "too many tokens"}, "too many tokens.*max_characters"),
         ({"status": 404, "text": "no such model"}, "Check the model's name"),
@@ -147,29 +150,27 @@ def shown_with_locals(error):
 
 
 def test_the_key_is_nowhere_to_be_seen(endpoint, encoder, monkeypatch):
-    endpoint.script = [{"status": 401, "text": json.dumps({"error": f"Incorrect API key: {KEY}."})}]
-    with pytest.raises(EndpointError, match=r"Incorrect API key: \*\*\*.*TEST_API_KEY, which was refused") as error:
-        encoder.encode(TEXTS, show_progress=False)
-    seen = [repr(encoder), str(vars(encoder)), encoder.fingerprint, shown_with_locals(error.value)]
     encoder.max_retries = 0
-    endpoint.script = [{"hang_up": True}]
-    with pytest.raises(EndpointError, match="RemoteProtocolError") as error:
-        encoder.encode(TEXTS, show_progress=False)
-    seen.append(shown_with_locals(error.value))
-    for broken in (f"{KEY}\nInjected: header", f"{KEY}é"):
-        monkeypatch.setenv("TEST_API_KEY", broken)
-        with pytest.raises(EndpointError, match="The key in TEST_API_KEY holds characters") as error:
+    seen = [repr(encoder), str(vars(encoder)), encoder.fingerprint]
+
+    def refuse(match):
+        with pytest.raises(EndpointError, match=match) as error:
             encoder.encode(TEXTS, show_progress=False)
         seen.append(shown_with_locals(error.value))
-    assert not [text for text in seen if KEY in text]
+
+    endpoint.script = [{"status": 401, "text": json.dumps({"error": f"Incorrect API key: {KEY}."})}, {"hang_up": True}]
+    refuse(r"Incorrect API key: \*\*\*.*TEST_API_KEY, which was refused")
+    refuse("RemoteProtocolError")
+    for broken in (f"{KEY}\nInjected: header", f"{KEY}é"):
+        monkeypatch.setenv("TEST_API_KEY", broken)
+        refuse("The key in TEST_API_KEY holds characters")
     monkeypatch.delenv("TEST_API_KEY")
     endpoint.script = [{"status": 401, "text": "no key"}]
-    with pytest.raises(EndpointError, match="TEST_API_KEY, which is not set"):
-        encoder.encode(TEXTS, show_progress=False)
+    refuse("TEST_API_KEY, which is not set")
     assert endpoint.requests[-1][1] is None
     with pytest.raises(ValueError, match="a key belongs into an environment variable") as error:
         EndpointEncoder("a-model", f"https://user:{KEY}@example.com/v1")
-    assert KEY not in str(error.value)
+    assert not [text for text in (*seen, str(error.value)) if KEY in text]
 
 
 def test_no_address_but_openais_gets_what_is_openais(endpoint, monkeypatch):
@@ -211,20 +212,13 @@ def test_the_fingerprint_knows_what_is_asked_for():
     assert len({fingerprint(), *others}) == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"base_url": "localhost:8000/v1"}, "base_url must be like"),
-        ({"batch_size": 0}, "batch_size must be more than 0, got 0"),
-        ({"max_retries": -1}, "max_retries must be 0 or more, got -1"),
-    ],
-)
-def test_bad_options_say_what_to_do(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        EndpointEncoder("a-model", **arguments)
-
-
-def test_blank_texts_are_refused_before_anything_is_sent(encoder, endpoint):
+def test_bad_arguments_say_what_to_do_before_anything_is_sent(encoder, endpoint):
+    with pytest.raises(ValueError, match="base_url must be like"):
+        EndpointEncoder("a-model", "localhost:8000/v1")
+    with pytest.raises(ValueError, match="batch_size must be more than 0, got 0"):
+        EndpointEncoder("a-model", batch_size=0)
+    with pytest.raises(ValueError, match="max_retries must be 0 or more, got -1"):
+        EndpointEncoder("a-model", max_retries=-1)
     with pytest.raises(ValueError, match="Text 1 is blank"):
         encoder.encode(["a text", " "])
     encoder.max_characters = 3

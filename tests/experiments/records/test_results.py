@@ -62,11 +62,11 @@ def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     assert len(ResultStore(tmp_path).records) == 1
 
 
-@pytest.mark.parametrize("content", ["", '{"records": []}', "[]", '{"version": 99}', '{"version": 1, "rec'])
-def test_a_file_of_something_else_is_named(tmp_path, content):
-    (tmp_path / "results.json").write_text(content)
-    with pytest.raises(ValueError, match="results.json.*Move it away to start anew"):
-        ResultStore(tmp_path)
+def test_a_file_of_something_else_is_named(tmp_path):
+    for content in ("", "[]", '{"records": []}', '{"version": 99}'):
+        (tmp_path / "results.json").write_text(content)
+        with pytest.raises(ValueError, match="results.json.*Move it away to start anew"):
+            ResultStore(tmp_path)
 
 
 def test_a_broken_record_is_refused(tmp_path):

@@ -73,9 +73,8 @@ def test_eight_systems_differ_in_color_and_in_marker_or_hatch():
 
 
 def test_a_system_without_the_head_has_no_bar_there():
-    cells = cells_of(2, 1, "citation")
     word_counts = Cell("tfidf", "AAN", "citation", {}, {"cosine_accuracy": summarize([0.5, 0.6])}, (0, 1))
-    axis = accuracy_bars([*cells, word_counts], CITATION_METRICS, "interval").axes[0]
+    axis = accuracy_bars([*cells_of(2, 1, "citation"), word_counts], CITATION_METRICS, "interval").axes[0]
     assert [label.get_text() for label in axis.get_xticklabels()] == ["AAN\nhead of LRA", "AAN\ncosine threshold"]
     assert [len(container) for container in axis.containers if hasattr(container, "patches")] == [2, 2, 1]
 

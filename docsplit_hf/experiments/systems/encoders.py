@@ -15,8 +15,8 @@ from .endpoint import EndpointEncoder
 
 logger = logging.getLogger(__name__)
 
-ENCODER_OPTIONS = ("instruction", "pooling")
-ENDPOINT_OPTIONS = {"key_variable": str, "max_characters": int, "requests_per_minute": float}
+ENCODER_OPTIONS = {"instruction": str, "pooling": str}
+ENDPOINT_OPTIONS = {"model": str, "key_variable": str, "max_characters": int, "requests_per_minute": float}
 
 
 class TextEncoder(Protocol):
@@ -87,29 +87,26 @@ def load_encoder(
     """
     base, options = split_name(name)
     if "model" in options and base.startswith("http"):
-        _check_options(name, options, ("model", *ENDPOINT_OPTIONS))
         if max_length is not None or bf16 or long_documents != "truncate":
             logger.warning(
                 "%s is an endpoint: max_length, bf16 and long_documents do not reach it. '%s#max_characters=N' cuts.",
                 *(base, name),
             )
-        model = options.pop("model")
-        return EndpointEncoder(model, base, **{key: _number(name, key, value) for key, value in options.items()})
-    _check_options(name, options, ENCODER_OPTIONS)
-    encoder = DocumentEncoder.from_pretrained(base, max_length=max_length, **options)
+        return EndpointEncoder(base_url=base, **_convert(name, options, ENDPOINT_OPTIONS))
+    converted = _convert(name, options, ENCODER_OPTIONS)
+    encoder = DocumentEncoder.from_pretrained(base, max_length=max_length, **converted)
     if not bf16 and long_documents == "truncate":
         return encoder
     return EncoderWithOptions(encoder, bf16=bf16, long_documents=long_documents)
 
 
-def _check_options(name: str, options: dict[str, str], known: tuple[str, ...]) -> None:
-    for option in options:
-        if option not in known:
-            raise ValueError(f"{name!r} has the option {option!r}; known there are: {', '.join(known)}.")
-
-
-def _number(name: str, option: str, value: str) -> Any:
-    try:
-        return ENDPOINT_OPTIONS[option](value)
-    except ValueError:
-        raise ValueError(f"In {name!r}, {option} must be a number, got {value!r}.") from None
+def _convert(name: str, options: dict[str, str], kinds: dict[str, type]) -> dict[str, Any]:
+    converted = {}
+    for option, value in options.items():
+        if option not in kinds:
+            raise ValueError(f"{name!r} has the option {option!r}; known there are: {', '.join(kinds)}.")
+        try:
+            converted[option] = kinds[option](value)
+        except ValueError:
+            raise ValueError(f"In {name!r}, {option} must be a number, got {value!r}.") from None
+    return converted

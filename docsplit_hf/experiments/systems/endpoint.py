@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import time
@@ -51,6 +52,7 @@ class EndpointEncoder:
 
     Raises:
         ValueError: If an option is out of range, or the address holds a user name or a password.
+        ModuleNotFoundError: If ``openai`` is not installed.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class EndpointEncoder:
         timeout: float = 60.0,
         max_retries: int = 10,
     ) -> None:
+        if importlib.util.find_spec("openai") is None:  # said here, before hours of measuring
+            raise ModuleNotFoundError("openai is not installed: pip install 'docsplit_hf[endpoint]'")
         address = urlsplit(base_url)
         if key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
             key_variable = "OPENAI_API_KEY"
@@ -108,7 +112,6 @@ class EndpointEncoder:
             ValueError: If a text is blank, which endpoints refuse.
             EndpointError: If the endpoint cannot be reached, refuses, or answers something else than one finite
                 embedding for each text, all of the same dimension.
-            ModuleNotFoundError: If ``openai`` is not installed.
         """
         texts = self._prepare(texts)
         batches = []
@@ -135,10 +138,8 @@ class EndpointEncoder:
         return [text[: self.max_characters] for text in texts]
 
     def _client(self) -> OpenAI:
-        try:
-            from openai import DefaultHttpx2Client, OpenAI
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("openai is not installed: pip install 'docsplit_hf[endpoint]'") from error
+        from openai import DefaultHttpx2Client, OpenAI
+
         hooks = {"request": [self._wait_for_turn]}  # before repeated requests too
         http_client = DefaultHttpx2Client(timeout=self.timeout, follow_redirects=False, event_hooks=hooks)
         return OpenAI(

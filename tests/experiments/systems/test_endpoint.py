@@ -177,7 +177,7 @@ def test_no_address_but_openais_gets_what_is_openais(endpoint, monkeypatch):
 def test_without_the_client_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'docsplit_hf\[endpoint\]'"):
-        EndpointEncoder("a-model").encode(["a text"])
+        EndpointEncoder("a-model")
 
 
 def test_long_texts_are_cut_and_counted(endpoint, encoder, caplog):

@@ -33,7 +33,7 @@ from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 
 SENTENCES, BATCH, MAX_LENGTH = 20, 36, 512
-TARGET = 2_000  # documents a second that the collator is to reach: far above what any encoder reads
+TARGET = 2_000  # documents per second that the collator is to reach: far above what any encoder reads
 Row = tuple[str, str, str, str, str]  # the four cells of the table, and a note below it
 PACKAGES = ("pysbd", "torch", "transformers", "tokenizers", "datasets", "numpy")
 

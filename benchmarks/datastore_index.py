@@ -3,14 +3,14 @@
     python benchmarks/datastore_index.py
     python benchmarks/datastore_index.py --growth --output growth.png
 
-The keys are made on the spot, in clusters as real embeddings lie: 2,000 centres in 32 dimensions, spread around them,
+The keys are made on the spot, in clusters as real embeddings lie: 2,000 centers in 32 dimensions, spread around them,
 projected into the full dimension with a little noise, scaled to norm 1. Queries are others of the same kind. Nothing is
 downloaded. All indexes are of one datastore, which keeps the keys beside them, so that distances are exact. Measured
 are, for k = 64:
 
 - building: training and filling, in seconds;
 - memory: what the process takes more than with the keys alone, and the size of the index were it written to a file;
-- single queries, one after the other: median and 99th percentile; batches of 64: queries a second;
+- single queries, one after the other: median and 99th percentile; batches of 64: queries per second;
 - recall: the share of the 64 nearest, as exact search gives them, that is found.
 
 With --growth, the same for numbers of rows from 10,000 up, as a plot.
@@ -35,7 +35,7 @@ from docsplit_hf.experiments.records.provenance import processor
 from docsplit_hf.neighbors.store.datastore import KNNDatastore
 
 K, BATCH = 64, 64
-CENTRES, LATENT_DIMENSION, BLOCK = 2_000, 32, 50_000
+CENTERS, LATENT_DIMENSION, BLOCK = 2_000, 32, 50_000
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 HEADER = (
     "index", "nprobe", "rerank", "build s", "memory MB", "file MB", "p50 ms", "p99 ms", "queries/s", "recall@64",
@@ -119,12 +119,12 @@ def kinds(rows: int, codes: str, all_of_them: bool) -> list[Kind]:
 def make_embeddings(rows: int, queries: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
     """Keys and queries, block by block: no more memory than they take."""
     rng = np.random.default_rng(0)
-    centres = rng.standard_normal((CENTRES, LATENT_DIMENSION), dtype=np.float32)
+    centers = rng.standard_normal((CENTERS, LATENT_DIMENSION), dtype=np.float32)
     projection = rng.standard_normal((LATENT_DIMENSION, dimension), dtype=np.float32)
     embeddings = np.empty((rows + queries, dimension), dtype=np.float32)
     for start in range(0, len(embeddings), BLOCK):
         block = embeddings[start : start + BLOCK]
-        latent = centres[rng.integers(0, CENTRES, len(block))]
+        latent = centers[rng.integers(0, CENTERS, len(block))]
         latent += 0.5 * rng.standard_normal(latent.shape, dtype=np.float32)
         np.matmul(latent, projection, out=block)
         block += 0.5 * rng.standard_normal(block.shape, dtype=np.float32)
@@ -165,7 +165,7 @@ def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind], quiet
 
 
 def measure_search(datastore: KNNDatastore, queries: np.ndarray, exact: np.ndarray) -> tuple[float, ...]:
-    """Median and 99th percentile of single queries in milliseconds, queries a second in batches, recall."""
+    """Median and 99th percentile of single queries in milliseconds, queries per second in batches, recall."""
     datastore.search(queries[:1], K)
     seconds, hits = [], 0
     for query, expected in zip(queries, exact, strict=True):

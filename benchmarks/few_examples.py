@@ -30,7 +30,7 @@ def main() -> None:
     gold = [names[label] for label in test["label"]]
     majority = max(map(gold.count, set(gold))) / len(gold)
     print(f"{options.task}: {len(test)} test texts, {len(names)} labels; the largest has {majority:.1%} of them.\n")
-    print("| examples a label | accuracy, mean of the draws | lowest, highest |\n|---|---|---|")
+    print("| examples per label | accuracy, mean of the draws | lowest, highest |\n|---|---|---|")
     for per_label in options.per_label:
         accuracies = []
         for seed in range(options.seeds):

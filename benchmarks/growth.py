@@ -40,7 +40,7 @@ from docsplit_hf.training.markdown import table
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 SMALL = {"hidden_size": 256, "intermediate_size": 384, "num_hidden_layers": 6, "num_attention_heads": 4}
 BLUE, ORANGE = "#0072B2", "#D55E00"  # told apart by all eyes (Okabe and Ito)
-Series = dict[str, dict[int, float]]  # documents a second by length or batch, of each competitor
+Series = dict[str, dict[int, float]]  # documents per second by length or batch, of each competitor
 
 
 def main() -> None:
@@ -129,7 +129,7 @@ def by_number(options: argparse.Namespace, folder: str) -> str:
 
 
 def draw(path: Path, speed: Series, horizontal: str, vertical: str, logarithmic: bool = False) -> None:
-    """Draw documents a second over length or batch size: linear from 0 on, where little changes."""
+    """Draw documents per second over length or batch size: linear from 0 on, where little changes."""
     try:
         import matplotlib
     except ImportError:

@@ -1,4 +1,4 @@
-"""Documents a second of DocumentEncoder, against sentence-transformers and the pipelines of transformers.
+"""Documents per second of DocumentEncoder, against sentence-transformers and the pipelines of transformers.
 
     python benchmarks/inference.py                # embeddings with all-MiniLM-L6-v2, needs no download
     python benchmarks/inference.py --classifier   # pipeline("docsplit-knn") against pipeline("text-classification")

@@ -1,4 +1,4 @@
-"""Documents a second of pipeline("docsplit-knn") against what else one would take, on one encoder and the same texts.
+"""Documents per second of pipeline("docsplit-knn") against what else one would take, on one encoder and the same texts.
 
     python benchmarks/knn_pipeline.py                       # documentation of installed packages, needs no download
     python benchmarks/knn_pipeline.py --documents my.jsonl  # any file with a column "text"

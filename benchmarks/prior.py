@@ -44,7 +44,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     encoder = DocumentEncoder.from_pretrained(options.model_name_or_path, max_length=options.max_length)
-    measured = defaultdict(list)  # (examples a label, system) -> for each task the means over its draws
+    measured = defaultdict(list)  # (examples per label, system) -> for each task the means over its draws
     for task in options.tasks:
         splits = {name: rows.shuffle(seed=0) for name, rows in load_task(task).items()}
         labels = np.array(splits["train"]["label"])
@@ -79,9 +79,8 @@ def measure(measured, options, train, labels, queries, gold, num_labels):
 def report(measured, options):
     """The table."""
     print(f"\nMeans over {len(options.tasks)} tasks, {options.seeds} draws each; differences with 95 % t-intervals.\n")
-    print(
-        "| examples a label | | log loss | accuracy | macro F1 | confidence | change in accuracy | change in log loss |"
-    )
+    columns = ("log loss", "accuracy", "macro F1", "confidence", "change in accuracy", "change in log loss")
+    print(f"| examples per label | | {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|---|")
     for (per_label, name), values in measured.items():
         changes = np.array(values) - np.array(measured[per_label, PLAIN])

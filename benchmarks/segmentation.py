@@ -1,7 +1,7 @@
 """Measure what splitting English into sentences costs on one core, and how often it agrees with pysbd.
 
 Plain pysbd and docsplit_hf split the same texts and take turns, a whole pass each. Both get pysbd's rules line by line:
-plain pysbd as one call of ``pysbd.Segmenter(language="en", clean=False)`` a line, which is faster than a call a text.
+plain pysbd as one call of ``pysbd.Segmenter(language="en", clean=False)`` per line: one call per text is slower.
 A boundary is the end of a sentence, white space left aside; those of plain pysbd count as right. The texts are a sample
 of the documentation of installed packages, or of a file, a folder or a data set on the Hub.
 """

@@ -18,7 +18,7 @@ Pair = tuple[str, str]  # a competitor, and the one that it is compared with
 
 
 class Seconds(NamedTuple):
-    """What the rounds took, for each competitor: one number a round."""
+    """What the rounds took, for each competitor: one number per round."""
 
     rounds: dict[str, list[float]]
 
@@ -86,7 +86,7 @@ def now() -> float:
 def comparison(
     seconds: Seconds, documents: int, pairs: Sequence[Pair], flops: Mapping[str, float] | None = None
 ) -> str:
-    """The table: for each pair the documents a second of both, and how many times as fast the first is.
+    """The table: for each pair the documents per second of both, and how many times as fast the first is.
 
     Args:
         seconds: What ``take_turns`` has measured.
@@ -116,7 +116,7 @@ def ran_on() -> str:
 
 
 def matmul_peak(size: int = 8192, products: int = 20) -> float:
-    """Operations a second that the device reaches in a large bfloat16 matrix product: what is there to be used."""
+    """Operations per second that the device reaches in a large bfloat16 matrix product: what is there to be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     left, right = (torch.randn(size, size, dtype=torch.bfloat16, device=device) for _ in range(2))
     fastest = min(timed(lambda: [left @ right for _ in range(products)])() for _ in range(4))

@@ -1,4 +1,4 @@
-"""Documents a second of a training step, against sentence-transformers and a step written with plain transformers.
+"""Documents per second of a training step, against sentence-transformers and a step written with plain transformers.
 
     python benchmarks/training_step.py                                   # all-MiniLM-L6-v2, needs no download
     python benchmarks/training_step.py --random_weights modernbert-base  # any shape

@@ -187,7 +187,7 @@ def _table(section: Section, cells: Sequence[Cell], paper: PaperTable | None) ->
 
 
 def _curve(cells: Sequence[Cell]) -> list[str]:
-    """A table a task, with the numbers of shots in the place of tasks, so that a row is a curve."""
+    """One table per task, with the numbers of shots in the place of tasks, so that a row is a curve."""
     if len({cell.settings["shots"] for cell in cells}) < 2:
         return []
     parts = ["## Few-shot classification by examples per class", f"Accuracy in %; {DEVIATION}."]

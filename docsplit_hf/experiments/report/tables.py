@@ -46,19 +46,22 @@ def table_by_system(
     """Systems as rows, tasks as columns: the layout of the papers' tables 1 and 2. The best of ours are in bold."""
     entries = pd.DataFrame(
         [
-            {"system": escape(cell.system), "task": cell.task, "metric": name, "mean": cell.metrics[name].mean,
-             "text": format_summary(name, cell.metrics[name], spread)}
-            for cell in cells for name in metrics if name in cell.metrics
-        ]
-    )  # fmt: skip
+            (cell.system, cell.task, name, cell.metrics[name].mean, format_summary(name, cell.metrics[name], spread))
+            for cell in cells
+            for name in metrics
+            if name in cell.metrics
+        ],
+        columns=["system", "task", "metric", "mean", "text"],
+    )
     best = entries.groupby(["task", "metric"])["mean"].transform("max") == entries["mean"]
     entries.loc[best, "text"] = "**" + entries["text"] + "**"
-    tasks, measured = entries["task"].unique(), [name for name in metrics if name in set(entries["metric"])]
-    columns = pd.MultiIndex.from_product([tasks, measured])
-    wide = entries.pivot_table(index="system", columns=["task", "metric"], values="text", aggfunc="last", sort=False)
-    wide = wide.reindex(columns=columns).fillna(MISSING)
+    measured = [name for name in metrics if name in set(entries["metric"])]
+    columns = pd.MultiIndex.from_product([dict.fromkeys(cell.task for cell in cells), measured])
+    wide = entries.pivot_table(index="system", columns=["task", "metric"], values="text", aggfunc="last")
+    wide = wide.reindex(index=dict.fromkeys(cell.system for cell in cells), columns=columns).fillna(MISSING)
     header = ("System", *(f"{escape(task)} {titles.get(metric, metric)}".strip() for task, metric in columns))
-    return table(header, [*wide.itertuples(name=None), *_paper_rows(paper, columns)])
+    rows = [(escape(system), *texts) for system, *texts in wide.itertuples(name=None)]
+    return table(header, [*rows, *_paper_rows(paper, columns)])
 
 
 def _paper_rows(paper: PaperTable | None, columns: pd.MultiIndex) -> list[tuple[str, ...]]:

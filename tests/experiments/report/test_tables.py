@@ -29,10 +29,12 @@ def test_systems_are_rows_and_tasks_columns_and_the_best_is_bold():
         cell("A", "20News", accuracy=[0.5, 0.5], macro_f1=[0.4, 0.4]),
         cell("B", "20News", accuracy=[0.6, 0.6], macro_f1=[0.3, 0.3]),
         cell("B", "mine", accuracy=[0.9, 0.9], macro_f1=[0.9, 0.9]),
+        cell("A  *", "mine", mrr=[0.5]),
     ]
     rows = rows_of(table_by_system(cells, ["accuracy", "macro_f1"], "std"))
     assert rows[0] == ["System", "20News Acc", "20News F1", "mine Acc", "mine F1"]
     assert rows[2] == ["A", "50.00 ± 0.00", "**40.00 ± 0.00**", "–", "–"]
+    assert rows[4] == ["A \\*", "–", "–", "–", "–"]
     assert rows[3] == ["B", "**60.00 ± 0.00**", "30.00 ± 0.00", "**90.00 ± 0.00**", "**90.00 ± 0.00**"]
 
 

@@ -49,16 +49,6 @@ def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypa
     assert (tmp_path / "results.json").read_bytes() == content
 
 
-def test_a_changed_task_is_measured_anew(tmp_path, task, texts):
-    run_protocols({"tfidf": TfidfSystem()}, [task], ["knn"], SETTINGS, ResultStore(tmp_path))
-    changed = ClassificationTask(
-        task.name, [*texts[:31], "Another."], task.train_labels, task.test_texts, task.test_labels, task.label_names
-    )
-    store = ResultStore(tmp_path)
-    run_protocols({"tfidf": TfidfSystem()}, [changed], ["knn"], SETTINGS, store)
-    assert len(store.records) == 4 and len(store.tasks) == 2
-
-
 def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_path, task):
     class Broken:
         fingerprint = "broken"

@@ -13,7 +13,6 @@ from ..commands import commands_in
 from .conftest import ROOT
 
 
-
 @pytest.fixture
 def store(tmp_path):
     return ResultStore(tmp_path)

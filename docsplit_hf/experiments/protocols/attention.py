@@ -1,23 +1,27 @@
-"""Which words an encoder looks at: the last layer's attention from the first token, by part of speech."""
+"""attention: which words an encoder looks at, by the last layer's attention from the first token (SimLTE, figure 3)."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from ...models.inference.batching import TOKENIZER_BATCH, check_texts, inference_batches, inference_mode
+from ...models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
 from ...models.inference.cut_texts import warn_of_cut_texts
 from ...models.inference.encoder import DocumentEncoder
 from ...models.portable.packing import run_encoder
 from ...text.surrogates import replace_lone_surrogates
-from .parts_of_speech import GROUPS, Word, tag_words
+from ..systems.loading import System
+from ..tasks.task import ANY_TASK, EvaluationTask
+from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder
+from .parts_of_speech import GROUPS, SpacyPipeline, Word, load_spacy, tag_words
+from .settings import EvaluationSettings
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -28,93 +32,45 @@ TOKENS_PER_BATCH = 2048  # the model gives the weights of all layers and heads: 
 
 
 def attention_by_part_of_speech(
-    encoder: DocumentEncoder,
-    texts: Sequence[str],
-    nlp: Language,
-    max_length: int = 512,
-    show_progress: bool = True,
+    encoder: DocumentEncoder, texts: Sequence[str], nlp: Language, max_length: int
 ) -> dict[str, float]:
-    """The mean attention that the first token pays to nouns, verbs, adjectives and other words (SimLTE, figure 3).
+    """The mean attention that the first token pays to nouns, verbs, adjectives and other words.
 
     As in appendix C: the last layer's weights from the first token to all others, averaged over the heads; then the
-    mean over all nouns of all texts, over all verbs, and so on. Where a word has several tokens, its weight is the mean
-    of theirs, which the paper leaves open: the sum would favor words that the tokenizer cuts into many pieces. The
-    weights are the model's own, not rescaled: what goes to special tokens, punctuation and the first token itself is
-    left out of the means, and missing in them.
-
-    The first token of Longformer attends globally, as when it embeds. Texts are read without an instruction.
-
-    Args:
-        encoder: The encoder. Its attention implementation is ``"eager"`` meanwhile, since no other one gives weights,
-            and its own again afterwards.
-        texts: N texts.
-        nlp: A pipeline of spaCy that tags parts of speech.
-        max_length: The longest input in tokens, special tokens included, if the encoder's own limit is not lower.
-            Memory grows with its square. What is cut off is counted in the log.
-        show_progress: Whether to show progress bars.
-
-    Returns:
-        The means of ``"noun"``, ``"verb"``, ``"adjective"`` and ``"other"``; a group without a word is not there.
-
-    Raises:
-        TypeError: If the encoder is no DocumentEncoder, or ``texts`` no list of strings.
-        ValueError: If the tokenizer does not say which characters a token stands for, or puts no token before a text;
-            if the model gives no attention weights, or NaN; if no text has a word; if the pipeline does not tag.
-
-    Example:
-
-        >>> import spacy
-        >>> from transformers import BertModel
-        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
-        >>> tokenizer = train_small_bert_tokenizer(["cats sleep"], vocab_size=40)
-        >>> encoder = DocumentEncoder(BertModel(small_bert_config(tokenizer)), tokenizer)
-        >>> nlp = spacy.blank("en")
-        >>> nlp.add_pipe("attribute_ruler").add([[{"LOWER": "cats"}]], {"POS": "NOUN"})
-        >>> sorted(attention_by_part_of_speech(encoder, ["cats sleep"], nlp, show_progress=False))
-        ['noun', 'other']
+    mean over all nouns of all texts, over all verbs, and so on; a group without a word is not there. The weight of a
+    word is the mean of its tokens', which the paper leaves open: the sum would favor words that the tokenizer cuts into
+    many pieces. Weights are not rescaled: what goes to special tokens, punctuation and the first token itself is in no
+    mean. The first token of Longformer attends globally, as when it embeds. Memory grows with ``max_length`` squared.
     """
     _check(encoder)
-    check_texts(texts)
     read, spans, rows = _tokenize(encoder, texts, min(max_length, encoder.max_length))
-    weights = _first_token_weights(encoder, rows, show_progress)
-    total, count, unseen = dict.fromkeys(GROUPS, 0.0), dict.fromkeys(GROUPS, 0), 0
-    for number, words in enumerate(tag_words(read, nlp, show_progress)):
-        of_words = word_weights(words, spans[number], weights[number])
-        for word, weight in zip(words, of_words.tolist(), strict=True):
+    weights = _first_token_weights(encoder, rows)
+    found: dict[str, list[float]] = {group: [] for group in GROUPS}
+    unseen = 0
+    for number, words in enumerate(tag_words(read, nlp)):
+        for word, weight in zip(words, word_weights(words, spans[number], weights[number]).tolist(), strict=True):
             if np.isnan(weight):
                 unseen += 1
             else:
-                total[word.group] += weight
-                count[word.group] += 1
-    if not any(count.values()):
+                found[word.group].append(weight)
+    seen = sum(map(len, found.values()))
+    if not seen:
         raise ValueError(
             f"None of {len(texts)} texts has a word that {type(encoder.model).__name__} reads: give others."
         )
-    missing = [group for group in GROUPS if not count[group]]
+    missing = [group for group in GROUPS if not found[group]]
     if unseen or missing:
         logger.warning(
             "Attention: %d of %d words have no token and are left out; groups without a word: %s.",
-            *(unseen, unseen + sum(count.values()), ", ".join(missing) or "none"),
+            *(unseen, unseen + seen, ", ".join(missing) or "none"),
         )
-    return {group: total[group] / count[group] for group in GROUPS if count[group]}
+    return {group: sum(values) / len(values) for group, values in found.items() if values}
 
 
 def word_weights(words: Sequence[Word], spans: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weights of words from those of tokens: the mean over the tokens that share a character with the word.
+    """The mean weight of the tokens that share a character with each word, float64 ``(W,)``; NaN where there is none.
 
-    Args:
-        words: W words.
-        spans: The first character of each of T tokens and the one after its last, int64 of shape ``(T, 2)``.
-        weights: Of the tokens, ``(T,)``.
-
-    Returns:
-        float64 of shape ``(W,)``; NaN for a word that has no token.
-
-    Example:
-
-        >>> words = [Word("rivers", 0, "noun", "river"), Word("flow", 7, "verb", "flow")]
-        >>> word_weights(words, np.array([[0, 5], [5, 6]]), np.array([0.25, 0.75]))
-        array([0.5, nan])
+    ``spans``: the first character of each of T tokens and the one after its last, ``(T, 2)``.
     """
     bounds = np.array([(word.start, word.end) for word in words], dtype=np.int64).reshape(-1, 2)
     starts, ends = spans.T
@@ -124,11 +80,6 @@ def word_weights(words: Sequence[Word], spans: np.ndarray, weights: np.ndarray) 
 
 
 def _check(encoder: DocumentEncoder) -> None:
-    if not isinstance(encoder, DocumentEncoder):
-        raise TypeError(
-            f"Attention is read from a model that is here, and {type(encoder).__name__} has none: give a "
-            "DocumentEncoder, such as DocumentEncoder.from_pretrained(name)."
-        )
     name = type(encoder.tokenizer).__name__
     if not encoder.tokenizer.is_fast:
         raise ValueError(
@@ -165,14 +116,12 @@ def _tokenize(
     return read, spans, rows
 
 
-def _first_token_weights(
-    encoder: DocumentEncoder, rows: list[dict[str, np.ndarray]], show_progress: bool
-) -> list[np.ndarray]:
-    """The last layer's attention from the first token to the text's tokens, mean over heads, one array a row."""
+def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
+    """The last layer's attention from the first token to the text's tokens, mean over heads, one array per row."""
     weights: list[np.ndarray] = [np.empty(0)] * len(rows)
     device, name = encoder.model.device, type(encoder.model).__name__
     with inference_mode(device), _eager_attention(encoder.model):
-        batches = inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH, show_progress=show_progress)
+        batches = inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH, show_progress=True)
         for numbers, batch in batches:
             output = run_encoder(encoder.model, **batch, output_attentions=True)
             heads = _from_first_token(output, batch["input_ids"].shape[1], name)
@@ -200,7 +149,7 @@ def _from_first_token(output: ModelOutput, length: int, name: str) -> torch.Tens
 
 @contextlib.contextmanager
 def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """The attention implementation that gives weights, for as long as it is needed."""
+    """No other implementation gives weights; the model gets its own back."""
     own = model.config._attn_implementation
     if own != "eager":
         model.set_attn_implementation("eager")
@@ -209,3 +158,25 @@ def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
     finally:
         if own != "eager":
             model.set_attn_implementation(own)
+
+
+def _refuses(system: System) -> str | None:
+    return "whose weights are here" if document_encoder(system) is None else None
+
+
+def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
+    name = settings.spacy_pipeline
+    chosen = {
+        "spacy_pipeline": name,
+        "spacy_version": SpacyPipeline(load_spacy(name)).name,
+        "max_length": settings.max_length,
+    }
+    return [Measurement("attention", chosen, NO_SEED)], []
+
+
+def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    encoder, nlp = document_encoder(evaluation.system), load_spacy(settings["spacy_pipeline"])
+    return attention_by_part_of_speech(encoder, evaluation.task.corpus().texts, nlp, settings["max_length"])
+
+
+ATTENTION = Experiment("what the first token looks at, by part of speech", ANY_TASK, _plan, _measure, _refuses)

@@ -1,45 +1,30 @@
-"""Half-document retrieval: given one half of each document, find the other, with any system."""
+"""half_documents: given one half of each document, find the other, with any system."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import torch
 
 from ...pretraining.collation.views import docsplit
+from ...pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics, ranks_of_right
 from ...text.segmentation.sentences import get_segmenter
 from ..systems.features import check_features, is_sparse, normalize_rows
-
-if TYPE_CHECKING:
-    from ..systems.loading import Features
+from ..systems.loading import Features
+from ..tasks.task import ANY_TASK, EvaluationTask, language_of
+from .experiment import Evaluation, Experiment, Plan, once_per_seed, sentence_settings
+from .settings import EvaluationSettings
 
 logger = logging.getLogger(__name__)
 
 
-def half_texts(texts: Sequence[str], seed: int = 0, language: str = "en") -> tuple[list[str], list[str]]:
+def half_texts(texts: Sequence[str], seed: int, language: str = "en") -> tuple[list[str], list[str]]:
     """Assign the sentences of each text at random to two halves, as DocSplit does in pretraining.
 
-    Texts of one sentence have no halves, and a text that was there before could not be told from the first: both are
-    left out and counted in the log.
-
-    Args:
-        texts: Documents.
-        seed: Decides, together with a document's place, to which half each sentence goes.
-        language: The two-letter code of the language, for pysbd.
-
-    Returns:
-        The first and the second halves of the texts that are left, as texts.
-
-    Raises:
-        ValueError: If fewer than 2 documents are left.
-
-    Example:
-
-        >>> first, second = half_texts(["One. Two.", "Alone.", "Three. Four. Five."])
-        >>> len(first), sorted(half.strip() for half in (first[0], second[0]))
-        (2, ['One.', 'Two.'])
+    Texts of one sentence have no halves, and a repeated text could not be told from the first: both are left out.
     """
     segment = get_segmenter("pysbd", language)
     first, second, seen = [], [], set()
@@ -54,10 +39,9 @@ def half_texts(texts: Sequence[str], seed: int = 0, language: str = "en") -> tup
             single += 1
             continue
         rows, ones = np.arange(len(sentences)), np.ones(len(sentences), dtype=np.int64)
-        for halves, half in zip(
-            (first, second), docsplit(rows, ones, np.random.default_rng([seed, number])), strict=True
-        ):
-            halves.append("".join(sentences[row] for row in half))
+        one, other = docsplit(rows, ones, np.random.default_rng([seed, number]))
+        first.append("".join(sentences[row] for row in one))
+        second.append("".join(sentences[row] for row in other))
     logger.info(
         f"Half-document retrieval: {len(first)} of {len(texts)} documents. Left out: {single} of one sentence, "
         f"{repeated} repeated."
@@ -70,31 +54,12 @@ def half_texts(texts: Sequence[str], seed: int = 0, language: str = "en") -> tup
     return first, second
 
 
-def half_retrieval_score(first: Features, second: Features) -> dict[str, float]:
-    """Recall and mean reciprocal rank of the second half, given the first, by cosine similarity.
+def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
+    """Recall and mean reciprocal rank of the second half, row i given row i of the first, by cosine similarity.
 
-    Args:
-        first: Features of the first halves, ``(N, D)``, dense or sparse.
-        second: Features of the second halves, ``(N, D)``; row i belongs to row i of the first.
-
-    Returns:
-        ``recall@1``, ``recall@10`` and ``mrr``. Of equal similarities the right one is ranked last.
-
-    Raises:
-        ValueError: If the shapes differ, or a feature is NaN.
-
-    Example:
-
-        >>> half_retrieval_score(np.eye(3), np.eye(3)[[0, 2, 1]])["recall@1"]
-        0.3333333432674408
+    Of equal similarities the right one is ranked last.
     """
-    import torch
-
-    from ...pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics, ranks_of_right
-
     first, second = check_features(first, "the first halves"), check_features(second, "the second halves")
-    if first.shape != second.shape:
-        raise ValueError(f"The halves are of shapes {first.shape} and {second.shape}: give two for each document.")
     if is_sparse(first):
         first, second = normalize_rows(first), normalize_rows(second)
         ranks = [
@@ -105,3 +70,17 @@ def half_retrieval_score(first: Features, second: Features) -> dict[str, float]:
     else:
         metrics = half_retrieval_metrics(torch.from_numpy(first), torch.from_numpy(second))
     return {name: metrics[name] for name in ("recall@1", "recall@10", "mrr")}
+
+
+def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
+    return once_per_seed("half_documents", sentence_settings(task, settings), settings)
+
+
+def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    task = evaluation.task
+    first, second = half_texts(task.corpus().texts, seed, language_of(task))
+    [both] = evaluation.system.features([*first, *second])  # what is fitted is fitted on all halves
+    return retrieval_metrics(both[: len(first)], both[len(first) :])
+
+
+HALF_DOCUMENTS = Experiment("given one half of a text, find the other", ANY_TASK, _plan, _measure)

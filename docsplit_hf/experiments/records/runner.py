@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from ..protocols.parts_of_speech import load_spacy
-from ..protocols.registry import KINDS, Measurement, check_protocols, measure, plan
+from ..protocols.experiment import Evaluation, Measurement
+from ..protocols.parts_of_speech import SpacyPipeline, load_spacy
+from ..protocols.registry import check_protocols, measure, plan
 from ..protocols.settings import EvaluationSettings
-from ..protocols.subject import SpacyPipeline, Subject
 from ..systems.encoders import split_name
-from ..tasks.loading import ClassificationTask, EvaluationTask, PairTask
+from ..tasks.task import ClassificationTask, EvaluationTask, PairTask
 from .results import ResultStore
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run_protocols(
         store.describe_task(task.fingerprint, describe_task(task))
         for named, system in everything.items():
             measurements, lines = plan(protocols, system, task, settings)
-            planned.append((Subject(system, task, split_name(named)[0]), measurements))
+            planned.append((Evaluation(system, task, split_name(named)[0]), measurements))
             left_out += lines
     left_out = list(dict.fromkeys(left_out))
     for line in left_out:
@@ -59,17 +59,17 @@ def run_protocols(
     # No estimate: the first measurement of an encoder embeds, which takes the time and has a bar of its own.
     with tqdm(total=total, desc="Measuring", bar_format="{desc}: {n}/{total} after {elapsed}{postfix}") as progress:
         while planned:
-            subject, measurements = planned.pop(0)  # its features are freed when the next one comes
-            progress.set_postfix_str(f"{subject.system.name} on {subject.task.name}")
+            evaluation, measurements = planned.pop(0)  # its features are freed when the next one comes
+            progress.set_postfix_str(f"{evaluation.system.name} on {evaluation.task.name}")
             for measurement in measurements:
-                records.append(_measured_once(subject, measurement, store))
+                records.append(_measured_once(evaluation, measurement, store))
                 progress.update()
     return records, left_out
 
 
 def describe_task(task: EvaluationTask) -> dict[str, Any]:
     """The kind of a task, the numbers of its examples, and the mean number of words in a text that is tested on."""
-    sizes: dict[str, Any] = {"kind": KINDS[type(task)]}
+    sizes: dict[str, Any] = {"kind": task.kind}
     texts = task.corpus().texts
     if isinstance(task, ClassificationTask):
         sizes |= {"train": len(task.train_texts), "test": len(texts), "classes": len(task.label_names)}
@@ -107,8 +107,8 @@ def short_names(names: Sequence[str]) -> list[str]:
             count[number] += 1
 
 
-def _measured_once(subject: Subject, measurement: Measurement, store: ResultStore) -> dict[str, Any]:
-    system, task = subject.system, subject.task
+def _measured_once(evaluation: Evaluation, measurement: Measurement, store: ResultStore) -> dict[str, Any]:
+    system, task = evaluation.system, evaluation.task
     wanted = {
         "system": system.name,
         "system_fingerprint": system.fingerprint,
@@ -121,7 +121,7 @@ def _measured_once(subject: Subject, measurement: Measurement, store: ResultStor
     if store.find(wanted) is None:
         start = time.perf_counter()
         try:
-            metrics = measure(subject, measurement)
+            metrics = measure(evaluation, measurement)
         except ValueError as error:
             raise ValueError(f"{system.name} on {task.name}, {measurement.protocol}: {error}") from error
         store.add(wanted | {"metrics": metrics, "seconds": round(time.perf_counter() - start, 3)})

@@ -1,17 +1,15 @@
-"""Tasks to evaluate on: texts with labels, documents with pairs, texts alone; by name, or from files."""
+"""load_evaluation_task: the papers' tasks by their names, and one's own from files and folders."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import datasets
 import numpy as np
+import pandas as pd
+from datasets import Dataset, DatasetDict
 
 from ...text.files import find_columns, find_text_files
 from ...text.labeled_examples import load_labeled_examples
@@ -19,143 +17,15 @@ from ...text.loading import load_documents
 from ...text.package_documentation import load_package_documentation
 from ...text.paper_tasks import TASKS, load_task
 from ...text.sources import find_splits, refuse_missing_file
-from .citation_pairs import Pair, has_citation_pairs, read_citation_pairs
+from .citation_pairs import has_citation_pairs, read_citation_pairs
 from .held_out import hold_out_of_each_class
 from .sources import DOCUMENTATION, LONG_DOCUMENT_TASKS, known_name, unknown_task, without_newsgroup_metadata
-
-if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict
+from .task import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 logger = logging.getLogger(__name__)
 
 TEST_SHARE = 0.2
 KEPT_OF_EACH_CLASS = 20  # of a sample of the training set
-
-
-@dataclass(frozen=True, eq=False)
-class ClassificationTask:
-    """Texts, or pairs of texts, with one label each, to train and to test on.
-
-    Args:
-        name: As in the tables.
-        train_texts: N texts.
-        train_labels: int64 ``(N,)``, numbers in ``label_names``.
-        test_texts: M texts.
-        test_labels: int64 ``(M,)``.
-        label_names: The names of the classes.
-        train_pairs: N second texts, in tasks about pairs.
-        test_pairs: M second texts.
-
-    Raises:
-        ValueError: If there is not one label for each text, a split is empty, or only one class is trained on.
-
-    Example:
-
-        >>> labels = np.array([0, 1])
-        >>> task = ClassificationTask("mine", ["good", "bad"], labels, ["fine", "poor"], labels, ["pro", "contra"])
-        >>> task.corpus().texts
-        ['fine', 'poor']
-    """
-
-    name: str
-    train_texts: list[str]
-    train_labels: np.ndarray
-    test_texts: list[str]
-    test_labels: np.ndarray
-    label_names: list[str]
-    train_pairs: list[str] | None = None
-    test_pairs: list[str] | None = None
-
-    def __post_init__(self) -> None:
-        for split in ("train", "test"):
-            texts, labels, pairs = (getattr(self, f"{split}_{part}") for part in ("texts", "labels", "pairs"))
-            if not len(texts) == len(labels) == len(texts if pairs is None else pairs) > 0:
-                raise ValueError(
-                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels. There must be at least one "
-                    "text, and a label (and a second text, if any) for each."
-                )
-        if len(np.unique(self.train_labels)) < 2:
-            raise ValueError(
-                f"{self.name}: each of the {len(self.train_labels)} training examples has the label "
-                f"{self.label_names[int(self.train_labels[0])]!r}: there is nothing to tell apart."
-            )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
-        labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
-        return _sha256([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
-
-    @cached_property
-    def train_inputs(self) -> list[str] | list[tuple[str, str]]:
-        """The training texts, or in tasks about pairs the pairs: what is equal is held out together."""
-        pairs = self.train_pairs
-        return self.train_texts if pairs is None else list(zip(self.train_texts, pairs, strict=True))
-
-    def corpus(self) -> CorpusTask:
-        """The test texts without their labels."""
-        return CorpusTask(self.name, self.test_texts)
-
-
-@dataclass(frozen=True, eq=False)
-class PairTask:
-    """Documents, and which of them cite each other.
-
-    Args:
-        name: As in the tables.
-        documents: The text of each document, by its id.
-        train: Pairs of ids, and 1 where the first cites the second, else 0.
-        test: The same to test on.
-
-    Example:
-
-        >>> PairTask("mine", {"a": "One.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0)]).corpus().texts
-        ['One.', 'Two.']
-    """
-
-    name: str
-    documents: dict[str, str]
-    train: list[Pair]
-    test: list[Pair]
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
-        return _sha256(self.documents.items(), self.train, self.test)
-
-    def corpus(self) -> CorpusTask:
-        """The documents alone."""
-        return CorpusTask(self.name, list(self.documents.values()))
-
-
-@dataclass(frozen=True, eq=False)
-class CorpusTask:
-    """Texts without labels.
-
-    Args:
-        name: As in the tables.
-        texts: The texts.
-
-    Example:
-
-        >>> CorpusTask("mine", ["One."]).corpus().texts
-        ['One.']
-    """
-
-    name: str
-    texts: list[str]
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
-        return _sha256(self.texts)
-
-    def corpus(self) -> CorpusTask:
-        """Itself."""
-        return self
-
-
-EvaluationTask = ClassificationTask | PairTask | CorpusTask
 
 
 def load_evaluation_task(
@@ -169,52 +39,21 @@ def load_evaluation_task(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> EvaluationTask:
-    """Load a task of the papers by its name, or one of your own from a file or a folder.
+    """Load a task of the papers by its name (without one in ``folder``, from the Hub), or one of your own by its path.
+
+    A path is a file that ``load_labeled_examples`` reads; a folder with ``train`` and maybe ``test``, as such files or
+    as folders of classes; a folder of two classes or more; pairs of documents, as ``read_citation_pairs`` reads them;
+    or, without labels, texts alone.
 
     The official training set is trained on and the official test set is tested on: for GLUE and CLUE, whose test labels
     are hidden, the development set. Where there is no test set it is the validation set, and where there is neither, a
     fifth of the different texts of each class is held out by ``seed``. A validation set beside a test set is not used:
-    what needs held-out examples holds its own out of the training set, the same for all. The papers do not say how they
-    split the data sets that come without a test set (FakeNews, arXiv, NYT, BBC).
+    what needs held-out examples holds its own out of the training set. The papers do not say how they split the data
+    sets that come without a test set (FakeNews, arXiv, NYT, BBC).
 
-    Texts of ``20News`` are without headers, signatures and quotations, from a path of that name too: see
-    ``without_newsgroup_metadata``. Empty texts, and those without a label, are dropped and counted in the log.
-
-    Args:
-        name: ``FakeNews``, ``20News``, ``arXiv``, ``NYT``, ``BBCNews``, ``AAN``, one of the six tasks of GLUE and six
-            of CLUE in ``docsplit_hf.text.paper_tasks.TASKS``, or ``documentation`` (of installed packages, by package;
-            needs no network). Case, hyphens and blanks do not matter. Or a path: a file (``.jsonl``, ``.json``,
-            ``.csv``, ``.tsv``, ``.parquet``, also with ``.gz``) or a folder with ``train`` and maybe ``test`` in such
-            files, with the columns ``text`` (or ``text_a`` and ``text_b``) and ``label``, or as folders with a folder
-            of ``.txt`` files for each class; a folder with two such folders of classes or more; a folder with pairs of
-            documents, as ``read_citation_pairs`` reads it; or, without a column ``label``, or in other ``.txt`` files,
-            texts alone.
-        folder: Where the files of a task with a name are, laid out as above. None: it is loaded from the Hub.
-        max_train_examples: At most so many training examples (or pairs), drawn by ``seed``. Each class keeps 20 of its
-            examples, if it has them, so that a few of each can still be drawn; the others are drawn from all alike.
-        max_test_examples: The same for the test set, and for texts alone.
-        seed: Decides what is held out and what is drawn.
-        text_column: In files of your own: the column with the texts. Tasks with a name know theirs.
-        label_column: The same of the labels.
-        csv_separator: What separates the columns of ``.csv`` files. None: a comma, in ``.tsv`` a tab.
-        encoding: Of files. None: UTF-8, or UTF-16 where a file begins with its byte order mark.
-
-    Returns:
-        The task.
-
-    Raises:
-        FileNotFoundError: If a file or folder is not there.
-        ValueError: If there is no such task, it is not on the Hub, or what is in the files cannot be used.
-
-    Example:
-
-        >>> import json, tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "reviews.jsonl"
-        >>> rows = [{"text": f"Review {i}.", "label": "good" if i % 2 else "bad"} for i in range(20)]
-        >>> _ = file.write_text("".join(json.dumps(row) + chr(10) for row in rows))
-        >>> task = load_evaluation_task(file)
-        >>> task.name, len(task.train_texts), len(task.test_texts), task.label_names
-        ('reviews', 16, 4, ['bad', 'good'])
+    Of the training set at most ``max_train_examples`` are drawn by ``seed``, such that each class keeps 20 of its
+    examples, if it has them: a few of each can still be drawn. ``text_column`` and ``label_column`` are for your own
+    files.
     """
     known = known_name(str(name))
     if known is None and folder is not None:
@@ -261,8 +100,6 @@ def _from_hub(name: str, seed: int) -> DatasetDict:
     source = LONG_DOCUMENT_TASKS[name]
     if source.dataset is None:
         raise ValueError(f"{name} is not on the Hub: give its folder. {source.note}")
-    import datasets
-
     logger.info(f"{name} is loaded from {source.dataset}. {source.note}")
     loaded = datasets.load_dataset(source.dataset)
     if source.prepare is not None:
@@ -310,13 +147,10 @@ def _classification_task(
 
 
 def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int) -> PairTask:
-    pairs = read_citation_pairs(folder)
-    splits = {
-        split: [rows[row] for row in _draw(len(rows), limits[split], seed)]
-        for split, rows in (("train", pairs.train), ("test", pairs.test))
-    }
-    used = {document for rows in splits.values() for first, second, _ in rows for document in (first, second)}
-    return PairTask(name, {key: text for key, text in pairs.documents.items() if key in used}, **splits)
+    task = read_citation_pairs(folder, name)
+    splits = {"train": task.train, "test": task.test}
+    drawn = {split: [rows[row] for row in _draw(len(rows), limits[split], seed)] for split, rows in splits.items()}
+    return task.with_pairs(**drawn)
 
 
 def _corpus_task(
@@ -338,25 +172,11 @@ def _corpus_task(
 
 
 def _draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
-    if most is not None and most < 1:
-        raise ValueError(f"The most examples to use must be at least 1, got {most}.")
     if most is None or most >= count:
         return np.arange(count)
     order = np.random.default_rng(seed).permutation(count)
     if labels is not None:
-        rank_in_class = np.empty(count, dtype=np.int64)
-        for label in np.unique(labels):
-            rows = order[labels[order] == label]
-            rank_in_class[rows] = np.arange(len(rows))
         floor = min(KEPT_OF_EACH_CLASS, most // len(np.unique(labels)))
-        order = order[np.argsort(rank_in_class[order] >= floor, kind="stable")]
+        rank_in_class = pd.Series(order).groupby(labels[order]).cumcount().to_numpy()
+        order = order[np.argsort(rank_in_class >= floor, kind="stable")]
     return np.sort(order[:most])
-
-
-def _sha256(*parts: Iterable[Any]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        for item in part:
-            digest.update(json.dumps(item).encode() + b"\n")
-        digest.update(b"\n")  # no item is an empty line, so this ends a part
-    return digest.hexdigest()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...text.paper_tasks import TASKS
 
@@ -16,53 +15,23 @@ DOCUMENTATION = "documentation"
 HEADER_SHARE = 0.9  # of the posts; in the release it is all of them
 
 
-@dataclass(frozen=True)
-class TaskSource:
-    """Where a data set of the papers is (DocSplit, section 4.1).
-
-    Args:
-        name: The name in the papers.
-        dataset: The name on the Hub, None if it is not there.
-        text_column: The column that holds the texts there.
-        label_column: The column that holds the labels there.
-        prepare: From a row on the Hub to these columns, where they are not there.
-        note: How to get it if it is not on the Hub, or how what is there differs from the papers' data.
-        aliases: Other names for it.
-
-    Example:
-
-        >>> LONG_DOCUMENT_TASKS["20News"].dataset
-        'SetFit/20_newsgroups'
-    """
+class TaskSource(NamedTuple):
+    """Where a data set of the papers is (DocSplit, section 4.1); ``prepare`` makes the columns from a row there."""
 
     name: str
-    dataset: str | None
+    dataset: str | None  # on the Hub
     text_column: str = "text"
     label_column: str = "label"
     prepare: Callable[[Mapping[str, Any]], dict[str, str]] | None = None
-    note: str = ""
+    note: str = ""  # how to get it if it is not on the Hub, or how what is there differs from the papers' data
     aliases: tuple[str, ...] = ()
 
 
 def title_and_archive(row: Mapping[str, Any]) -> dict[str, str]:
-    """Make a text and a label from a row of arXiv's metadata.
+    """Title and abstract of a row of arXiv's metadata, in one line each, and the archive as the label.
 
-    The papers have 38 classes, which are the archives (``math``, ``hep-ph``, ...), not the 150 categories. Of a paper
-    with several categories the first, its primary one, decides.
-
-    Args:
-        row: ``title``, ``abstract`` and ``categories``, a string (or a list with one) such as ``"math.CO cs.DM"``.
-
-    Returns:
-        ``text``, the title on the first line and the abstract below it, in one line each; and ``label``, the archive.
-
-    Raises:
-        ValueError: If the row has no category.
-
-    Example:
-
-        >>> title_and_archive({"title": "On\\n  trees", "abstract": " We count. ", "categories": ["math.CO cs.DM"]})
-        {'text': 'On trees\\nWe count.', 'label': 'math'}
+    The papers have 38 classes, which are the archives (``math``, ``hep-ph``, ...), not the 150 categories. Of several
+    categories (``"math.CO cs.DM"``, or a list with such a string) the first, the primary one, decides.
     """
     categories = row["categories"]
     categories = (categories if isinstance(categories, str) else " ".join(categories)).split()
@@ -75,22 +44,9 @@ def title_and_archive(row: Mapping[str, Any]) -> dict[str, str]:
 def without_newsgroup_metadata(posts: Sequence[str]) -> list[str]:
     """Take headers, signatures and quotations out of posts to newsgroups, by the three rules of scikit-learn.
 
-    Otherwise a classifier reads off who writes to which group. scikit-learn's
-    ``fetch_20newsgroups(remove=("headers", "footers", "quotes"))`` gives the same, and so does ``SetFit/20_newsgroups``
-    on the Hub. From posts that are stripped already the rules would take the first paragraph away, so they are applied
-    only where nearly all posts (``HEADER_SHARE``) have a header with a sender.
-
-    Args:
-        posts: The posts of one split.
-
-    Returns:
-        As many texts; some are empty.
-
-    Example:
-
-        >>> post = "From: Ann\\nSubject: Re: x\\n\\nBob writes:\\n> Hello?\\nYes.\\nBye.\\n\\n--\\nAnn"
-        >>> without_newsgroup_metadata([post])
-        ['Yes.\\nBye.\\n']
+    Otherwise a classifier reads off who writes to which group. ``fetch_20newsgroups(remove=...)`` gives the same, and
+    so does ``SetFit/20_newsgroups`` on the Hub. From posts that are stripped already the rules would take the first
+    paragraph away, so they are applied only where nearly all posts have a header with a sender.
     """
     from sklearn.datasets import _twenty_newsgroups as rules
 
@@ -114,6 +70,7 @@ def _has_header(post: str) -> bool:
     return any(line.startswith("From:") for line in header.split("\n"))
 
 
+# Written without a network: of those on the Hub, the columns are as their cards say.
 LONG_DOCUMENT_TASKS = {
     source.name: source
     for source in (
@@ -147,41 +104,15 @@ LONG_DOCUMENT_TASKS = {
         ),
     )
 }
-"""The papers' data sets of long documents. What is on the Hub could not be tried where this was written, without a
-network: their columns are as their cards say."""
 
 
 def known_name(name: str) -> str | None:
-    """The task that a name means, however it is written.
-
-    Args:
-        name: Any string.
-
-    Returns:
-        The name as in the tables, or None if there is no such task.
-
-    Example:
-
-        >>> known_name("bbc-news"), known_name("./bbc")
-        ('BBCNews', None)
-    """
+    """The name, as in the tables, of the task that a string means, however it is written; None for any other."""
     return None if "/" in name or "\\" in name else _known_names().get(_key(name))
 
 
 def unknown_task(name: str) -> str:
-    """What to say of a name that means no task.
-
-    Args:
-        name: The name.
-
-    Returns:
-        One or two sentences, with the nearest name and all that are known.
-
-    Example:
-
-        >>> unknown_task("20nwes")[:50]
-        "There is no task '20nwes'. Did you mean '20News'? "
-    """
+    """What to say of a name that means no task: the nearest, and all that are known."""
     known = _known_names()
     near = difflib.get_close_matches(_key(name), known, n=1)
     hint = f" Did you mean {known[near[0]]!r}?" if near else ""

@@ -4,56 +4,58 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docsplit_hf.experiments.protocols import citation
 from docsplit_hf.experiments.protocols.citation import (
+    PairFeatures,
     best_threshold,
-    cosine_threshold_score,
-    join_embeddings,
-    pair_head_score,
+    cosine_threshold_accuracy,
+    pair_features,
+    pair_head_accuracy,
 )
+from docsplit_hf.experiments.protocols.experiment import Evaluation
+from docsplit_hf.experiments.systems.loading import BM25System, EncoderSystem, TfidfSystem
+from docsplit_hf.experiments.tasks.task import PairTask
+
+from .test_labeled_features import LengthEncoder
 
 
-def pairs(count, seed, noise=0.0):
+def pairs(count, seed):
     """Pairs of unit vectors of 8 dimensions that are near one another where the label is 1."""
     rng = np.random.default_rng(seed)
     a, other = rng.normal(size=(2, count, 8))
     labels = np.arange(count) % 2
-    b = np.where(labels[:, None] == 1, a + 0.3 * rng.normal(size=a.shape), other) + noise * rng.normal(size=a.shape)
-    return *(x.astype(np.float32) for x in (a, b)), labels
+    b = np.where(labels[:, None] == 1, a + 0.3 * rng.normal(size=a.shape), other)
+    return PairFeatures(*(x.astype(np.float32) for x in (a, b)), labels)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_cosine_tells_near_pairs_and_random_labels_give_chance(sparse):
-    convert = scipy.sparse.csr_matrix if sparse else np.asarray
-    (a, b, labels), (a_test, b_test, labels_test) = pairs(400, 0), pairs(400, 1)
-    sides = convert(a), convert(b), labels, convert(a_test), convert(b_test)
-    assert cosine_threshold_score(*sides, labels_test)["accuracy"] > 0.95
-    assert 0.35 < cosine_threshold_score(*sides, np.random.default_rng(0).permutation(labels_test))["accuracy"] < 0.65
+def shuffled(pairs):
+    return pairs._replace(labels=np.random.default_rng(0).permutation(pairs.labels))
 
 
-def test_the_head_learns_what_the_cosine_knows():
-    train, test = pairs(600, 0), pairs(400, 1)
-    assert pair_head_score(*train, *test, seed=0, interaction="nli")["accuracy"] > 0.8
-    random = train[0], train[1], np.random.default_rng(0).permutation(train[2])
-    assert 0.35 < pair_head_score(*random, *test, seed=0)["accuracy"] < 0.65
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix])
+def test_the_cosine_tells_near_pairs_and_random_labels_give_chance(convert):
+    train, test = (PairFeatures(convert(a), convert(b), y) for a, b, y in (pairs(400, 0), pairs(400, 1)))
+    assert cosine_threshold_accuracy(train, test) > 0.95
+    assert 0.35 < cosine_threshold_accuracy(train, shuffled(test)) < 0.65
 
 
-def test_what_one_side_alone_says_is_learned_from_the_concatenation():
-    a, b, _ = pairs(600, 0)
-    labels = (b[:, 0] > 0).astype(np.int64)
-    assert pair_head_score(a[:400], b[:400], labels[:400], a[400:], b[400:], labels[400:], seed=0)["accuracy"] > 0.9
+def test_the_head_learns_what_one_side_says_and_random_labels_give_chance():
+    sets = [PairFeatures(a, b, (b[:, 0] > 0).astype(np.int64)) for a, b, _ in (pairs(600, 0), pairs(300, 1))]
+    assert pair_head_accuracy(*sets, seed=0) > 0.9
+    assert 0.35 < pair_head_accuracy(shuffled(sets[0]), sets[1], seed=0) < 0.65
 
 
 def test_the_head_is_stopped_on_citing_documents_that_it_has_not_seen(monkeypatch):
     a, b, labels = pairs(60, 0)
-    a = a[np.arange(60) // 6]  # ten documents that cite
+    few = PairFeatures(a[np.arange(60) // 6], b, labels)  # ten documents that cite
     seen = {}
 
-    def fit(train, train_labels, held_out, *rest):
-        seen.update(train={row[:8].tobytes() for row in train}, held_out={row[:8].tobytes() for row in held_out})
+    def fit(features, labels, kept, held_out, *rest):
+        seen.update(train=set(map(bytes, features[kept, :8])), held_out=set(map(bytes, features[held_out, :8])))
         return lambda features: np.zeros(len(features), dtype=np.int64)
 
-    monkeypatch.setattr("docsplit_hf.experiments.protocols.citation.fit_mlp", fit)
-    pair_head_score(a, b, labels, a, b, labels, seed=0)
+    monkeypatch.setattr(citation, "fit_mlp", fit)
+    pair_head_accuracy(few, few, seed=0)
     assert (len(seen["train"]), len(seen["held_out"])) == (9, 1)
     assert not seen["train"] & seen["held_out"]
 
@@ -64,26 +66,36 @@ def test_the_head_is_stopped_on_citing_documents_that_it_has_not_seen(monkeypatc
 def test_no_threshold_is_better_than_the_best(scored):
     scores, labels = (np.array(values) for values in zip(*scored, strict=True))
     accuracy = [((scores > threshold) == labels).mean() for threshold in [-2, *np.unique(scores)]]
-    assert ((scores > best_threshold(scores, labels)) == labels).mean() == max(accuracy)
+    best = best_threshold(scores, labels)
+    assert ((scores > best) == labels).mean() == max(accuracy)
+    assert np.isinf(best) or best not in scores
 
 
-def test_an_unknown_interaction_is_refused():
-    a, b, _ = pairs(5, 0)
-    with pytest.raises(ValueError, match="Unknown interaction 'sum'"):
-        join_embeddings(a, b, "sum")
+@pytest.mark.parametrize(
+    "system", [EncoderSystem("length", LengthEncoder(), show_progress=False), TfidfSystem(), BM25System()]
+)
+def test_pairs_get_the_features_of_their_documents(system):
+    documents = {key: f"{key} alone and {key * 3} with others" for key in "abcdef"}
+    task = PairTask("cited", documents, [("a", "b", 1), ("c", "a", 0)], [("d", "a", 1), ("e", "f", 0)])
+    train, test = pair_features(Evaluation(system, task))
+    assert train.labels.tolist() == [1, 0] and test.labels.tolist() == [1, 0]
+    # What is fitted has seen the documents of the training pairs only; those are a, b, c, in this order.
+    known, others = system.features([documents[key] for key in "abc"], [documents[key] for key in "def"])
+    for found, expected in (
+        (train.first, known[[0, 2]]), (train.second, known[[1, 0]]), (test.first, others[[0, 1]]),
+    ):  # fmt: skip
+        np.testing.assert_allclose(_dense(found), _dense(expected), rtol=1e-6)
+    np.testing.assert_allclose(_dense(test.second)[0], _dense(known)[0], rtol=1e-6)
 
 
-def test_what_are_no_pairs_is_refused():
-    a, b, labels = pairs(10, 0)
-    test = a, b, labels
-    with pytest.raises(ValueError, match="Use cosine_threshold_score"):
-        pair_head_score(scipy.sparse.csr_matrix(a), scipy.sparse.csr_matrix(b), labels, *test, seed=0)
-    for score in (pair_head_score, cosine_threshold_score):
-        with pytest.raises(ValueError, match="two rows for each pair"):
-            score(a, b[:, 1:], labels, *test, seed=0)
-        with pytest.raises(ValueError, match=r"must be 1 \(cites\) or 0, got 2"):
-            score(a, b, labels + 1, *test, seed=0)
-        with pytest.raises(ValueError, match="All 10 training pairs have the label 1"):
-            score(a, b, np.ones(10), *test, seed=0)
-        with pytest.raises(ValueError, match="row 0 holds NaN"):
-            score(a * np.nan, b, labels, *test, seed=0)
+def test_documents_of_the_training_pairs_alone_and_one_label_alone():
+    documents, pair = {"a": "One.", "b": "Two."}, ("a", "b", 1)
+    system = EncoderSystem("length", LengthEncoder(), show_progress=False)
+    train, test = pair_features(Evaluation(system, PairTask("cited", documents, [pair, ("b", "a", 0)], [pair])))
+    np.testing.assert_array_equal(train.first[:1], test.first)
+    with pytest.raises(ValueError, match="All 2 training pairs have the label 1"):
+        pair_features(Evaluation(system, PairTask("cited", documents, [pair, pair], [pair])))
+
+
+def _dense(features):
+    return features.toarray() if scipy.sparse.issparse(features) else np.asarray(features)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.experiments.protocols.half_documents import half_retrieval_score, half_texts
+from docsplit_hf.experiments.protocols.half_documents import half_texts, retrieval_metrics
 
 
 def test_the_sentences_of_both_halves_are_those_of_the_text_in_their_order():
@@ -23,7 +23,7 @@ def test_the_sentences_of_both_halves_are_those_of_the_text_in_their_order():
 @given(st.lists(st.text(alphabet="ab. \n!", max_size=20), max_size=6))
 def test_no_character_is_lost_of_any_text(texts):
     try:
-        first, second = half_texts(texts)
+        first, second = half_texts(texts, 0)
     except ValueError:
         return
     whole = {"".join(sorted(text)) for text in texts}
@@ -33,11 +33,11 @@ def test_no_character_is_lost_of_any_text(texts):
 
 def test_single_sentences_and_repeated_texts_are_left_out_and_counted(caplog):
     with caplog.at_level(logging.INFO, "docsplit_hf"):
-        first, _ = half_texts(["One. Two.", "Alone.", "One. Two.", "", "Three. Four."])
+        first, _ = half_texts(["One. Two.", "Alone.", "One. Two.", "", "Three. Four."], 0)
     assert len(first) == 2
     assert "2 of 5 documents. Left out: 2 of one sentence, 1 repeated." in caplog.text
     with pytest.raises(ValueError, match="1 of 2 documents have halves"):
-        half_texts(["One. Two.", "Alone."])
+        half_texts(["One. Two.", "Alone."], 0)
 
 
 def test_the_seed_decides():
@@ -47,24 +47,22 @@ def test_the_seed_decides():
 
 
 def test_dense_and_sparse_features_find_the_same(texts):
-    first, second = half_texts(texts)
+    first, second = half_texts(texts, 0)
     vectorizer = TfidfVectorizer().fit(texts)
     sparse = [vectorizer.transform(half) for half in (first, second)]
-    score = half_retrieval_score(*sparse)
-    assert score == pytest.approx(half_retrieval_score(*(half.toarray() for half in sparse)), abs=1e-6)
+    score = retrieval_metrics(*sparse)
+    assert score == pytest.approx(retrieval_metrics(*(half.toarray() for half in sparse)), abs=1e-6)
     assert score["recall@1"] > 0.9  # each sentence names the number of its document
 
 
 def test_the_same_halves_are_found_and_equal_ones_are_not():
     features = np.random.default_rng(0).normal(size=(1500, 8))
-    assert half_retrieval_score(features, 2 * features)["mrr"] == 1.0
-    assert half_retrieval_score(np.ones((30, 2)), np.ones((30, 2)))["recall@10"] == 0.0
+    assert retrieval_metrics(features, 2 * features)["mrr"] == 1.0
+    assert retrieval_metrics(np.ones((30, 2)), np.ones((30, 2)))["recall@10"] == 0.0
     zeros = scipy.sparse.csr_matrix((30, 2))
-    assert half_retrieval_score(zeros, zeros)["recall@10"] == 0.0
+    assert retrieval_metrics(zeros, zeros)["recall@10"] == 0.0
 
 
-def test_what_are_no_halves_is_refused():
+def test_a_system_that_gives_nan_is_refused():
     with pytest.raises(ValueError, match="the second halves: row 0 holds NaN"):
-        half_retrieval_score(np.eye(2), np.eye(2) * np.nan)
-    with pytest.raises(ValueError, match="give two for each document"):
-        half_retrieval_score(np.eye(3), np.eye(3)[:2])
+        retrieval_metrics(np.eye(2), np.eye(2) * np.nan)

@@ -1,24 +1,21 @@
 import dataclasses
-import logging
-import re
 
 import numpy as np
 import pytest
 
-from docsplit_hf.experiments.protocols.measures import MEASURES
-from docsplit_hf.experiments.protocols.parts_of_speech import load_spacy
-from docsplit_hf.experiments.protocols.registry import PROTOCOLS, Measurement, check_protocols, measure, plan
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.experiments.protocols import decoupled
+from docsplit_hf.experiments.protocols.experiment import Evaluation, document_encoder
+from docsplit_hf.experiments.protocols.parts_of_speech import SpacyPipeline, load_spacy
+from docsplit_hf.experiments.protocols.registry import PROTOCOLS, check_protocols, measure, plan
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.protocols.subject import SpacyPipeline, Subject
+from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
 from docsplit_hf.experiments.systems.loading import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.experiments.tasks.loading import ClassificationTask, CorpusTask, PairTask
+from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
 
 SETTINGS = EvaluationSettings(probe="logistic", seeds=2, repeats=3, curve_shots=[1, 2, 50], shots=2, max_length=64)
 METRICS = {
-    "full": {"accuracy", "macro_f1"},
-    "few_shot": {"accuracy", "macro_f1"},
-    "curve": {"accuracy", "macro_f1"},
-    "knn": {"accuracy", "macro_f1"},
+    **dict.fromkeys(("full", "few_shot", "curve", "knn"), {"accuracy", "macro_f1"}),
     "decoupled": {"accuracy", "macro_f1", "classifier_accuracy", "classifier_macro_f1", "knn_accuracy", "knn_macro_f1"},
     "citation": {"accuracy", "cosine_accuracy"},
     "half_documents": {"recall@1", "recall@10", "mrr"},
@@ -81,31 +78,14 @@ def test_where_texts_are_repeated_records_from_before_they_were_held_out_togethe
         assert new == ({("full", None), ("knn", None), ("few_shot", 300)} if copies == 2 else set())
 
 
-def test_neighbors_are_not_chosen_on_copies_of_themselves(caplog):
-    rng = np.random.default_rng(0)
-    texts = 2 * [" ".join(rng.choice(list("abcdefghijklmnop"), 8)).replace(" ", "x ") for _ in range(200)]
-    labels = np.concatenate(2 * [rng.permutation(200) % 2])  # there is nothing to learn but the copies
-    task = ClassificationTask("mine", texts, labels, texts[:9], labels[:9], ["no", "yes"])
-    with caplog.at_level(logging.INFO, "docsplit_hf"):
-        measure(Subject(TfidfSystem(), task), Measurement("knn", {}, 0))
-    [temperature] = [re.search(r"at temperature (\S+),", line)[1] for line in caplog.messages if "temperature" in line]
-    assert float(temperature) > 0.5  # with a copy at distance 0 it is a tenth of that: the nearest one decides
-
-
 def test_what_does_not_fit_is_left_out_with_a_line(tasks):
     planned, left_out = plan(["full", "attention"], TfidfSystem(), tasks["pairs"], SETTINGS)
     assert planned == [] and left_out == [
         "full does not run on cited: it takes texts with labels, and cited has pairs of documents.",
         "attention does not run with tfidf: it takes an encoder whose weights are here.",
     ]
-
-
-def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_a_task(tasks, pipeline_folder):
-    pipeline = SpacyPipeline(load_spacy(pipeline_folder))
-    planned, _ = plan(["redundancy", "full"], pipeline, tasks["classification"], SETTINGS)
-    assert [one.protocol for one in planned] == ["nouns_and_verbs"]
-    assert plan(["full"], pipeline, tasks["classification"], SETTINGS) == ([], [])
-    assert measure(Subject(pipeline, tasks["corpus"]), planned[0])["all"] > 1
+    endpoint = EncoderSystem("service", object())
+    assert plan(["attention", "decoupled"], endpoint, tasks["classification"], SETTINGS)[0] == []
 
 
 def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_only(tasks):
@@ -120,6 +100,15 @@ def test_an_unknown_protocol_is_answered_with_the_known_ones():
         check_protocols(["full", "few-shot"])
 
 
+def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_per_task(tasks, pipeline_folder):
+    pipeline = SpacyPipeline(load_spacy(pipeline_folder))
+    settings = dataclasses.replace(SETTINGS, spacy_pipeline=pipeline_folder)
+    [planned], _ = plan(["redundancy", "full"], pipeline, tasks["classification"], settings)
+    assert planned == ("nouns_and_verbs", {"spacy_pipeline": "spaCy en_nouns 1.2.3"}, 0)
+    assert plan(["full"], pipeline, tasks["classification"], settings) == ([], [])
+    assert measure(Evaluation(pipeline, tasks["corpus"]), planned)["all"] > 1
+
+
 @pytest.mark.parametrize("name", sorted(METRICS))
 @pytest.mark.parametrize("kind", ["tfidf", "encoder"])
 def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, kind, tasks, tiny_checkpoint):
@@ -131,7 +120,7 @@ def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, ki
         assert planned == [] and "takes an encoder" in left_out[0]
         return
     times = 1 if name == "decoupled" else 2  # its training has tests of its own
-    found = [measure(Subject(system, task, str(tiny_checkpoint)), planned[0]) for _ in range(times)]
+    found = [measure(Evaluation(system, task, str(tiny_checkpoint)), planned[0]) for _ in range(times)]
     without_head = {"accuracy"} if (name, kind) == ("citation", "tfidf") else set()
     assert found[0] == found[-1] and set(found[0]) == METRICS[name] - without_head
     assert all(-1 <= value <= 1 for value in found[0].values())
@@ -143,33 +132,25 @@ def test_attention_uses_the_pipeline_and_is_known_by_it(tasks, tiny_checkpoint, 
     [planned], _ = plan(["attention"], system, tasks["corpus"], settings)
     assert plan(["attention"], system, tasks["corpus"], dataclasses.replace(settings, seed=7))[0] == [planned]
     assert planned.settings["spacy_version"] == "spaCy en_nouns 1.2.3"
-    assert set(measure(Subject(system, tasks["corpus"]), planned)) == {"noun", "other"}
+    assert set(measure(Evaluation(system, tasks["corpus"]), planned)) == {"noun", "other"}
 
 
-def test_every_protocol_has_a_measure_and_a_description():
-    assert set(MEASURES) == set(PROTOCOLS) - {"curve"} | {"nouns_and_verbs"}
-    assert all(protocol.description for protocol in PROTOCOLS.values())
-
-
-def test_an_encoder_behind_an_endpoint_has_no_attention(tasks):
-    system = EncoderSystem("service", object())
-    assert plan(["attention", "decoupled"], system, tasks["classification"], SETTINGS)[0] == []
+def test_only_an_encoder_with_its_weights_is_a_document_encoder(tiny_checkpoint):
+    encoder = DocumentEncoder.from_pretrained(str(tiny_checkpoint))
+    assert document_encoder(EncoderSystem("ours", encoder)) is encoder
+    assert document_encoder(EncoderSystem("ours", EncoderWithOptions(encoder, bf16=True))) is encoder
+    assert document_encoder(EncoderSystem("service", object())) is None and document_encoder(TfidfSystem()) is None
 
 
 def test_fine_tuning_takes_the_precision_of_the_encoder_and_refuses_what_it_cannot_do(
     tasks, tiny_checkpoint, monkeypatch
 ):
     seen = []
-
-    def fine_tune(*args, **options):
-        seen.append(options)
-        return dict.fromkeys(("mixture_accuracy", "mixture_macro_f1"), 0.5)
-
-    monkeypatch.setattr("docsplit_hf.experiments.protocols.measures.decoupled_score", fine_tune)
+    monkeypatch.setattr(decoupled, "decoupled_metrics", lambda *_, **options: seen.append(options))
     for bf16 in (False, True):
         system = load_system(str(tiny_checkpoint), max_length=64, bf16=bf16, show_progress=False)
         planned, _ = plan(["decoupled"], system, tasks["classification"], SETTINGS)
-        measure(Subject(system, tasks["classification"], str(tiny_checkpoint)), planned[0])
+        measure(Evaluation(system, tasks["classification"], str(tiny_checkpoint)), planned[0])
     assert [options["bf16"] for options in seen] == [False, True]
     whole = load_system(str(tiny_checkpoint), max_length=64, long_documents="average", show_progress=False)
     planned, [line] = plan(["decoupled"], whole, tasks["classification"], SETTINGS)

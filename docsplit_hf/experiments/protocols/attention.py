@@ -176,7 +176,7 @@ def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     encoder, nlp = document_encoder(evaluation.system), load_spacy(settings["spacy_pipeline"])
-    return attention_by_part_of_speech(encoder, evaluation.task.corpus().texts, nlp, settings["max_length"])
+    return attention_by_part_of_speech(encoder, evaluation.task.texts, nlp, settings["max_length"])
 
 
 ATTENTION = Experiment("what the first token looks at, by part of speech", ANY_TASK, _plan, _measure, _refuses)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ...text.holding_out import hold_out
 from ..systems.features import check_features, is_sparse, normalize_rows
 from ..systems.loading import Features
+from ..tasks.held_out import hold_out_groups
 from ..tasks.task import PairTask
 from .experiment import Evaluation, Experiment, Plan, once_per_seed
 from .probe import fit_mlp
@@ -38,12 +38,11 @@ def pair_head_accuracy(train: PairFeatures, test: PairFeatures, seed: int) -> fl
         [e1, e2] -> Dense(512) -> ReLU -> Dense(256) -> ReLU -> Dense(2)
 
     (Tay et al. 2020: ``matching/configs``, ``common_layers.py``), in LRA's batches of 32. LRA trains the encoder too.
-    Here the head is trained by ``fit_mlp`` until the loss on a tenth of the pairs rises; no citing document is on both
-    sides, and equal embeddings count as one document.
+    Here the head is trained by ``fit_mlp`` until the loss on all pairs of a tenth of the citing documents rises; equal
+    embeddings count as one document.
     """
     joined = [np.hstack([pairs.first, pairs.second]) for pairs in (train, test)]
-    documents = np.unique(train.first, axis=0, return_inverse=True)[1].ravel()
-    kept, held_out = hold_out(documents, max(round(HELD_OUT_SHARE * len(documents)), 1), seed)
+    kept, held_out = hold_out_groups([row.tobytes() for row in train.first], HELD_OUT_SHARE, seed)
     predict = fit_mlp(joined[0], train.labels, kept, held_out, HEAD_WIDTHS, BATCH_SIZE, seed)
     return float((predict(joined[1]) == test.labels).mean())
 

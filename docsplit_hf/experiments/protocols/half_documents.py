@@ -78,7 +78,7 @@ def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     task = evaluation.task
-    first, second = half_texts(task.corpus().texts, seed, language_of(task))
+    first, second = half_texts(task.texts, seed, language_of(task))
     [both] = evaluation.system.features([*first, *second])  # what is fitted is fitted on all halves
     return retrieval_metrics(both[: len(first)], both[len(first) :])
 

@@ -127,7 +127,7 @@ def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     task = evaluation.task
-    return sentence_similarity(evaluation.system, task.corpus().texts, seed, language_of(task))
+    return sentence_similarity(evaluation.system, task.texts, seed, language_of(task))
 
 
 def _plan_nouns_and_verbs(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
@@ -136,7 +136,7 @@ def _plan_nouns_and_verbs(task: EvaluationTask, settings: EvaluationSettings) ->
 
 
 def _measure_nouns_and_verbs(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    return mean_by_length(*nouns_and_verbs_ratio(evaluation.task.corpus().texts, evaluation.system.nlp))
+    return mean_by_length(*nouns_and_verbs_ratio(evaluation.task.texts, evaluation.system.nlp))
 
 
 REDUNDANCY = Experiment("how much texts repeat themselves: nouns and verbs, sentences", ANY_TASK, _plan, _measure)

@@ -70,7 +70,7 @@ def run_protocols(
 def describe_task(task: EvaluationTask) -> dict[str, Any]:
     """The kind of a task, the numbers of its examples, and the mean number of words in a text that is tested on."""
     sizes: dict[str, Any] = {"kind": task.kind}
-    texts = task.corpus().texts
+    texts = task.texts
     if isinstance(task, ClassificationTask):
         sizes |= {"train": len(task.train_texts), "test": len(texts), "classes": len(task.label_names)}
     elif isinstance(task, PairTask):

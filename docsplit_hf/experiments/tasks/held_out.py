@@ -1,4 +1,4 @@
-"""Rows to hold out of a training set: a share of the different texts of each class."""
+"""Rows to hold out of a training set: a share of the different texts of each class, or whole groups."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+import pandas as pd
 
 
 def hold_out_of_each_class(
@@ -31,4 +32,12 @@ def hold_out_of_each_class(
             for label in labels_of[text]:
                 left[label] -= 1
     is_held_out = np.fromiter((text in chosen for text in texts), dtype=bool, count=len(labels))
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def hold_out_groups(groups: Sequence[Hashable], share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows to keep and those to hold out, ascending: a share of the groups, one at least, but never the last."""
+    number, distinct = pd.factorize(np.array([*groups, None], dtype=object)[:-1])  # bytes would lose zeros at their end
+    count = min(max(round(share * len(distinct)), 1), len(distinct) - 1)
+    is_held_out = np.isin(number, np.random.default_rng(seed).permutation(len(distinct))[:count])
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)

@@ -56,9 +56,10 @@ class ClassificationTask:
         pairs = self.train_pairs
         return self.train_texts if pairs is None else list(zip(self.train_texts, pairs, strict=True))
 
-    def corpus(self) -> CorpusTask:
-        """The test texts without their labels."""
-        return CorpusTask(self.name, self.test_texts)
+    @property
+    def texts(self) -> list[str]:
+        """The test texts, for experiments that need no labels."""
+        return self.test_texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +82,10 @@ class PairTask:
         used = {key for first, second, _ in (*train, *test) for key in (first, second)}
         return PairTask(self.name, {key: text for key, text in self.documents.items() if key in used}, train, test)
 
-    def corpus(self) -> CorpusTask:
+    @property
+    def texts(self) -> list[str]:
         """The documents alone."""
-        return CorpusTask(self.name, list(self.documents.values()))
+        return list(self.documents.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +100,6 @@ class CorpusTask:
     def fingerprint(self) -> str:
         """The SHA-256 of the content; the name is no part of it."""
         return _sha256(self.texts)
-
-    def corpus(self) -> CorpusTask:
-        """Itself."""
-        return self
 
 
 EvaluationTask = ClassificationTask | PairTask | CorpusTask

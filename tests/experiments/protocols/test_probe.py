@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.neural_network import MLPClassifier
+import torch
 
 from docsplit_hf.experiments.protocols import probe
 from docsplit_hf.experiments.protocols.labeled_features import LabeledFeatures
@@ -60,9 +60,10 @@ def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone(convert,
     scores = []
     for state, seed in ((1, 0), (2, 0), (2, 1)):
         np.random.seed(state)
+        torch.manual_seed(state)
         before = np.random.get_state()[1].copy()
         scores.append(probe_metrics("mlp", features, seed))
-        assert (np.random.get_state()[1] == before).all()
+        assert (np.random.get_state()[1] == before).all() and torch.initial_seed() == state
     assert scores[0] == scores[1]
     assert convert is not np.asarray or scores[1] != scores[2]
 
@@ -77,16 +78,23 @@ def test_a_class_with_one_example_and_one_that_is_only_tested_are_no_obstacle(fe
         assert probe_metrics(kind, features, 0)["accuracy"] == pytest.approx(39 / 40)
 
 
-def test_without_held_out_examples_it_is_scikit_learns_perceptron(monkeypatch):
-    monkeypatch.setattr(probe, "STEPS_WITHOUT_HELD_OUT", 399)  # ends with the epoch, at 400 steps: 80 epochs of 5
+def test_without_held_out_examples_it_is_adamw_on_cross_entropy(monkeypatch):
+    """The same predictions as the plain loop, which shares no line with it but the order of the random numbers."""
+    monkeypatch.setattr(probe, "STEPS_WITHOUT_HELD_OUT", 398)  # ends with the epoch, at 400
     rng = np.random.default_rng(0)
     features, labels = rng.normal(size=(40, 6)).astype(np.float32), rng.integers(0, 3, 40)
     features /= np.sqrt((features.astype(np.float64) ** 2).mean())  # so that its scale stays
     predictions = fit_mlp(features, labels, np.arange(40), np.arange(0), (5,), batch_size=8, seed=3)(features)
-    expected = MLPClassifier((5,), batch_size=8, learning_rate_init=3e-4, random_state=np.random.RandomState(3))
-    for _ in range(80):
-        expected.partial_fit(features, labels, classes=[0, 1, 2])
-    assert (predictions == expected.predict(features)).mean() > 0.97  # up to the rounding of the scale
+    torch.manual_seed(3)
+    network = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-4)
+    rows, targets = torch.from_numpy(features), torch.from_numpy(labels)
+    for _ in range(400 // 5):
+        for batch in torch.randperm(40).split(8):
+            network.zero_grad()
+            torch.nn.CrossEntropyLoss()(network(rows[batch]), targets[batch]).backward()
+            optimizer.step()
+    assert (predictions == network(rows).argmax(1).numpy()).mean() > 0.97  # up to the rounding of the scale
 
 
 def test_it_stops_when_held_out_examples_say_so_and_takes_the_best_weights(caplog):

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.experiments.tasks.held_out import hold_out_of_each_class
+from docsplit_hf.experiments.tasks.held_out import hold_out_groups, hold_out_of_each_class
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.floats(0.01, 0.99), st.integers(0, 9))
@@ -30,3 +30,12 @@ def test_texts_that_are_there_twice_are_held_out_as_those_that_are_there_once_an
     assert len(twice) == 2 * len(once) == 8
     rows = [hold_out_of_each_class(range(100), np.arange(100) % 4, 0.3, seed)[1].tolist() for seed in (1, 1, 2)]
     assert rows[0] == rows[1] != rows[2]
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=20), st.floats(0.01, 0.99), st.integers(0, 9))
+def test_no_group_is_on_both_sides(groups, share, seed):
+    kept, held_out = hold_out_groups(groups, share, seed)
+    assert sorted([*kept, *held_out]) == list(range(len(groups)))
+    sides = {groups[row] for row in kept}, {groups[row] for row in held_out}
+    assert not sides[0] & sides[1] and sides[0]
+    assert bool(sides[1]) == (len(set(groups)) > 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf.experiments.tasks.loading import load_evaluation_task
 from docsplit_hf.experiments.tasks.sources import LONG_DOCUMENT_TASKS
-from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
+from docsplit_hf.experiments.tasks.task import CorpusTask, PairTask
 from docsplit_hf.text.paper_tasks import TASKS
 
 
@@ -36,15 +36,11 @@ def test_a_folder_is_trained_and_tested_on_as_it_is_split(tmp_path, ending):
         else:
             write_rows(tmp_path / f"{split}.{ending}", rows)
     task = load_evaluation_task(tmp_path)
-    assert isinstance(task, ClassificationTask)
-    assert task.name == tmp_path.name
+    assert (task.name, task.label_names, task.train_pairs) == (tmp_path.name, ["bad", "good"], None)
     assert task.train_texts == [f"Review {i}." for i in range(9)]
-    assert task.test_texts == [f"Review {i}." for i in range(90, 96)]
-    assert task.label_names == ["bad", "good"]
+    assert task.texts == task.test_texts == [f"Review {i}." for i in range(90, 96)]
     assert task.train_labels.tolist() == [0, 1] * 4 + [0]
     assert task.train_labels.dtype == np.int64
-    assert task.train_pairs is None
-    assert task.corpus().texts == task.test_texts
 
 
 def test_without_a_test_set_the_validation_set_is_tested_on(tmp_path):
@@ -60,45 +56,29 @@ def test_a_fifth_of_each_class_of_a_file_is_held_out_by_the_seed(tmp_path):
     assert tasks[0].name == "reviews"
     assert np.bincount(tasks[0].test_labels).tolist() == [5, 5]
     assert tasks[0].fingerprint == tasks[1].fingerprint != tasks[2].fingerprint
-    assert not set(tasks[0].train_texts) & set(tasks[0].test_texts)
 
 
-def test_no_text_is_both_trained_and_tested_on(tmp_path):
+def test_no_text_or_pair_is_both_trained_and_tested_on(tmp_path):
     task = load_evaluation_task(write_rows(tmp_path / "twice.jsonl", 2 * reviews(200)))
     assert len(task.test_texts) == 80
     assert not set(task.train_texts) & set(task.test_texts)
-    pairs = [{"text_a": f"One {i % 9}.", "text_b": f"Two {i % 4}.", "label": i % 2} for i in range(144)]
+    pairs = [{"text_a": f"{i % 9}, one.", "text_b": f"{i % 9}, two {i % 4}.", "label": i % 2} for i in range(144)]
     task = load_evaluation_task(write_rows(tmp_path / "pairs.jsonl", pairs))
-    assert task.test_pairs and not set(task.train_inputs) & set(zip(task.test_texts, task.test_pairs, strict=True))
+    test_inputs = list(zip(task.test_texts, task.test_pairs, strict=True))
+    assert test_inputs and not set(task.train_inputs) & set(test_inputs)
+    assert all(first[0] == second[0] for first, second in [*task.train_inputs, *test_inputs])
 
 
-def test_pairs_of_texts_keep_their_second_texts(tmp_path):
-    rows = [{"text_a": f"One {i}.", "text_b": f"Two {i}.", "label": i % 2} for i in range(20)]
-    task = load_evaluation_task(write_rows(tmp_path / "pairs.jsonl", rows))
-    assert [text.replace("One", "Two") for text in task.train_texts] == task.train_pairs
-    assert [text.replace("One", "Two") for text in task.test_texts] == task.test_pairs
-
-
-def test_fewer_examples_are_drawn_by_the_seed(tmp_path):
-    write_rows(tmp_path / "train.jsonl", reviews(60))
-    write_rows(tmp_path / "test.jsonl", reviews(40, 60))
-    sizes = [
-        (len(task.train_texts), len(task.test_texts))
-        for task in (load_evaluation_task(tmp_path, None, *most) for most in ((None, None), (20, 10), (99, 99)))
-    ]
-    assert sizes == [(60, 40), (20, 10), (60, 40)]
-    drawn = [load_evaluation_task(tmp_path, None, 20, 10, seed).train_texts for seed in (0, 0, 1)]
-    assert drawn[0] == drawn[1] != drawn[2]
-
-
-def test_a_sample_of_the_training_set_keeps_some_of_each_class(tmp_path):
+def test_fewer_examples_are_drawn_by_the_seed_and_each_class_keeps_some(tmp_path):
     rows = [{"text": f"Text {i}.", "label": "rare" if i < 5 else "common"} for i in range(400)]
     write_rows(tmp_path / "train.jsonl", rows)
-    write_rows(tmp_path / "test.jsonl", rows)
-    for most, rare in ((100, 5), (8, 4)):
-        task = load_evaluation_task(tmp_path, max_train_examples=most)
-        assert len(task.train_texts) == most
+    write_rows(tmp_path / "test.jsonl", rows[:40])
+    for most, rare in ((100, 5), (8, 4), (999, 5), (None, 5)):
+        task = load_evaluation_task(tmp_path, None, most, most and most // 10)
+        assert (len(task.train_texts), len(task.test_texts)) == (min(most or 400, 400), min((most or 400) // 10, 40))
         assert (task.train_labels == task.label_names.index("rare")).sum() == rare
+    drawn = [load_evaluation_task(tmp_path, None, 20, 10, seed).train_texts for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
@@ -108,7 +88,6 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
     assert isinstance(task, CorpusTask)
     assert (task.name, task.texts) == ("corpus", ["One.", "Two.", "Three."])
     assert "has no labels (no column label, no folders of classes): 3 texts alone. Dropped: 1 empty." in caplog.text
-    assert task.corpus() is task
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text("A document.\nOf two lines.")
     assert load_evaluation_task(tmp_path / "folder").texts == ["A document.\nOf two lines."]
@@ -128,7 +107,7 @@ def test_separators_and_encodings_are_those_given(tmp_path, columns, labeled):
     if not labeled:
         columns = {name: column for name, column in columns.items() if name == "text_column"}
     task = load_evaluation_task(tmp_path / "own.csv", **columns, **options)
-    assert "Größe 3, süß." in task.corpus().texts + getattr(task, "train_texts", [])
+    assert "Größe 3, süß." in task.texts + getattr(task, "train_texts", [])
     if labeled and not columns:
         shutil.copy(tmp_path / "own.csv", tmp_path / "train.csv")
         assert load_evaluation_task("bbc", tmp_path, **options).label_names == ["ja", "nö"]
@@ -154,11 +133,10 @@ def test_documents_with_pairs_are_a_pair_task(tmp_path):
     pairs = [{"id_a": f"d{i}", "id_b": f"d{i + 1}", "label": i % 2} for i in range(8)]
     write_rows(tmp_path / "train.jsonl", pairs[:4])
     write_rows(tmp_path / "test.jsonl", pairs[4:6])
-    for task in (load_evaluation_task(tmp_path), load_evaluation_task("aan", tmp_path)):
-        assert isinstance(task, PairTask)
+    for task, name in ((load_evaluation_task(tmp_path), tmp_path.name), (load_evaluation_task("aan", tmp_path), "AAN")):
+        assert isinstance(task, PairTask) and task.name == name
         assert task.train[1] == ("d1", "d2", 1)
-        assert task.corpus().texts == [f"Document {i}." for i in range(7)]
-    assert task.name == "AAN"
+        assert task.texts == [f"Document {i}." for i in range(7)]
     few = load_evaluation_task("AAN", tmp_path, max_train_examples=1)
     assert (len(few.train), len(few.test)) == (1, 2)
     assert set(few.documents) == {document for a, b, _ in few.train + few.test for document in (a, b)}
@@ -178,9 +156,7 @@ def test_newsgroups_from_a_folder_are_stripped_and_empty_ones_dropped(tmp_path, 
     assert "20News: 1 of 9 texts of train are empty: dropped." in caplog.text
     named = shutil.copytree(tmp_path, tmp_path / "20_news")
     assert load_evaluation_task(named).train_texts == task.train_texts
-    kept = load_evaluation_task(tmp_path)
-    assert kept.train_texts[0].startswith("From: ann")
-    assert kept.fingerprint != task.fingerprint
+    assert load_evaluation_task(tmp_path).train_texts[0].startswith("From: ann")
 
 
 @pytest.mark.parametrize(
@@ -191,48 +167,48 @@ def test_a_name_may_be_written_in_several_ways(tmp_path, given, name):
     assert load_evaluation_task(given, folder=tmp_path).name == name
 
 
-HUB_ROWS = {
-    "FakeNews": {"id": 1, "type": "satire", "content": "Fake news."},
-    "20News": {"text": "A post.", "label": 1, "label_text": "sci.med"},
-    "arXiv": {"title": "A title", "abstract": "An abstract.", "categories": ["math.CO cs.DM"]},
-    "BBCNews": {"text": "An article.", "label": 1, "label_text": "sport"},
+HUB_ROWS = {  # a row, its columns of texts and labels, another label, whether there is a test set, and the result
+    "FakeNews": ({"id": 1, "type": "satire", "content": "Fake."}, "content", "type", "other", False, "Fake. 0"),
+    "20News": ({"text": "Post.", "label": 1, "label_text": "x"}, "text", "label_text", "other", True, "Post. 0"),
+    "arXiv": (
+        {"title": "A title", "abstract": "We count.", "categories": ["math.CO cs.DM"]},
+        *("abstract", "categories", ["hep-ph"], False, "A title\nWe count. 0"),
+    ),
+    "BBCNews": ({"text": "News.", "label": 1, "label_text": "sport"}, "text", "label_text", "other", True, "News. 0"),
 }
+HUB_LABELS = {"FakeNews": ["other", "satire"], "20News": ["other", "x"], "arXiv": ["hep-ph", "math"]}
 
 
 @pytest.mark.parametrize("name", HUB_ROWS)
 def test_tasks_on_the_hub_have_their_columns(monkeypatch, name):
-    row = HUB_ROWS[name]
-    label = {"FakeNews": "type", "arXiv": "categories"}.get(name, "label_text")
-    other = ["hep-ph"] if name == "arXiv" else "other"
-    text = {"FakeNews": "content", "arXiv": "abstract"}.get(name, "text")
+    row, text, label, other, has_test, first = HUB_ROWS[name]
     rows = [row | {text: f"{row[text]} {i}", label: other if i % 2 else row[label]} for i in range(40)]
     rows = Dataset.from_list(rows)
 
     def load(dataset):
         assert dataset == LONG_DOCUMENT_TASKS[name].dataset
-        return DatasetDict({"train": rows} if name in ("FakeNews", "arXiv") else {"train": rows, "test": rows})
+        return DatasetDict({"train": rows, "test": rows} if has_test else {"train": rows})
 
     monkeypatch.setattr("datasets.load_dataset", load)
     task = load_evaluation_task(name.lower())
-    assert len(task.test_texts) == (8 if name in ("FakeNews", "arXiv") else 40)
-    expected = {"FakeNews": ["other", "satire"], "arXiv": ["hep-ph", "math"], "20News": ["other", "sci.med"]}
-    assert task.label_names == expected.get(name, ["other", "sport"])
-    assert task.train_texts[0].startswith({"arXiv": "A title\nAn abstract."}.get(name, row[text]))
+    assert len(task.test_texts) == (40 if has_test else 8)
+    assert task.label_names == HUB_LABELS.get(name, ["other", "sport"])
+    assert task.train_texts[0] == first or not has_test
 
 
 def test_tasks_of_glue_are_tested_on_the_official_development_set(monkeypatch):
-    def split(rows, label=None):
-        rows = {
-            "sentence": [f"S {i}." for i in range(rows)],
-            "label": [i % 2 if label is None else label for i in range(rows)],
-        }
-        return Dataset.from_dict(rows).cast_column("label", ClassLabel(names=["negative", "positive"]))
+    def split(count, label=None):
+        rows = [{"sentence": f"S {i}.", "label": i % 2 if label is None else label} for i in range(count)]
+        return Dataset.from_list(rows).cast_column("label", ClassLabel(names=["negative", "positive"]))
 
     splits = DatasetDict({"train": split(20), "validation": split(6), "test": split(4, -1)})
     monkeypatch.setattr("datasets.load_dataset", lambda dataset, config: splits)
     task = load_evaluation_task("SST-2")
     assert (len(task.train_texts), len(task.test_texts)) == (20, 6)
     assert task.label_names == ["negative", "positive"]
+
+
+# What cannot be a task
 
 
 def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_path):
@@ -245,83 +221,43 @@ def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_p
         load_evaluation_task("mine", folder=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["/no/such/folder", "reviews.csv", "./reviews"])
-def test_missing_files_are_named(name):
-    with pytest.raises(FileNotFoundError, match=f"no file (or folder )?'{name}'"):
-        load_evaluation_task(name)
+@pytest.mark.parametrize(
+    ("name", "folder", "error", "said"),
+    [
+        ("/no/such/folder", None, FileNotFoundError, "no file or folder '/no/such/folder'"),
+        ("reviews.csv", None, FileNotFoundError, "no file 'reviews.csv'"),
+        ("bbc", "nowhere", FileNotFoundError, "nowhere"),
+        ("aan", "nowhere", FileNotFoundError, "nowhere"),
+        ("cola", "nowhere", FileNotFoundError, "nowhere"),
+        ("nyt", None, ValueError, "NYT is not on the Hub.*LDC2008T19"),
+        ("AAN", None, ValueError, "AAN is not on the Hub.*lra_release.gz"),
+    ],
+)
+def test_what_is_not_there_is_named_and_licensed_tasks_say_how_to_get_them(name, folder, error, said):
+    with pytest.raises(error, match=said):
+        load_evaluation_task(name, folder=folder)
 
 
-def test_a_missing_folder_of_a_known_task_is_named(tmp_path):
-    for name in ("bbc", "aan", "cola"):
-        with pytest.raises(FileNotFoundError, match="nowhere"):
-            load_evaluation_task(name, folder=tmp_path / "nowhere")
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (lambda i: "x", r"9 training examples has the label \['x'\]: there is nothing to tell apart"),
+        (lambda i: [f"x{i % 2}"], "rows has several labels a text"),
+        (lambda i: None, "Nothing is left: train: kept 0 of 9 examples. Dropped: 9 without a label"),
+        (lambda i: i, "9 examples with one text in each class leave none to test on"),
+    ],
+)
+def test_tasks_that_cannot_be_evaluated_are_refused(tmp_path, label, said):
+    with pytest.raises(ValueError, match=said):
+        load_evaluation_task(
+            write_rows(tmp_path / "rows.jsonl", [{"text": f"T {i}.", "label": label(i)} for i in range(9)])
+        )
 
 
-def test_licensed_tasks_say_how_to_get_them():
-    with pytest.raises(ValueError, match="NYT is not on the Hub.*LDC2008T19"):
-        load_evaluation_task("nyt")
-    with pytest.raises(ValueError, match="AAN is not on the Hub.*lra_release.gz"):
-        load_evaluation_task("AAN")
-
-
-# What cannot be a task
-
-
-def test_tasks_that_cannot_be_evaluated_are_refused(tmp_path):
-    one = write_rows(tmp_path / "one.jsonl", [{"text": f"T {i}.", "label": "x"} for i in range(9)])
-    with pytest.raises(ValueError, match=r"9 training examples has the label \['x'\]: there is nothing to tell apart"):
-        load_evaluation_task(one)
-    several = write_rows(tmp_path / "several.jsonl", [{"text": f"T {i}.", "label": [f"x{i % 2}"]} for i in range(9)])
-    with pytest.raises(ValueError, match="several has several labels a text"):
-        load_evaluation_task(several)
-    missing = write_rows(tmp_path / "missing.jsonl", [{"text": f"T {i}.", "label": None} for i in range(9)])
-    with pytest.raises(ValueError, match="Nothing is left: train: kept 0 of 9 examples. Dropped: 9 without a label"):
-        load_evaluation_task(missing)
-    each = write_rows(tmp_path / "each.jsonl", [{"text": f"T {i}.", "label": i} for i in range(9)])
-    with pytest.raises(ValueError, match="9 examples with one text in each class leave none to test on"):
-        load_evaluation_task(each)
-    (tmp_path / "folder").mkdir()
-    write_rows(tmp_path / "folder" / "train.jsonl", [{"text": "T.", "topic": "x"}])
+def test_a_missing_column_of_a_named_task_is_named(tmp_path):
+    write_rows(tmp_path / "train.jsonl", [{"text": "T.", "topic": "x"}])
     with pytest.raises(ValueError, match=r"There is no column 'label' in train.jsonl, only \['text', 'topic'\]"):
-        load_evaluation_task("bbc", folder=tmp_path / "folder")
-
-
-def test_a_task_checks_itself():
-    texts, labels = ["a", "b"], np.array([0, 1])
-    with pytest.raises(ValueError, match="mine: test has 1 texts and 2 labels"):
-        ClassificationTask("mine", texts, labels, texts[:1], labels, ["x", "y"])
-    with pytest.raises(ValueError, match="mine: train has 2 texts and 2 labels"):
-        ClassificationTask("mine", texts, labels, texts, labels, ["x", "y"], ["only one"], texts)
-    with pytest.raises(ValueError, match="mine: each of the 2 training examples has the label 'y'"):
-        ClassificationTask("mine", texts, np.array([1, 1]), texts, labels, ["x", "y"])
-    with pytest.raises(ValueError, match="mine: test has 0 texts"):
-        ClassificationTask("mine", texts, labels, [], labels[:0], ["x", "y"])
-
-
-# Fingerprints
-
-
-def test_a_fingerprint_is_of_the_content_and_changes_with_any_of_it():
-    labels = np.array([0, 1])
-    parts = dict(train_texts=["a", "b"], train_labels=labels, test_texts=["c", "d"], test_labels=labels)
-    parts |= dict(label_names=["x", "y"], train_pairs=["e", "f"], test_pairs=["g", "h"])
-    changed = [
-        {},
-        *({name: list(value[::-1])} for name, value in parts.items()),
-        dict(train_pairs=None, test_pairs=None),
-    ]
-    changed = [{k: np.array(v) if k.endswith("labels") else v for k, v in change.items()} for change in changed]
-    prints = [ClassificationTask("one", **(parts | change)).fingerprint for change in changed]
-    assert len(set(prints)) == len(prints)
-    assert ClassificationTask("another name", **parts).fingerprint == prints[0]
-    pairs = [("a", "b", 1), ("b", "a", 0)]
-    tasks = [PairTask("p", dict.fromkeys("ab", text), pairs[:n], pairs) for text in ("One.", "Two.") for n in (1, 2)]
-    assert len({task.fingerprint for task in tasks}) == 4
-
-
-@given(st.lists(st.text(max_size=5), max_size=4), st.lists(st.text(max_size=5), max_size=4))
-def test_two_corpora_have_one_fingerprint_only_if_they_are_equal(one, other):
-    assert (CorpusTask("a", one).fingerprint == CorpusTask("b", other).fingerprint) == (one == other)
+        load_evaluation_task("bbc", folder=tmp_path)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

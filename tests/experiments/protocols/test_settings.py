@@ -3,7 +3,8 @@ import pytest
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 
 
-def test_shots_are_the_papers_unless_given():
+def test_shots_are_the_papers_unless_given_and_the_curve_is_in_order():
+    assert EvaluationSettings(curve_shots=[10, 1, 10]).curve_shots == [1, 10]
     settings = EvaluationSettings()
     shots = {name: settings.shots_of(name) for name in ("FakeNews", "arXiv", "20News", "NYT", "BBCNews", "my.csv")}
     assert shots == {"FakeNews": 10, "arXiv": 10, "20News": 5, "NYT": 5, "BBCNews": 5, "my.csv": 5}
@@ -25,7 +26,3 @@ def test_shots_are_the_papers_unless_given():
 def test_what_is_out_of_range_is_named(options, said):
     with pytest.raises(ValueError, match=said):
         EvaluationSettings(**options)
-
-
-def test_the_curve_is_in_order_and_has_no_point_twice():
-    assert EvaluationSettings(curve_shots=[10, 1, 10]).curve_shots == [1, 10]

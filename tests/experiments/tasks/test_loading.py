@@ -73,9 +73,9 @@ def test_fewer_examples_are_drawn_by_the_seed_and_each_class_keeps_some(tmp_path
     rows = [{"text": f"Text {i}.", "label": "rare" if i < 5 else "common"} for i in range(400)]
     write_rows(tmp_path / "train.jsonl", rows)
     write_rows(tmp_path / "test.jsonl", rows[:40])
-    for most, rare in ((100, 5), (8, 4), (999, 5), (None, 5)):
-        task = load_evaluation_task(tmp_path, None, most, most and most // 10)
-        assert (len(task.train_texts), len(task.test_texts)) == (min(most or 400, 400), min((most or 400) // 10, 40))
+    for limits, sizes, rare in (((100, 9), (100, 9), 5), ((8, 999), (8, 40), 4), ((None, None), (400, 40), 5)):
+        task = load_evaluation_task(tmp_path, None, *limits)
+        assert (len(task.train_texts), len(task.test_texts)) == sizes
         assert (task.train_labels == task.label_names.index("rare")).sum() == rare
     drawn = [load_evaluation_task(tmp_path, None, 20, 10, seed).train_texts for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from docsplit_hf.experiments.tasks.sources import LONG_DOCUMENT_TASKS, title_and_archive, without_newsgroup_metadata
+from docsplit_hf.experiments.tasks.sources import title_and_archive, without_newsgroup_metadata
 
 HEADER = "From: ann@example.org (Ann)\nSubject: Re: comets\nLines: 9\n\n"
 
@@ -34,8 +34,3 @@ def test_the_archive_of_the_first_category_is_the_label(categories, archive):
 def test_a_paper_without_a_category_is_refused():
     with pytest.raises(ValueError, match="'On trees' has no category"):
         title_and_archive({"title": "On trees", "abstract": "", "categories": []})
-
-
-def test_what_is_not_on_the_hub_says_how_to_get_it():
-    for source in LONG_DOCUMENT_TASKS.values():
-        assert source.dataset is not None or len(source.note) > 80

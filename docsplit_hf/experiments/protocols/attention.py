@@ -83,15 +83,11 @@ def _check(encoder: DocumentEncoder) -> None:
     name = type(encoder.tokenizer).__name__
     if not encoder.tokenizer.is_fast:
         raise ValueError(
-            f"{name} does not say which characters of the text a token stands for, so tokens cannot be matched with "
-            "words: load the tokenizer with AutoTokenizer.from_pretrained(name), which takes the fast one if there is "
-            "one, or leave this model out of the attention experiment."
+            f"{name} does not say which characters of the text a token stands for, as only fast tokenizers do: load it "
+            "with AutoTokenizer.from_pretrained(name), or leave this model out of the attention experiment."
         )
     if not encoder.prefix:
-        raise ValueError(
-            f"{name} puts no token before a text, so there is no first token that stands for the text: leave this "
-            "model out of the attention experiment."
-        )
+        raise ValueError(f"{name} puts no token before a text: leave this model out of the attention experiment.")
 
 
 def _tokenize(

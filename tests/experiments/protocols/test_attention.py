@@ -174,13 +174,10 @@ def test_errors_say_what_to_do(encoder, tiny_config, tokenizer, nlp):
         attention(DocumentEncoder(BertModel(tiny_config), bare), ["river"], nlp)
 
 
-def test_a_model_without_attention_is_an_error(tokenizer, nlp):
+def test_a_model_without_attention_and_a_broken_one_are_errors(tiny_config, tokenizer, nlp):
     config = FNetConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, intermediate_size=16)
     with pytest.raises(ValueError, match="FNetModel gives no attention weights"):
         attention(DocumentEncoder(FNetModel(config), tokenizer), ["river"], nlp)
-
-
-def test_a_broken_model_is_an_error(tiny_config, tokenizer, nlp):
     model = BertModel(tiny_config)
     torch.nn.init.constant_(model.encoder.layer[-1].attention.self.query.weight, float("nan"))
     with pytest.raises(ValueError, match="BertModel gives NaN as attention weights of text 0"):

@@ -5,46 +5,15 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.training import Example
 
 from docsplit_hf.experiments.protocols import parts_of_speech
 from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS, load_spacy, tag_words
 from docsplit_hf.text.surrogates import replace_lone_surrogates
 
-TAGGED = [
-    ("The river feeds the small valley", "DET NOUN VERB DET ADJ NOUN"),
-    ("A small engine moves the bridge", "DET ADJ NOUN VERB DET NOUN"),
-    ("Anna opens the old archive", "PROPN VERB DET ADJ NOUN"),
-    ("The old library is open", "DET ADJ NOUN AUX ADJ"),
-]
-
 
 def groups(text, pipeline):
     [words] = tag_words([text], pipeline)
     return {word.text: word.group for word in words}
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder with a statistical tagger, trained on four sentences."""
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("morphologizer")
-    examples = [Example.from_dict(pipeline.make_doc(text), {"pos": tags.split()}) for text, tags in TAGGED]
-    optimizer = pipeline.initialize(lambda: examples)
-    for _ in range(30):
-        pipeline.update(examples, sgd=optimizer)
-    folder = tmp_path_factory.mktemp("pipeline")
-    pipeline.to_disk(folder)
-    return folder
-
-
-def test_a_trained_tagger_from_a_folder(trained):
-    pipeline = load_spacy(str(trained))
-    assert groups("The small river moves the bridge, Anna!", pipeline) == {
-        **{"The": "other", "small": "adjective", "river": "noun", "moves": "verb", "the": "other", "bridge": "noun"},
-        "Anna": "noun",
-    }
-    assert groups("The old library is open", pipeline)["is"] == "other"
 
 
 def test_what_tagging_does_not_need_is_not_run(nlp):

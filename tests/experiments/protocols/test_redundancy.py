@@ -67,13 +67,6 @@ def test_a_pipeline_without_lemmas_is_an_error():
         nouns_and_verbs_ratio(["a river"], pipeline)
 
 
-def test_similarity_by_hand():
-    angle = np.radians([0, 60, 0, 90])
-    vectors = np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.array([[1], [3], [0.1], [7]])
-    found = pair_similarity(vectors.astype(np.float32), np.array([0, 0, 1, 1]))
-    assert found == pytest.approx({"within": 0.25, "between": (1 + 0 + 0.5 + np.cos(np.radians(30))) / 4}, abs=1e-6)
-
-
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 99), sizes=st.lists(st.integers(1, 5), min_size=2, max_size=6).filter(lambda s: max(s) > 1))
 def test_similarity_is_that_of_all_pairs_dense_or_sparse(seed, sizes):

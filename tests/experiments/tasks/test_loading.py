@@ -226,9 +226,9 @@ def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_p
     [
         ("/no/such/folder", None, FileNotFoundError, "no file or folder '/no/such/folder'"),
         ("reviews.csv", None, FileNotFoundError, "no file 'reviews.csv'"),
-        ("bbc", "nowhere", FileNotFoundError, "nowhere"),
-        ("aan", "nowhere", FileNotFoundError, "nowhere"),
-        ("cola", "nowhere", FileNotFoundError, "nowhere"),
+        ("bbc", "./nowhere", FileNotFoundError, "nowhere"),
+        ("aan", "./nowhere", FileNotFoundError, "nowhere"),
+        ("cola", "./nowhere", FileNotFoundError, "nowhere"),
         ("nyt", None, ValueError, "NYT is not on the Hub.*LDC2008T19"),
         ("AAN", None, ValueError, "AAN is not on the Hub.*lra_release.gz"),
     ],

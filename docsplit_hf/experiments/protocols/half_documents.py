@@ -27,29 +27,24 @@ def half_texts(texts: Sequence[str], seed: int, language: str = "en") -> tuple[l
     Texts of one sentence have no halves, and a repeated text could not be told from the first: both are left out.
     """
     segment = get_segmenter("pysbd", language)
-    first, second, seen = [], [], set()
-    single = repeated = 0
+    first, second = [], []
+    places: dict[str, int] = {}
     for number, text in enumerate(texts):
-        if text in seen:
-            repeated += 1
-            continue
-        seen.add(text)
+        places.setdefault(text, number)
+    for text, number in places.items():
         sentences = segment(text).sentences
         if len(sentences) < 2:
-            single += 1
             continue
         rows, ones = np.arange(len(sentences)), np.ones(len(sentences), dtype=np.int64)
         one, other = docsplit(rows, ones, np.random.default_rng([seed, number]))
         first.append("".join(sentences[row] for row in one))
         second.append("".join(sentences[row] for row in other))
-    logger.info(
-        f"Half-document retrieval: {len(first)} of {len(texts)} documents. Left out: {single} of one sentence, "
-        f"{repeated} repeated."
-    )
+    left_out = f"{len(places) - len(first)} of one sentence, {len(texts) - len(places)} repeated"
+    logger.info(f"Half-document retrieval: {len(first)} of {len(texts)} documents. Left out: {left_out}.")
     if len(first) < 2:
         raise ValueError(
-            f"{len(first)} of {len(texts)} documents have halves ({single} are of one sentence, {repeated} repeated): "
-            "there is nothing to find one among. Give more, and longer ones."
+            f"{len(first)} of {len(texts)} documents have halves ({left_out}): there is nothing to find one among. "
+            "Give more, and longer ones."
         )
     return first, second
 

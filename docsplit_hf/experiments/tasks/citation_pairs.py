@@ -19,7 +19,7 @@ LRA_FILE = "new_aan_pairs.{}.tsv"
 JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".json")
 SPLITS = ("train", "test")
 
-RawPair = tuple[str, str, Any] | str  # two ids and a label as it stands in the file, or why the row has none
+RawPair = tuple[Any, ...] | str  # two ids and a label as they stand in the file, or why the row has none
 
 
 def has_citation_pairs(folder: Path) -> bool:
@@ -47,7 +47,7 @@ def read_citation_pairs(folder: Path, name: str) -> PairTask:
     else:
         files = _json_files(folder)
         documents = _json_documents(files["docs"])
-        rows = {split: _json_rows(files[split]) for split in SPLITS}
+        rows = {split: _json_values(files[split], ("id_a", "id_b", "label")) for split in SPLITS}
     splits = {split: _usable_pairs(rows[split], split, documents) for split in SPLITS}
     for split, pairs in splits.items():
         if len({label for *_, label in pairs}) < 2:
@@ -65,19 +65,18 @@ def _usable_pairs(rows: Iterable[RawPair], split: str, documents: Mapping[str, s
         if isinstance(row, str):
             dropped[row] += 1
             continue
-        first, second, label = *row[:2], _label(row[2])
+        first, second, label = str(row[0]), str(row[1]), _label(row[2])
         if label is None:
             dropped["no label"] += 1
         elif first in documents and second in documents:
             pairs.append((first, second, label))
         else:
             dropped["without a document"] += 1
-    message = f"{split}: kept {len(pairs)} of {len(pairs) + dropped.total()} pairs."
-    if dropped:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
-        logger.warning(f"{message} Dropped: {reasons}.")
-    else:
-        logger.info(message)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
+    logger.log(
+        logging.WARNING if dropped else logging.INFO,
+        f"{split}: kept {len(pairs)} of {len(pairs) + dropped.total()} pairs. Dropped: {reasons or 'none'}.",
+    )
     return pairs
 
 
@@ -149,14 +148,9 @@ def _json_documents(file: Path) -> dict[str, str]:
     return documents
 
 
-def _json_rows(file: Path) -> Iterator[RawPair]:
-    for first, second, label in _json_values(file, ("id_a", "id_b", "label")):
-        yield str(first), str(second), label
-
-
-def _json_values(file: Path, columns: tuple[str, ...]) -> Iterator[list[Any]]:
+def _json_values(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     for number, row in enumerate(read_json_rows(file), start=1):
         for column in columns:
             if column not in row:
                 raise ValueError(f"Row {number} of {file.name} has no {column!r}, only {sorted(row)}.")
-        yield [row[column] for column in columns]
+        yield tuple(row[column] for column in columns)

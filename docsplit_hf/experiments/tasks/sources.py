@@ -59,10 +59,8 @@ def without_newsgroup_metadata(posts: Sequence[str]) -> list[str]:
             )
         return list(posts)
     logger.info(f"Headers, signatures and quotations are taken out of {len(posts)} posts.")
-    return [
-        rules.strip_newsgroup_quoting(rules.strip_newsgroup_footer(rules.strip_newsgroup_header(post)))
-        for post in posts
-    ]
+    without_ends = (rules.strip_newsgroup_footer(rules.strip_newsgroup_header(post)) for post in posts)
+    return [rules.strip_newsgroup_quoting(post) for post in without_ends]
 
 
 def _has_header(post: str) -> bool:

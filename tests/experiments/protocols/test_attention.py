@@ -73,7 +73,8 @@ def test_uniform_attention_gives_one_over_the_length(name, request, nlp, tokeniz
         for word in words:
             weights[word.group].append(1 / len(ids))
     expected = {group: np.mean(weights[group]) for group in GROUPS}
-    assert attention(encoder, several, nlp) == pytest.approx(expected, rel=1e-5)
+    for order in (several, several[::-1]):
+        assert attention(encoder, order, nlp) == pytest.approx(expected, rel=1e-5)
 
 
 def test_weights_are_those_of_the_stock_model(encoder, tiny_config, nlp, tokenizer):
@@ -126,17 +127,6 @@ def test_the_encoder_is_as_before(encoder, texts, nlp):
     with pytest.raises(ValueError, match="max_length=2 leaves no room"):
         attention(encoder, texts[:4], nlp, max_length=2)
     assert is_packed(encoder.model)
-
-
-def test_neither_batches_nor_order_change_the_means(encoder, texts, nlp):
-    short = [text[: 20 + 3 * number] for number, text in enumerate(texts[:20])]
-    tagged = list(tag_words(short, nlp))
-    together = attention(encoder, short, nlp)
-    for group in ("noun", "verb", "other"):
-        counts = [sum(word.group == group for word in words) for words in tagged]
-        parts = [attention(encoder, [text], nlp).get(group, 0) for text in short]
-        assert together[group] == pytest.approx(np.average(parts, weights=counts), rel=1e-5)
-    assert attention(encoder, short[::-1], nlp) == pytest.approx(together, rel=1e-5)
 
 
 def test_what_is_cut_is_not_tagged_and_counted(uniform, nlp, caplog):

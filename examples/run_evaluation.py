@@ -46,19 +46,11 @@ WHY_WORD_COUNTS_WIN = (
 
 def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
     """The tasks, of which no two have one name."""
+    limits = settings.max_train_examples, settings.max_test_examples
+    files = {name: getattr(arguments, name) for name in ("text_column", "label_column", "csv_separator", "encoding")}
     tasks = []
     for name in arguments.tasks:
-        limits = settings.max_train_examples, settings.max_test_examples
-        task = load_evaluation_task(
-            name,
-            arguments.folder_of(name),
-            *limits,
-            seed=settings.seed,
-            text_column=arguments.text_column,
-            label_column=arguments.label_column,
-            csv_separator=arguments.csv_separator,
-            encoding=arguments.encoding,
-        )
+        task = load_evaluation_task(name, arguments.folder_of(name), *limits, seed=settings.seed, **files)
         if task.name in (other.name for other in tasks):
             raise ValueError(f"Two tasks are called {task.name!r}: rename a file, since the tables go by the name.")
         tasks.append(task)
@@ -67,9 +59,9 @@ def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
 
 def load_systems(arguments: EvaluationArguments, settings: EvaluationSettings):
     """The systems by what names them, under short names."""
+    cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
     systems = {}
     for name, short in zip(arguments.models, short_names(arguments.models), strict=True):
-        cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
         system = load_system(name, cache, settings.max_length, arguments.bf16, arguments.long_documents)
         system.name = short
         systems[name] = system

@@ -112,11 +112,11 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Data
     train = splits["train"]
     if not hasattr(train.features["label"], "names"):
         raise ValueError(f"{name} has several labels a text. Only tasks with one label a text can be evaluated here.")
-    if "test" in splits or "validation" in splits:
-        unused = len(splits["validation"]) if {"test", "validation"} <= set(splits) else 0
-        if unused:
-            logger.info(f"{name}: the {unused} examples for validation are not used.")
-        return {"train": train, "test": splits["test"] if "test" in splits else splits["validation"]}
+    if {"test", "validation"} <= set(splits):
+        logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")
+    for split in ("test", "validation"):
+        if split in splits:
+            return {"train": train, "test": splits[split]}
     columns = [train[column][:] for column in train.column_names if column.startswith("text")]
     inputs = list(zip(*columns, strict=True))
     kept, held_out = hold_out_of_each_class(inputs, np.array(train["label"][:]), TEST_SHARE, seed)

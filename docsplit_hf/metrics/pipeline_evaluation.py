@@ -9,7 +9,7 @@ import evaluate
 import numpy as np
 from datasets import Value
 
-from ..text.labels import has_several_labels, label_array, label_names_of, texts_of
+from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
 from .paths import CLASSIFICATION, metric_path
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def evaluate_pipeline(
     start = perf_counter()
     answers = pipe(inputs, top_k=None, truncation=True, **options)
     seconds = perf_counter() - start
-    loaded, multi_label = _loaded(metric), has_several_labels(data)
+    loaded, multi_label = _loaded(metric), is_multi_label(data)
     names = _all_labels(answers, label_names_of(data))
     labels = label_array(data, names, multi_label)
     predictions = _probabilities(answers, names)

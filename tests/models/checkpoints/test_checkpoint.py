@@ -39,7 +39,8 @@ def test_a_folder_here_goes_before_the_checkpoint_that_ships(tmp_path, monkeypat
         ("nobody/nothing", OSError, "'nobody/nothing' could not be loaded: .*Check the spelling"),
     ],
 )
-def test_a_name_without_a_checkpoint(load, name, error, message):
+def test_a_name_without_a_checkpoint(load, name, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
         load.from_pretrained(name)
 

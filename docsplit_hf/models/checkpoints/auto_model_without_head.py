@@ -35,7 +35,7 @@ class AutoModelWithoutHead(AutoModel):
             model = super().from_pretrained(name, *arguments, **kwargs)
         name_in_config(model.config)
         # transformers does not keep the revision, and the other files of the checkpoint must be of the same one.
-        model.config._commit_hash = kwargs.get("revision")
+        model.loaded_revision = kwargs.get("revision")
         is_open = kwargs.get("dtype", "auto") == "auto"
         if is_open and model.dtype == torch.float16 and not torch.accelerator.is_available():
             model.float()

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError
 from transformers import PretrainedConfig
-from transformers.utils import cached_file
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +51,13 @@ def find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:
     """A file of a folder, or of a repository on the Hub; None if there is no such file."""
     if Path(name).is_dir():
         path = Path(name, file)
-    else:
-        found = cached_file(name, file, **hub_arguments, _raise_exceptions_for_missing_entries=False)
-        path = None if found is None else Path(found)
-    return path if path is not None and path.is_file() else None
+        return path if path.is_file() else None
+    try:
+        return Path(hf_hub_download(name, file, **hub_arguments))
+    except EntryNotFoundError:  # also where the Hub cannot be asked, and the cache has no such file
+        return None
+    except HFValidationError as error:
+        raise OSError(str(error)) from error
 
 
 def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> Any:
@@ -64,7 +68,7 @@ def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> 
     try:
         path = find_file(name, file, **hub_arguments)
     except OSError as error:
-        logger.warning("Could not look for %s of %s: %s", file, name, str(error).splitlines()[0])
+        logger.warning("Could not look for %s of %s: %s", file, name, " ".join(str(error).split()))
         return None
     if path is None:
         return None

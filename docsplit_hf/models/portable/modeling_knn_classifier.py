@@ -74,6 +74,8 @@ class KNNClassifier(PreTrainedModel):
     config_class = KNNClassifierConfig
     base_model_prefix = "encoder"
     supports_gradient_checkpointing = True
+    # Private names of transformers 5.23, as all of its models have them: there is no public way to say that the encoder
+    # chooses its own attention.
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True

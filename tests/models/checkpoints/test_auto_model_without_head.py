@@ -40,4 +40,4 @@ def test_float16_on_a_cpu_only_if_it_is_asked_for(tiny_model, tmp_path, monkeypa
 
 
 def test_which_revision_it_is_of_is_kept_for_what_lies_beside_it(tiny_checkpoint):
-    assert AutoModelWithoutHead.from_pretrained(tiny_checkpoint, revision="abc").config._commit_hash == "abc"
+    assert AutoModelWithoutHead.from_pretrained(tiny_checkpoint, revision="abc").loaded_revision == "abc"

@@ -1,6 +1,7 @@
 """From a name to a checkpoint; what it says of itself is tested in test_settings."""
 
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 from peft import LoraConfig, get_peft_model
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
@@ -48,7 +49,12 @@ def test_a_name_without_a_checkpoint(load, name, error, message, tmp_path, monke
 def test_how_the_hub_is_asked_is_the_same_for_all_files(monkeypatch, tiny_config):
     asked = {}
     package = "docsplit_hf.models.checkpoints"
-    monkeypatch.setattr(f"{package}.settings.cached_file", lambda _, file, **arguments: asked.update({file: arguments}))
+
+    def download(_, file, **arguments):
+        asked[file] = arguments
+        raise LocalEntryNotFoundError(file)
+
+    monkeypatch.setattr(f"{package}.settings.hf_hub_download", download)
     monkeypatch.setattr(
         f"{package}.checkpoint.AutoConfig.from_pretrained",
         lambda _, **arguments: asked.update({"config.json": arguments}) or tiny_config,

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from docsplit_hf.models.portable.packing import PACKED, is_packed, run_encoder, use_packing
+from docsplit_hf.models.portable.packing import PACKED, attention_implementation, is_packed, run_encoder, use_packing
 from docsplit_hf.pretraining.model import AutoModelForDocSplit
 
 LENGTHS = [40, 1, 7, 23, 1, 2, 23, 40]
@@ -108,12 +108,12 @@ def test_an_encoder_without_a_head_is_packed_too(architecture):
 @pytest.mark.parametrize("architecture", PADDED)
 def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
     model, batch = _model(architecture, PADDED[architecture]), _batch()
-    implementation, before = model.config._attn_implementation, _run(model, batch)
+    implementation, before = attention_implementation(model), _run(model, batch)
     with caplog.at_level(logging.INFO, "docsplit_hf"):
         assert not use_packing(model)
         assert not use_packing(model)
     assert sum("runs with padding" in record.message for record in caplog.records) == 1
-    assert model.config._attn_implementation == implementation
+    assert attention_implementation(model) == implementation
     after = _run(model, batch)
     assert all(torch.equal(before[name], after[name]) for name in before)
     with pytest.raises(ValueError, match="cannot run without padding"):
@@ -124,7 +124,7 @@ def test_off_stays_off_until_it_is_switched_on():
     model, batch = _model("bert", SMALL), _batch()
     before = _run(model, batch)
     assert use_packing(model) and not use_packing(model, "off")
-    assert model.config._attn_implementation == "sdpa"
+    assert attention_implementation(model) == "sdpa"
     assert all(torch.equal(value, before[name]) for name, value in _run(model, batch).items())
     assert not use_packing(model) and use_packing(model, "on")
     with pytest.raises(ValueError, match="'maybe'"):
@@ -134,7 +134,7 @@ def test_off_stays_off_until_it_is_switched_on():
 def test_a_chosen_attention_implementation_is_kept():
     model = AutoModel.from_config(AutoConfig.for_model("bert", **SMALL), attn_implementation="eager")
     assert not use_packing(model)
-    assert model.config._attn_implementation == "eager"
+    assert attention_implementation(model) == "eager"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -188,7 +188,7 @@ def test_nothing_of_it_is_saved(tmp_path):
     use_packing(model)
     model.save_pretrained(tmp_path)
     assert "docsplit_packed" not in (tmp_path / "config.json").read_text()
-    assert AutoModel.from_pretrained(tmp_path).config._attn_implementation == "sdpa"
+    assert attention_implementation(AutoModel.from_pretrained(tmp_path)) == "sdpa"
 
 
 def test_gradient_checkpointing_replays_packed_rows():

@@ -15,7 +15,7 @@ from transformers.utils import ModelOutput
 from ...models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
 from ...models.inference.cut_texts import warn_of_cut_texts
 from ...models.inference.encoder import DocumentEncoder
-from ...models.portable.packing import run_encoder
+from ...models.portable.packing import attention_implementation, run_encoder
 from ...text.surrogates import replace_lone_surrogates
 from ..systems.loading import System
 from ..tasks.task import ANY_TASK, EvaluationTask
@@ -146,7 +146,7 @@ def _from_first_token(output: ModelOutput, length: int, name: str) -> torch.Tens
 @contextlib.contextmanager
 def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
     """No other implementation gives weights; the model gets its own back."""
-    own = model.config._attn_implementation
+    own = attention_implementation(model)
     if own != "eager":
         model.set_attn_implementation("eager")
     try:

@@ -23,7 +23,7 @@ def encoder_as_classifier(model: PreTrainedModel) -> KNNClassifier:
         logger.warning("The head of %s is not used: neighbors alone will decide.", type(model).__name__)
     encoder = model.base_model
     name = encoder.config.name_or_path
-    settings = checkpoint_settings(name, encoder.config, getattr(encoder.config, "_commit_hash", None)) if name else {}
+    settings = checkpoint_settings(name, encoder.config, getattr(model, "loaded_revision", None)) if name else {}
     if "pooling" not in settings:
         logger.warning("%s does not say how it pools: taking the first token ('cls').", name or type(model).__name__)
     settings = {name: value for name, value in settings.items() if value is not None}

@@ -15,7 +15,6 @@ from .store.embedding import check_problem_type, encoder_probe
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..models.portable.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ def find_datastore(
     elif given is not None:
         datastore = KNNDatastore.from_pretrained(given, token=token)
     else:
-        datastore = _own_datastore(model.config, token) if is_classifier else None
+        datastore = _own_datastore(model, token) if is_classifier else None
     if datastore is None:
         return None
     datastore.check_encoder(encoder_probe(model, tokenizer))
@@ -49,8 +48,8 @@ def find_datastore(
     return datastore
 
 
-def _own_datastore(config: KNNClassifierConfig, token: str | bool | None) -> KNNDatastore | None:
-    own, revision = config.name_or_path, getattr(config, "_commit_hash", None)
+def _own_datastore(model: KNNClassifier, token: str | bool | None) -> KNNDatastore | None:
+    own, revision = model.config.name_or_path, getattr(model, "loaded_revision", None)
     if not own:
         return None
     try:

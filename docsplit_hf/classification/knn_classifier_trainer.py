@@ -244,9 +244,9 @@ class KNNClassifierTrainer(BaseTrainer):
         """The columns that ``DataCollatorForLabeledExamples`` reads."""
         return ["text", "text_pair", "label"]
 
-    def finished_model(self) -> torch.nn.Module:
+    def model_to_save(self) -> torch.nn.Module:
         """LoRA adapters are merged at the end of a run."""
-        return self.classifier if self._has_adapter else self.model
+        return self.classifier if self._has_adapter and not self.is_in_train else self.model
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write the model card and, last, the datastore. A checkpoint with an adapter is for resuming only."""

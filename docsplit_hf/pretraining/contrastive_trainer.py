@@ -197,7 +197,7 @@ class ContrastiveTrainer(BaseTrainer):
         model.train()
         if callable(getattr(self.optimizer, "train", None)):
             self.optimizer.train()
-        inputs = self._prepare_inputs(inputs)
+        inputs = self.move_to_device(inputs)
         counts = self._count(inputs, num_items_in_batch)
 
         def contrastive_loss(embeddings: torch.Tensor) -> torch.Tensor:
@@ -234,8 +234,7 @@ class ContrastiveTrainer(BaseTrainer):
             def factor(step: int) -> float:
                 return next((rate for start, rate in reversed(rates.items()) if step >= start), first) / first
 
-            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, factor)
-            self._created_lr_scheduler = True
+            self.use_scheduler(torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, factor))
         return super().create_scheduler(num_training_steps, optimizer)
 
     def begin_training(self) -> None:
@@ -277,7 +276,7 @@ class ContrastiveTrainer(BaseTrainer):
         ignore_keys: list[str] | None = None,
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None]:
         """Loss, embeddings of both views, ``(B, D)`` each, and document ids of one batch of held-out documents."""
-        inputs = self._prepare_inputs(inputs)
+        inputs = self.move_to_device(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():
             loss, output = self.compute_loss(model, inputs, return_outputs=True)
         if prediction_loss_only:

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from ..models.unsaved_weights import leave_unsaved
+
 NAME = "projection_head"  # of the module in the model
 
 
@@ -41,8 +43,7 @@ def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> 
     if not hasattr(model, NAME):
         head = ProjectionHead(model.config.hidden_size, getattr(model.config, "initializer_range", 0.02), seed)
         model.add_module(NAME, head.to(model.device).train(model.training))
-        names = {f"{NAME}.{name}" for name in head.state_dict()}
-        model._keys_to_ignore_on_save = {*(model._keys_to_ignore_on_save or ()), *names}
+        leave_unsaved(model, (f"{NAME}.{name}" for name in head.state_dict()))
     return getattr(model, NAME).requires_grad_(True)
 
 

@@ -16,6 +16,7 @@ from transformers import ProgressCallback, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
 from ..models.checkpoints.replacement import model_files, open_to_readers, replaced_at_once
+from ..models.unsaved_weights import unsaved_weights
 from .callbacks import SetOldCheckpointsAside, StopOnInterrupt
 from .checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
 from .run_record import ARGUMENTS_FILE, check_same_run, describe_run
@@ -29,12 +30,12 @@ class BaseTrainer(Trainer):
 
     ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss. A subclass may
     override ``begin_training`` (what is done before the first step), ``collator_columns``, ``modules_to_resume``,
-    ``finished_model`` (what is saved at the end of a run), ``save_beside_weights`` (further files), and ``replaced``
-    (which files they replace).
+    ``model_to_save``, ``save_beside_weights`` (further files), and ``replaced`` (which files they replace).
     """
 
-    # Private methods of Trainer (transformers 5.23) are overridden and called here only: it has no public hook for what
-    # a checkpoint holds, for columns that the collator reads, or for the moment when the best model is loaded.
+    # The private names of Trainer (transformers 5.23) are used here only: subclasses override public methods. It has no
+    # public hook for what a checkpoint holds and how it is loaded, for columns that the collator reads, for moving a
+    # batch to the device, or for a scheduler that the next run replaces.
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -88,8 +89,8 @@ class BaseTrainer(Trainer):
     def collator_columns(self) -> list[str] | None:
         """The columns that the collator reads; None: those that the model reads."""
 
-    def finished_model(self) -> torch.nn.Module:
-        """The model that is saved at the end of a run, where it is not the one that is trained."""
+    def model_to_save(self) -> nn.Module:
+        """The model that is saved, where it is not the one that is trained."""
         return self.model
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
@@ -106,8 +107,19 @@ class BaseTrainer(Trainer):
         """Called by ``train`` before the first step, also of a run that goes on."""
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
-        """Modules that a checkpoint keeps beside the model, for resuming only, by the name of their file."""
+        """Modules that a checkpoint keeps beside the saved model, for resuming only, by the name of their file.
+
+        If the trained model is one of them, it is loaded from that file.
+        """
         return {}
+
+    def move_to_device(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """A batch on the device of the model."""
+        return self._prepare_inputs(inputs)
+
+    def use_scheduler(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> None:
+        """Take a scheduler for this run; the next one creates its own."""
+        self.lr_scheduler, self._created_lr_scheduler = scheduler, True
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of what the steps since the last log measured."""
@@ -138,7 +150,7 @@ class BaseTrainer(Trainer):
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # Tied weights are saved once, and some not at all; the Trainer would call their names missing.
-        expected = {*self.model.all_tied_weights_keys, *(self.model._keys_to_ignore_on_save or ())}
+        expected = {*self.model.all_tied_weights_keys, *unsaved_weights(self.model)}
         missing = [name for name in load_result.missing_keys if name not in expected]
         super()._issue_warnings_after_load(type(load_result)(missing, load_result.unexpected_keys))
 
@@ -147,7 +159,7 @@ class BaseTrainer(Trainer):
             super()._save(output_dir, state_dict)
             return
         place = Path(output_dir or self.args.output_dir)
-        trained, saved = self.model, self.model if self.is_in_train else self.finished_model()
+        trained, saved = self.model, self.model_to_save()
         # A checkpoint of a run is whole when the Trainer has written its state, at last.
         with (
             contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder,
@@ -177,8 +189,12 @@ class BaseTrainer(Trainer):
                 safetensors.torch.save_model(module, str(Path(output_dir, name)))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if not self._is_loaded_as_module():
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
         self._load_modules_to_resume(resume_from_checkpoint)
+
+    def _is_loaded_as_module(self) -> bool:
+        return any(module is self.model for module in self.modules_to_resume().values())
 
     def _load_modules_to_resume(self, checkpoint: str) -> None:
         for name, module in self.modules_to_resume().items():
@@ -188,7 +204,11 @@ class BaseTrainer(Trainer):
             safetensors.torch.load_model(module, str(file), device=str(self.args.device))
 
     def _load_best_model(self) -> None:
-        super()._load_best_model()
+        if self._is_loaded_as_module():
+            logger.info("Loading the best model, of %s.", self.state.best_model_checkpoint)
+            self._load_modules_to_resume(self.state.best_model_checkpoint)
+        else:
+            super()._load_best_model()
         self.best_model_is_loaded = True
 
 

@@ -31,12 +31,14 @@ def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None
     On wrong options the process ends with one line that names them.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
+    # help: _actions, _action_groups and _group_actions are private.
     theirs = {name for kind in parser.dataclass_types for name in _names(kind, "transformers")}
     ours = {name for kind in parser.dataclass_types for name in _names(kind)} | COMMON
     hidden = [action for action in parser._actions if action.dest in theirs - ours]
     parser.usage = "%(prog)s [options]"
     for action in parser._actions:
-        if isinstance(action, argparse._StoreFalseAction):  # HfArgumentParser says of it what holds of its opposite
+        if action.nargs == 0 and action.const is False:  # HfArgumentParser says of it what holds of its opposite
             action.help = f"the opposite of --{action.dest}"
     if hidden:
         parser.add_argument(

@@ -224,21 +224,10 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             self.args.tension_negatives,
         )
 
+    def model_to_save(self) -> nn.Module:
+        """The better encoder."""
+        return self.model.chosen_encoder()
+
     def modules_to_resume(self) -> dict[str, nn.Module]:
         """Both encoders."""
         return {STATE_FILE: self.model}
-
-    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        pair, self.model = self.model, self.model.chosen_encoder()
-        try:
-            super()._save(output_dir)
-        finally:
-            self.model = pair
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        self._load_modules_to_resume(resume_from_checkpoint)
-
-    def _load_best_model(self) -> None:
-        logger.info("Loading the best encoders, of %s.", self.state.best_model_checkpoint)
-        self._load_modules_to_resume(self.state.best_model_checkpoint)
-        self.best_model_is_loaded = True

@@ -48,6 +48,7 @@ def without_newsgroup_metadata(posts: Sequence[str]) -> list[str]:
     so does ``SetFit/20_newsgroups`` on the Hub. From posts that are stripped already the rules would take the first
     paragraph away, so they are applied only where nearly all posts have a header with a sender.
     """
+    # Private in scikit-learn 1.9. The public fetch_20newsgroups(remove=...) strips only what it downloads itself.
     from sklearn.datasets import _twenty_newsgroups as rules
 
     with_header = sum(_has_header(post) for post in posts)

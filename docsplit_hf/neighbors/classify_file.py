@@ -137,7 +137,7 @@ def classify_file(
 def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[str, Any]:
     """What a call with these options does: they, and the defaults that the pipeline was made with."""
     given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
-    # Private names of Pipeline (transformers 5.23): it has no public one for what it was made with.
+    # Private in transformers 5.23: Pipeline has no public way to ask for the defaults that it was made with.
     parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
     parameters |= pipe._preprocess_params | pipe._forward_params | pipe._postprocess_params
     for part in pipe._sanitize_parameters(**given):

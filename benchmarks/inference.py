@@ -5,7 +5,7 @@
     python benchmarks/inference.py --texts my.jsonl.gz --documents 5000
 
 All have the same weights and mean pooling, and cut at the same length. sentence-transformers and the pipelines of
-transformers get 32 documents a batch, which is the default of the first; docsplit_hf takes its own batches. They take
+transformers get 32 documents per batch, which is the default of the first; docsplit_hf takes its own batches. They take
 turns. With --classifier, docsplit_hf searches 1,000 of the documents for neighbors beside; the other has a head alone.
 The time includes tokenizing. The ratios are medians of the rounds' ratios, with the least and the greatest.
 

@@ -139,7 +139,7 @@ def allow_no_more_than_is_free() -> None:
 
 
 def report(options: argparse.Namespace, measured: dict[Run, list[Measured]]) -> str:
-    header = ("batch", "documents at once", "peak, MiB", "on top of libraries, MiB", "ms a document")
+    header = ("batch", "documents at once", "peak, MiB", "on top of libraries, MiB", "ms per document")
     medians = {run: median(values) for run, values in measured.items() if values}
     rows = []
     for run in measured:

@@ -230,7 +230,7 @@ def report(title: str, outcomes: Counter[str]) -> None:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         print(f"{outcomes.total()} {title}: {counts}", flush=True)
     if set(outcomes) - {"old", "new", "found", "identical"}:
-        sys.exit("A classifier was left broken, or its answers changed without a word.")
+        sys.exit("A classifier was left broken, or its answers changed with no warning.")
 
 
 def main() -> None:

@@ -98,7 +98,7 @@ class DataArguments:
         default="drop",
         help="What becomes of documents of one sentence: drop, dropout_pair (paired with themselves), or error.",
     )
-    segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for a sentence a line.")
+    segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for one sentence per line.")
     language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
     num_proc: int = HfArg(default=os.cpu_count(), help="Processes to prepare the documents with.")
 

@@ -40,7 +40,7 @@ def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
 
 
 def check_adapter(model: PreTrainedModel) -> None:
-    """Refuse to train an adapter on weights that are stored nowhere: nobody could load it."""
+    """Refuse to train an adapter on weights that are stored nowhere: the adapter could not be loaded."""
     for adapter in getattr(model, "peft_config", {}).values():
         if not adapter.base_model_name_or_path:
             raise ValueError(

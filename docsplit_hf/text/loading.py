@@ -37,7 +37,7 @@ def load_documents(
     Args:
         source: A data set on the Hub; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or ``.txt`` file (also
             compressed with gzip); a folder; a data set that is loaded already; or a pandas DataFrame, or a Series of
-            texts. A ``.txt`` file is a document a line when given by itself, and one document when it lies in a folder,
+            texts. A ``.txt`` file holds one document per line when given by itself, and one document when it lies in a folder,
             where ``.txt`` files are looked for at any depth.
         config_name: The configuration of a data set on the Hub.
         split: The split of it.
@@ -111,7 +111,7 @@ def _hold_out(
     if len(dataset) < 20:
         raise ValueError(
             f"{len(dataset)} documents are too few to hold any out for evaluation: give more, or set test_size=0. "
-            "(A .txt file is a document a line; the .txt files in a folder are a document each.)"
+            "(A .txt file holds one document per line; each .txt file in a folder is one document.)"
         )
     fingerprints = fingerprints_of(dataset, _identifying(dataset.column_names, text_column))
     repeated = len(dataset) - len(set(fingerprints.tolist()))

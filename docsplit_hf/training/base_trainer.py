@@ -160,7 +160,7 @@ class BaseTrainer(Trainer):
             return
         place = Path(output_dir or self.args.output_dir)
         trained, saved = self.model, self.model_to_save()
-        # A checkpoint of a run is whole when the Trainer has written its state, at last.
+        # A checkpoint is complete once the Trainer has written its state, which it does last.
         with (
             contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder,
             _temporarily(self, "model", saved),

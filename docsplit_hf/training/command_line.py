@@ -73,7 +73,7 @@ def run_script(main: Callable[[], None], when_stopped: str) -> None:
 
 @contextlib.contextmanager
 def _interrupts_in_this_process_only() -> Iterator[None]:
-    """Ctrl-C reaches all processes of a terminal; those that are forked from this one end with it, without a word."""
+    """Ctrl-C reaches all processes of a terminal; those that are forked from this one end without a message."""
     process, before = os.getpid(), signal.getsignal(signal.SIGINT)
     interrupted = False
 

@@ -28,7 +28,7 @@ LONGEST = 150  # seconds
 def start_server(datasets_cache: Path) -> None:
     """Start the process that all scripts are forked from, with a cache of data sets of its own."""
     missing = [name for name in PRELOADED if importlib.util.find_spec(name) is None]
-    assert not missing, f"the server would leave them out without a word: {missing}"
+    assert not missing, f"the server would leave them out with no message: {missing}"
     before = os.environ.get("HF_DATASETS_CACHE")
     os.environ["HF_DATASETS_CACHE"] = str(datasets_cache)
     forkserver.set_forkserver_preload(PRELOADED)

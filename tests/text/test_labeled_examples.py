@@ -364,7 +364,7 @@ ERRORS = {
     "too many to hold out": (ROWS, {"validation_size": 30}, "Holding 30 of 30 .* lower validation_size"),
     "too many to test on": (ROWS, {"test_size": 30}, "Holding 30 of 30 .* for test .* lower test_size"),
     "one example": (ROWS[:1], {}, "Each of the 1 training examples"),
-    "a class an example": (ROWS[:3], {}, "Held 0 of 3 .* last of their class. Give more"),
+    "one class per example": (ROWS[:3], {}, "Held 0 of 3 .* last of their class. Give more"),
     "no column of texts": (ROWS, {"text_column": "body"}, r"'body' .*\['label', 'text'\]: choose text_column"),
     "no column of labels": (ROWS, {"label_column": "gold"}, "no column 'gold' .* choose label_column"),
     "no column of pairs": (ROWS, {"text_pair_column": "b"}, "no column 'b' .* choose text_pair_column"),

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TOKENS_PER_BATCH = 2048  # the model gives the weights of all layers and heads: at 512 tokens a row 600 MB of BERT base
+TOKENS_PER_BATCH = (
+    2048  # the model gives the weights of all layers and heads: with rows of 512 tokens 600 MB for BERT base
+)
 
 
 def attention_by_part_of_speech(

@@ -82,7 +82,7 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
     encoder = document_encoder(evaluation.system)
     options = {"max_length": encoder.max_length, "pooling": encoder.pooling}
     options["bf16"] = encoding_options(evaluation.system).get("bf16", False)
-    with tempfile.TemporaryDirectory() as folder:  # its checkpoints are as large as the encoder, and nobody's result
+    with tempfile.TemporaryDirectory() as folder:  # its checkpoints are as large as the encoder, and no result
         return decoupled_metrics(evaluation.checkpoint, evaluation.task, folder, seed, **options)
 
 

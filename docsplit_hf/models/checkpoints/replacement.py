@@ -66,7 +66,9 @@ def finish_replacement(folder: str | Path) -> bool:
     if not (folder / STAGING).is_dir():
         return False
     if not os.access(folder, os.W_OK):
-        logger.warning("A save to %s was interrupted, and nobody may write there: what is read may be older.", folder)
+        logger.warning(
+            "A save to %s was interrupted, and this process may not write there: what is read may be older.", folder
+        )
         return False
     with locked(folder) as is_alone:
         if is_alone or (folder / STAGING / JOURNAL).is_file():  # moving twice does no harm

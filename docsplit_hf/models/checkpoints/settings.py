@@ -63,7 +63,7 @@ def find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:
 def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> Any:
     """What a JSON file of a checkpoint holds; None if there is no such file.
 
-    None too where the Hub cannot be reached, so that nobody knows whether there is one, which is logged.
+    Also None, with a warning, where the Hub cannot be reached.
     """
     try:
         path = find_file(name, file, **hub_arguments)

@@ -180,7 +180,7 @@ def _check_neighbors(distances: np.ndarray, neighbor_labels: np.ndarray, labels:
     if distances.ndim != 2 or not distances.size or len(distances) != len(labels) or neighbor_labels.shape != expected:
         raise ValueError(
             "distances must be of shape (M, K) with K from 1, neighbor_labels (M, K) and labels (M,), or (M, K, C) and "
-            f"(M, C) for several labels a text, got {distances.shape}, {neighbor_labels.shape} and {labels.shape}."
+            f"(M, C) for several labels per text, got {distances.shape}, {neighbor_labels.shape} and {labels.shape}."
         )
     if (distances[:, 1:] < distances[:, :-1]).any():
         raise ValueError("distances must be ascending in each row: sort them, and the neighbors' labels with them.")

@@ -36,7 +36,7 @@ class KNNDatastore:
     Args:
         keys: Embeddings, ``(N, D)``; copied.
         labels: For each key a number of ``label_names`` or a name, which is added to them if it is new. For several
-            labels a row, lists of these, which may be empty.
+            labels per row, lists of these, which may be empty.
         label_names: The names of the labels.
         texts: The texts of the keys, to show them as neighbors; None where there is none.
         text_pairs: The second texts of pairs.
@@ -188,7 +188,7 @@ class KNNDatastore:
 
     @property
     def labels(self) -> np.ndarray:
-        """int64 ``(N,)``, or bool ``(N, C)`` for several labels a row, read-only."""
+        """int64 ``(N,)``, or bool ``(N, C)`` for several labels per row, read-only."""
         return self._state.labels
 
     @property
@@ -277,7 +277,7 @@ class KNNDatastore:
             other: A datastore of the same encoder.
 
         Raises:
-            ValueError: If the dimensions or encoders differ, only one has several labels a row, or an id is in both.
+            ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is in both.
         """
         with self._writing:
             return self._grow(merge_rows(self._state, self._buffers, other._state))

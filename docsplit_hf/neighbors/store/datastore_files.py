@@ -192,7 +192,7 @@ def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarr
 
 
 def _check_unpacked(path: Path, unpacked: int, manifest: dict[str, Any]) -> None:
-    """A few kilobytes may hold gigabytes: whoever loads a stranger's datastore is not to run out of memory."""
+    """A few kilobytes may unpack to gigabytes: loading a stranger's datastore must not use up the memory."""
     most = _most_unpacked(manifest["files"]["rows"]["bytes"])
     if unpacked > most:
         raise DatastoreError(

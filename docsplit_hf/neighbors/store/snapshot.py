@@ -208,7 +208,7 @@ def add_rows(
 def merge_rows(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Snapshot:
     """A snapshot with the rows of another datastore at the end. Ids that the other's counter gave are renewed."""
     if other.multi_label != snapshot.multi_label:
-        raise ValueError("One of the two has several labels a row, the other one: build both with multi_label.")
+        raise ValueError("One of the two has several labels per row, the other has one: build both with multi_label.")
     keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
     if snapshot.probe is None and len(snapshot.keys) == 0:
         snapshot = replace(snapshot, probe=other.probe)

@@ -1,4 +1,4 @@
-"""Masked language modelling only: the baseline that has the same data and the same budget, and no contrastive loss."""
+"""Masked language modeling only: the baseline that has the same data and the same budget, and no contrastive loss."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ class MLMOnlyTrainer(ContrastiveTrainer):
     def describe_objective(self) -> ObjectiveDescription:
         """Method, loss and number of negatives, for the model card."""
         return ObjectiveDescription(
-            "Masked language modelling of these views was the only loss: embeddings were not trained as such.", "MLM", 0
+            "Masked language modeling of these views was the only loss: embeddings were not trained as such.", "MLM", 0
         )

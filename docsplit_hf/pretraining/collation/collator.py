@@ -68,7 +68,7 @@ class DataCollatorForDocSplit:
             raise ValueError(f"mlm_probability must be in [0, 1), got {self.mlm_probability}.")
         if self.mlm_probability > 0 and self.tokenizer.mask_token_id is None:
             raise ValueError(
-                f"{type(self.tokenizer).__name__} has no mask token, so there is no masked language modelling: "
+                f"{type(self.tokenizer).__name__} has no mask token, so there is no masked language modeling: "
                 "use a tokenizer with one, or train without (mlm_probability=0 here, mlm_weight=0 in the arguments)."
             )
         if self.tokenizer.pad_token_id is None:

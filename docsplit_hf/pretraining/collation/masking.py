@@ -1,4 +1,4 @@
-"""Masking for masked language modelling, as a pure function of one sequence and a random generator."""
+"""Masking for masked language modeling, as a pure function of one sequence and a random generator."""
 
 from __future__ import annotations
 

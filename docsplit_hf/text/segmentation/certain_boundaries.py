@@ -209,7 +209,7 @@ def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dic
     opening = line[start : start + 1]
     if opening not in _CLOSING:
         return start, True
-    if opening not in last_closing:  # once a line: to look for what is not there again and again is quadratic
+    if opening not in last_closing:  # one search per line: repeated searches that find nothing are quadratic
         last_closing[opening] = line.rfind(_CLOSING[opening])
     if start >= last_closing[opening]:
         return start, True

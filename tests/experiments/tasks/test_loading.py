@@ -242,7 +242,7 @@ def test_what_is_not_there_is_named_and_licensed_tasks_say_how_to_get_them(name,
     ("label", "said"),
     [
         (lambda i: "x", r"9 training examples has the label \['x'\]: there is nothing to tell apart"),
-        (lambda i: [f"x{i % 2}"], "rows has several labels a text"),
+        (lambda i: [f"x{i % 2}"], "rows has several labels per text"),
         (lambda i: None, "Nothing is left: train: kept 0 of 9 examples. Dropped: 9 without a label"),
         (lambda i: i, "9 examples with one text in each class leave none to test on"),
     ],

@@ -110,7 +110,7 @@ def test_what_cannot_be_merged(caplog):
     datastore = make_datastore(probe=probe)
     with pytest.raises(ValueError, match="keys of the other datastore must be .*8"):
         datastore.merge(make_datastore(dimension=9))
-    with pytest.raises(ValueError, match="several labels a row"):
+    with pytest.raises(ValueError, match="several labels per row"):
         datastore.merge(KNNDatastore([[0] * 8], [[0]], NAMES))
     with pytest.raises(ValueError, match="built by another encoder"):
         datastore.merge(make_datastore(probe=probe + 1))

@@ -3,8 +3,8 @@
     python benchmarks/knn_pipeline.py                       # documentation of installed packages, needs no download
     python benchmarks/knn_pipeline.py --documents my.jsonl  # any file with a column "text"
 
-The competitors: ``pipeline("text-classification")`` with the same encoder and a classification head, 32 texts per batch;
-and sentence-transformers' ``encode`` with a FAISS index and scikit-learn's ``LogisticRegression``, neighbors and
+The competitors: ``pipeline("text-classification")`` with the same encoder and a classification head, 32 texts per
+batch; and sentence-transformers' ``encode`` with a FAISS index and scikit-learn's ``LogisticRegression``, neighbors and
 classifier mixed by hand. All cut at the same length. They take turns; the table gives medians and ratios of one run.
 """
 

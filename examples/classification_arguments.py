@@ -63,8 +63,8 @@ class DataArguments:
     test_size: float = HfArg(
         default=0, help="Where there is no test split: the same for the examples to report on, held out first."
     )
-    max_train_examples: int | None = HfArg(default=None, help="Train on a random sample of so many.")
-    max_test_examples: int | None = HfArg(default=None, help="Report on a random sample of so many.")
+    max_train_examples: int | None = HfArg(default=None, help="Train on a random sample of this many.")
+    max_test_examples: int | None = HfArg(default=None, help="Report on a random sample of this many.")
 
     def __post_init__(self) -> None:
         if self.dataset_name is not None and self.task_name is not None:
@@ -84,7 +84,7 @@ class DatastoreArguments:
     keys_dtype: str = HfArg(default="float32", help="float32, or float16 for half the size.")
     index: str = HfArg(default="Flat", help="A FAISS index_factory string. Flat is exact, and right to 200,000 rows.")
     nprobe: int | None = HfArg(default=None, help="Lists of an IVF index to search.")
-    rerank: int | None = HfArg(default=None, help="Look up so many times k, and choose exactly among them.")
+    rerank: int | None = HfArg(default=None, help="Look up this many times k, and choose exactly among them.")
 
 
 @dataclass
@@ -105,8 +105,8 @@ class PredictionArguments:
         "it was killed, the same command goes on; after training, without --dataset_name and --task_name, and with the "
         "classifier as --model_name_or_path. --overwrite_output_dir replaces it.",
     )
-    predict_top_k: int | None = HfArg(default=None, help="Also give so many labels of each text, with their scores.")
-    predict_neighbors: int = HfArg(default=0, help="Also give so many of the nearest examples of each text.")
+    predict_top_k: int | None = HfArg(default=None, help="Also give this many labels of each text, with their scores.")
+    predict_neighbors: int = HfArg(default=0, help="Also give this many of the nearest examples of each text.")
 
 
 @dataclass
@@ -121,7 +121,7 @@ class RunArguments(KNNClassifierTrainingArguments):
         help="Write to output_dir even if it is not empty; checkpoints there are set aside, in _overwritten/.",
     )
     per_device_eval_batch_size: int = HfArg(default=64, help="Texts per process in evaluation.")
-    logging_steps: float = HfArg(default=10, help="Log every so many steps.")
+    logging_steps: float = HfArg(default=10, help="Steps between two logs.")
     eval_strategy: str = HfArg(default="epoch", help="When to evaluate: no, steps or epoch.")
     save_strategy: str = HfArg(default="epoch", help="When to save a checkpoint: no, steps, epoch or best.")
     save_total_limit: int | None = HfArg(default=1, help="Checkpoints to keep beside the best.")

@@ -120,10 +120,10 @@ def _run_arguments(objective: str) -> type[ContrastiveTrainingArguments]:
             help="Write to output_dir even if it is not empty; checkpoints there are set aside, in _overwritten/.",
         )
         per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process in evaluation.")
-        logging_steps: float = HfArg(default=10, help="Log every so many steps.")
+        logging_steps: float = HfArg(default=10, help="Steps between two logs.")
         eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")
-        eval_steps: float | None = HfArg(default=None, help="Evaluate every so many steps. Default: as --save_steps.")
-        save_steps: float = HfArg(default=100, help="Save a checkpoint every so many steps.")
+        eval_steps: float | None = HfArg(default=None, help="Steps between two evaluations. Default: as --save_steps.")
+        save_steps: float = HfArg(default=100, help="Steps between two checkpoints.")
         save_total_limit: int | None = HfArg(default=2, help="Checkpoints to keep, the best among them.")
         load_best_model_at_end: bool | None = HfArg(
             default=None,

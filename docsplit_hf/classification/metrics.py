@@ -26,7 +26,7 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
 
 
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int) -> str:
-    """The last screen of a run: the metrics of ``evaluate_with_neighbors`` under a prefix, for so many examples."""
+    """The last screen of a run: the metrics of ``evaluate_with_neighbors`` under a prefix, for this many examples."""
     titles = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture"}
     template = "  {:<12} accuracy {:5.1f} %   macro F1 {:5.1f} %   log loss {:.3f}"
     lines = [f"On {examples:,} {prefix} examples:"]

@@ -195,9 +195,9 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
                 file.truncate(end)
                 logger.info("%s holds %d answers: going on after them.", partial, done)
                 return done
-            logger.warning("%s holds %d answers, and there are %d rows: starting anew.", partial, done, rows)
+            logger.warning("%s holds %d answers, and there are %d rows: starting over.", partial, done, rows)
         elif before:
-            logger.warning("%s is of another input, classifier or other options: starting anew.", partial)
+            logger.warning("%s is of another input, classifier or other options: starting over.", partial)
     partial.write_bytes(header)
     return 0
 

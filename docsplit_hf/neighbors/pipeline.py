@@ -243,7 +243,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Iterator[Any]:
-        """Classify: of a list 1,024 texts at a time; of a generator a batch or 8 first, then twice as many each time."""
+        """Classify: of a list 1,024 texts at a time; of a generator a batch or 8, then twice as many each time."""
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
         batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit

@@ -44,7 +44,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             resuming. The papers do not mention one.
         symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
         forward_chunk_size: How many documents go through the encoder at once. A batch of any size then trains in the
-            memory of so many documents, with the gradients of the whole batch, for one more forward without gradients
+            memory of this many documents, with the gradients of the whole batch, for one more forward without gradients
             (gradient caching, Gao et al. 2021). None: all at once.
         learning_rate_steps: A piecewise constant learning rate: from which step on it has which value, such as
             ``{500: 8e-6, 1000: 6e-6}``; until the first it is ``learning_rate``. It takes the place of
@@ -105,7 +105,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     )
     forward_chunk_size: int | None = HfArg(
         default=None,
-        help="Documents that go through the encoder at once: a batch of any size trains in the memory of so many, with "
+        help="Documents that go through the encoder at once: a batch of any size trains in their memory, with "
         "the same gradients, for one more forward (gradient caching). Default: the whole batch.",
     )
     learning_rate_steps: dict | str | None = HfArg(

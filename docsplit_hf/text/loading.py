@@ -37,7 +37,7 @@ def load_documents(
     Args:
         source: A data set on the Hub; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or ``.txt`` file (also
             compressed with gzip); a folder; a data set that is loaded already; or a pandas DataFrame, or a Series of
-            texts. A ``.txt`` file holds one document per line when given by itself, and one document when it lies in a folder,
+            texts. A ``.txt`` file given by itself holds one document per line; in a folder each is one document,
             where ``.txt`` files are looked for at any depth.
         config_name: The configuration of a data set on the Hub.
         split: The split of it.

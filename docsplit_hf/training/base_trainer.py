@@ -49,7 +49,7 @@ class BaseTrainer(Trainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
 
-        A run that starts anew sets the checkpoints of an older one in the output folder aside before its first step,
+        A new run sets the checkpoints of an older one in the output folder aside before its first step,
         and one that goes on those of later steps. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
 
         Raises:

@@ -23,7 +23,7 @@ def complete_checkpoints(output_dir: str | Path) -> list[Path]:
 def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
     """The folder of the checkpoint to go on from: the one given, or with True or ``"last"`` the last complete one.
 
-    None to start anew. A checkpoint that is not complete, or of which a file is not whole, is a ValueError.
+    None to start a new run. A checkpoint that is not complete, or of which a file is not whole, is a ValueError.
     """
     if not resume_from_checkpoint:
         return None
@@ -99,7 +99,7 @@ def _check_whole(checkpoint: Path) -> None:
     complete = complete_checkpoints(checkpoint.parent)
     before = complete[: complete.index(checkpoint)] if checkpoint in complete else []
     whole = next((folder for folder in reversed(before) if _broken_file(folder) is None), None)
-    advice = "There is no whole checkpoint before it: start anew."
+    advice = "There is no whole checkpoint before it: start a new run."
     if whole is not None:
         advice = f"{whole} is whole: go on from it (--resume_from_checkpoint {whole})."
     raise ValueError(f"{broken}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")

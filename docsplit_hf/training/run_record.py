@@ -80,7 +80,7 @@ def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
     if found:
         raise ValueError(
             f"{checkpoint} belongs to another run: {'; '.join(found)}. Give what that run was given to go on with it, "
-            f"or start anew from its weights (--model_name_or_path {checkpoint}, with an --output_dir of its own)."
+            f"or start a new run from its weights (--model_name_or_path {checkpoint}, with an --output_dir of its own)."
         )
 
 

@@ -136,7 +136,7 @@ def test_what_is_resumed_must_be_what_was_begun(start):
     printed = log.read_text()
     for process, message in zip(started, options.values(), strict=True):
         assert process.exitcode == 2 and message in printed, printed[-3000:]
-    assert f"start anew from its weights (--model_name_or_path {last}" in printed
+    assert f"start a new run from its weights (--model_name_or_path {last}" in printed
     same, _ = start("begun", 1, "--resume_from_checkpoint=last", "--logging_steps=7", "--save_total_limit=3")
     assert f"Going on from {last}, step {STEPS} of {STEPS}" in finish_script(same, log)
 

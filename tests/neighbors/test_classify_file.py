@@ -106,7 +106,7 @@ def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, ca
         source.write_text(source.read_text().replace('"body"', '"essay"'))
         options = {"column": "essay"}
     assert classify("a.csv", **options) == 0
-    assert "of another input, classifier or other options: starting anew" in caplog.text
+    assert "of another input, classifier or other options: starting over" in caplog.text
     pipe.remove_examples(added)
 
 
@@ -158,7 +158,7 @@ def test_more_answers_than_rows_are_of_no_use(classify, new, tmp_path, caplog):
     header, *answers = partial.read_bytes().splitlines(keepends=True)
     partial.write_bytes(header + b"".join(answers * 2))
     assert classify("a.jsonl") == 0
-    assert "holds 512 answers, and there are 266 rows: starting anew" in caplog.text
+    assert "holds 512 answers, and there are 266 rows: starting over" in caplog.text
     assert len(read(tmp_path / "a.jsonl")) == len(new[1])
 
 

@@ -77,7 +77,7 @@ def test_another_run_is_not_resumed(make_baseline, options, message):
         make_baseline("info_nce", **{"max_steps": 4, **SAVING, **options}).train("last")
     other = make_baseline("info_nce", max_steps=4, **SAVING)
     other.train_dataset = other.train_dataset.select(range(30))
-    with pytest.raises(ValueError, match="training_rows: 35, now 30; training_rows_checksum: .*start anew from"):
+    with pytest.raises(ValueError, match="training_rows: 35, now 30; training_rows_checksum: .*start a new run from"):
         other.train("last")
     assert checkpoints(trainer) == before
 

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TOKENS_PER_BATCH = (
-    2048  # the model gives the weights of all layers and heads: with rows of 512 tokens 600 MB for BERT base
-)
+TOKENS_PER_BATCH = 2048  # the weights of all layers and heads: 600 MB for BERT base with rows of 512 tokens
 
 
 def attention_by_part_of_speech(

@@ -38,9 +38,9 @@ class EvaluationSettings:
     curve_shots: list[int] = HfArg(
         default_factory=lambda: [1, 2, 5, 10, 20, 50], help="Training examples per class in 'curve'."
     )
-    max_train_examples: int | None = HfArg(default=None, help="Use a random sample of so many training examples.")
+    max_train_examples: int | None = HfArg(default=None, help="Use a random sample of this many training examples.")
     max_test_examples: int | None = HfArg(
-        default=None, help="Use a random sample of so many test examples, or texts of a corpus."
+        default=None, help="Use a random sample of this many test examples, or texts of a corpus."
     )
     seed: int = HfArg(default=0, help="Where the seeds of the repeats begin.")
     spacy_pipeline: str = HfArg(
@@ -67,5 +67,5 @@ class EvaluationSettings:
         return self.shots or PAPER_SHOTS.get(task_name.lower(), OTHER_SHOTS)
 
     def seeds_of(self, repeats: int) -> list[int]:
-        """The seeds of so many repeats."""
+        """The seeds of this many repeats."""
         return list(range(self.seed, self.seed + repeats))

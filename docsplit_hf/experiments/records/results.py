@@ -74,9 +74,9 @@ class ResultStore:
             content = json.loads(self.path.read_text(encoding="utf-8"))
             version = content["version"]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.path} is not a file of results ({error}). Move it away to start anew.") from error
+            raise ValueError(f"{self.path} is not a file of results ({error}). Move it away to start over.") from error
         if version != VERSION:
-            raise ValueError(f"{self.path} has version {version}, not {VERSION}. Move it away to start anew.")
+            raise ValueError(f"{self.path} has version {version}, not {VERSION}. Move it away to start over.")
         for record in content["records"]:
             _check(record)
             self._records[record_key(record)] = record

@@ -111,9 +111,7 @@ def _from_hub(name: str, seed: int) -> DatasetDict:
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Dataset]:
     train = splits["train"]
     if not hasattr(train.features["label"], "names"):
-        raise ValueError(
-            f"{name} has several labels per text. Only tasks with one label per text can be evaluated here."
-        )
+        raise ValueError(f"{name} has several labels per text. Only tasks with one label can be evaluated here.")
     if {"test", "validation"} <= set(splits):
         logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")
     for split in ("test", "validation"):

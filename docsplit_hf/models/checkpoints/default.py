@@ -27,7 +27,7 @@ def default_checkpoint() -> str:
     if not (DEFAULT_FOLDER / "model.safetensors").is_file():
         raise FileNotFoundError(
             f"The checkpoint {DEFAULT_CHECKPOINT}, which ships with docsplit_hf, is not in {DEFAULT_FOLDER.parent}: "
-            "install docsplit_hf anew, or name another model."
+            "install docsplit_hf again, or name another model."
         )
     return str(DEFAULT_FOLDER)
 

@@ -67,7 +67,8 @@ def finish_replacement(folder: str | Path) -> bool:
         return False
     if not os.access(folder, os.W_OK):
         logger.warning(
-            "A save to %s was interrupted, and this process may not write there: what is read may be older.", folder
+            "A save to %s was interrupted, and there is no write access to finish it: what is read may be older.",
+            folder,
         )
         return False
     with locked(folder) as is_alone:

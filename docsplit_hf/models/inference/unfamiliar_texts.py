@@ -15,7 +15,7 @@ from .pieces import token_ids
 
 logger = logging.getLogger(__name__)
 
-TEXTS, CHARACTERS = 100, 300  # so many texts of a call are looked at, and so much of the beginning of each
+TEXTS, CHARACTERS = 100, 300  # of a call the number of texts to look at, and of characters at the beginning of each
 FEWEST_LETTERS = 20  # a name or two say nothing
 # Of the letters of 14 English data sets at most 1.1 % are in unfamiliar words, of a single one of their texts 16 %,
 # with English tokenizers of three kinds; of Chinese at least 33 %, of Russian, Greek, Arabic, Korean all. German or

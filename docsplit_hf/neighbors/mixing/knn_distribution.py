@@ -66,9 +66,7 @@ def effective_neighbors(weights: np.ndarray) -> np.ndarray:
 def check_labels(labels: np.ndarray, num_labels: int) -> None:
     """Refuse numbers that are not labels: -1 would silently be counted as another label."""
     if not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f"labels must be integers, or bool of shape (..., C) for several per text, got {labels.dtype}."
-        )
+        raise ValueError(f"labels must be integers, or bool of shape (..., C) for several labels, got {labels.dtype}.")
     outside = labels[(labels < 0) | (labels >= num_labels)]
     if outside.size:
         raise ValueError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 FORMAT, VERSION, METRIC = "docsplit_hf datastore", 2, "squared_l2"
 WITHOUT_CLASSIFIER = 1  # the version that did not name the files of the classifier
-REMEDY = "Copy or download the datastore again, or build it anew."
+REMEDY = "Copy or download the datastore again, or build it again."
 # No folder can be named, and none but the datastore's own files.
 FILE_NAMES = {
     "keys": re.compile(r"keys-([0-9a-f]{16})\.safetensors"),

@@ -65,7 +65,7 @@ def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
 def test_a_file_of_something_else_is_named(tmp_path):
     for content in ("", "[]", '{"records": []}', '{"version": 99}'):
         (tmp_path / "results.json").write_text(content)
-        with pytest.raises(ValueError, match="results.json.*Move it away to start anew"):
+        with pytest.raises(ValueError, match="results.json.*Move it away to start over"):
             ResultStore(tmp_path)
 
 

@@ -56,7 +56,7 @@ def test_none_and_its_name_are_the_same(texts):
 
 def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("docsplit_hf.models.checkpoints.default.DEFAULT_FOLDER", tmp_path / DEFAULT_CHECKPOINT)
-    with pytest.raises(FileNotFoundError, match="install docsplit_hf anew"):
+    with pytest.raises(FileNotFoundError, match="install docsplit_hf again"):
         DocumentEncoder.from_pretrained()
 
 

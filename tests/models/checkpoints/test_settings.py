@@ -17,7 +17,7 @@ def write(folder, name, content):
 @pytest.mark.parametrize(
     "file, content, message",
     [
-        ("modules.json", '{"0": ', "modules.json of .* is not JSON: .*Download it anew"),
+        ("modules.json", '{"0": ', "modules.json of .* is not JSON: .*Download it again"),
         ("modules.json", {"type": "Pooling"}, "modules.json of .* holds a dict instead of a list"),
         ("modules.json", ["Pooling"], "holds 'Pooling' where a module should be"),
         ("modules.json", [{"type": "Pooling", "path": "../1_Pooling"}], "keeps its Pooling in '../1_Pooling'"),

@@ -117,7 +117,7 @@ def test_a_truncated_or_missing_file_is_named(role, tmp_path):
     content = path.read_bytes()
     for kept in (0, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:kept])
-        with pytest.raises(DatastoreError, match=f"{path.name} is damaged.*or build it anew"):
+        with pytest.raises(DatastoreError, match=f"{path.name} is damaged.*or build it again"):
             read_datastore(tmp_path)
     path.unlink()
     with pytest.raises((DatastoreError, FileNotFoundError), match=f"missing: .*{path.name}|no datastore in"):

@@ -35,7 +35,7 @@ def check_classifier_fit(
     eval_dataset: Dataset | None,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> None:
-    """Refuse, with what to do about it, what would go wrong in the first step; the model is without PEFT's wrapper."""
+    """Refuse what would fail in the first step, and say what to do; the model is without PEFT's wrapper."""
     if not isinstance(model, KNNClassifier):
         raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
     if tokenizer is None:

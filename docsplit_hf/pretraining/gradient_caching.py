@@ -1,4 +1,4 @@
-"""Gradient caching: a batch as large as one likes in the memory of a small one, with the same gradients."""
+"""Gradient caching: a batch of any size in the memory of a small one, with the same gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RandomState:
 
     @contextlib.contextmanager
     def replayed(self) -> Iterator[None]:
-        """Draw from this state within, and go on outside as if nothing had been drawn."""
+        """Draw random numbers from this state inside the context; the state outside it stays as it was."""
         now = RandomState(self.device)
         self._restore()
         try:

@@ -44,7 +44,7 @@ class BaseTrainer(Trainer):
         self.add_callback(self._interrupts)
         self._begun_with: dict[str, Any] = {}
         self.means = RunningMeans()
-        self.best_model_is_loaded = False  # a run that was interrupted never comes to it
+        self.best_model_is_loaded = False  # and stays False in a run that is interrupted
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
@@ -77,7 +77,7 @@ class BaseTrainer(Trainer):
             except KeyboardInterrupt as interrupt:
                 for callback in self.callback_handler.callbacks:
                     if isinstance(callback, ProgressCallback) and callback.training_bar is not None:
-                        callback.training_bar.close()  # it would draw itself once more, after the last word
+                        callback.training_bar.close()  # it would be drawn once more, after the last message
                 raise KeyboardInterrupt(self._how_to_go_on()) from interrupt
             finally:
                 self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole

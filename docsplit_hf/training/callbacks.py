@@ -24,7 +24,7 @@ WORTH_SAVING = 60  # seconds of training
 
 
 class SetOldCheckpointsAside(TrainerCallback):
-    """Sets aside what other runs have left in the output folder, when all is ready for the first step and not before.
+    """Sets aside what other runs have left in the output folder, right before the first step.
 
     ``after`` is the step that the run begins after.
     """
@@ -39,7 +39,7 @@ class SetOldCheckpointsAside(TrainerCallback):
 
 
 class StopOnInterrupt(TrainerCallback):
-    """At Ctrl-C, has the step at hand finished, and saved if more than a minute would be lost; then the run stops.
+    """At Ctrl-C, lets the current step finish, saves if more than a minute would be lost, and stops the run.
 
     So no file and no worker is left in the middle of something. The second Ctrl-C stops at once.
     """

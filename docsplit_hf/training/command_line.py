@@ -38,7 +38,7 @@ def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None
     hidden = [action for action in parser._actions if action.dest in theirs - ours]
     parser.usage = "%(prog)s [options]"
     for action in parser._actions:
-        if action.nargs == 0 and action.const is False:  # HfArgumentParser says of it what holds of its opposite
+        if action.nargs == 0 and action.const is False:  # HfArgumentParser shows the help of its opposite
             action.help = f"the opposite of --{action.dest}"
     if hidden:
         parser.add_argument(
@@ -88,7 +88,7 @@ def _interrupts_in_this_process_only() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if interrupted and not isinstance(error, KeyboardInterrupt):  # what a library has made of it
+        if interrupted and not isinstance(error, KeyboardInterrupt):  # a library has replaced it
             raise KeyboardInterrupt from error
         raise
     finally:
@@ -102,7 +102,7 @@ def _names(kind: type, package: str = "") -> set[str]:
 
 
 def _is_raised_in(error: BaseException, *folders: Path) -> bool:
-    """Whether a ``raise`` in these folders is the last word: not a slip in them, which needs its traceback."""
+    """Whether a ``raise`` in these folders made the error; any other error is a bug, and needs its traceback."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     line = linecache.getline(last.filename, last.lineno or 0).strip()
     return line.startswith("raise ") and any(Path(last.filename).is_relative_to(folder) for folder in folders)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def public_name(name: str) -> str:
-    """What a card may say of a name: of a path, which tells others how this machine is laid out, the last part."""
+    """A name as a card shows it: of a path the last part only, since a path describes this machine."""
     return Path(name).resolve().name if Path(name).exists() else name
 
 

@@ -1,4 +1,4 @@
-"""What a run is trained with, as its checkpoints say it, and in what another run differs from it."""
+"""What a run is trained with, as its checkpoints record it, and how another run differs from it."""
 
 from __future__ import annotations
 

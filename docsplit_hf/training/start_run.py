@@ -1,4 +1,4 @@
-"""What a training script does first, so that nothing is loaded for a run that cannot be."""
+"""What a training script does first, so that nothing is loaded for a run that is refused."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colors that all eyes tell apart (Okabe and Ito, 2008), gray in the place of their yellow, which is faint as a line.
+# Colors for color-blind readers too (Okabe and Ito, 2008), gray in place of their yellow, which is faint as a line.
 # Markers and hatches tell them apart in print too.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MTEBEncoder:
-    """An encoder that fulfils mteb's ``EncoderProtocol``: hand it to ``mteb.evaluate``, with the tasks.
+    """An encoder that fulfills mteb's ``EncoderProtocol``: hand it to ``mteb.evaluate``, with the tasks.
 
     mteb keeps results by name and revision; the revision is the encoder's fingerprint, so that no result is taken for
     that of a model which has been trained on since. mteb's prompts are not used: the instruction is the encoder's own.

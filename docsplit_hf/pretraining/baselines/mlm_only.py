@@ -16,7 +16,7 @@ from ..objective_description import ObjectiveDescription
 
 @dataclass
 class MLMOnlyArguments(ContrastiveTrainingArguments):
-    """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that it has a use for.
+    """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that apply to it.
 
     Raises:
         ValueError: If a value is out of its range.

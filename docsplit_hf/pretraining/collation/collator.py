@@ -155,7 +155,7 @@ class DataCollatorForDocSplit:
         }
 
     def _generator(self, document: int, epoch: int | None) -> np.random.Generator:
-        # Philox is keyed by two words: a generator for every (seed, epoch, document) at the price of none.
+        # Philox is keyed by two words: a generator for every (seed, epoch, document) costs nothing.
         epoch = self.epoch if epoch is None else epoch
         key = np.array([(self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), document & (2**64 - 1)], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key))

@@ -15,8 +15,8 @@ from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 CONFIG = "config.json"
 TOKENIZER = re.compile(r".*token.*\.json|vocab\.\w+|merges\.txt|.*\.model")
 REMEDY = (
-    "Load the weights with KNNClassifier.from_pretrained, give the pipeline its examples again, and save all of it by "
-    "pipe.save_pretrained; or copy the whole folder again."
+    "Load the weights with KNNClassifier.from_pretrained, give the pipeline its examples again, and save all of it "
+    "with pipe.save_pretrained; or copy the whole folder again."
 )
 
 

@@ -67,6 +67,14 @@ def test_batches_are_the_same_as_all_at_once(probabilities, labels, several):
     assert metrics.compute() == compute(probabilities.astype(np.float32), labels)
 
 
+def test_without_a_cache_that_can_be_written_to(tmp_path, probabilities, labels):
+    (tmp_path / "file").touch()
+    metric = evaluate.load(metric_path("accuracy"), cache_dir=str(tmp_path / "file" / "cache"))
+    expected = metric.compute(predictions=probabilities, references=labels)
+    metric.add_batch(predictions=probabilities, references=labels)
+    assert metric.compute() == expected == compute(probabilities, labels, "accuracy")
+
+
 def test_a_probability_of_zero_is_a_large_loss_not_an_infinite_one():
     assert 20 < compute([[1.0, 0.0]], [1], "log_loss")["log_loss"] < 30
 

@@ -29,8 +29,8 @@ def checkpoints(trainer):
 
 
 @pytest.mark.parametrize("name", [
-    "_get_output_dir", "_issue_warnings_after_load", "_load_best_model", "_save", "_save_checkpoint",
-    "_set_signature_columns_if_needed",
+    "_get_output_dir", "_issue_warnings_after_load", "_load_best_model", "_load_from_checkpoint", "_save",
+    "_save_checkpoint", "_save_optimizer_and_scheduler", "_set_signature_columns_if_needed",
 ])  # fmt: skip
 def test_what_is_overridden_is_still_there_upstream(name):
     assert hasattr(Trainer, name), f"transformers has no Trainer.{name} any more, on which BaseTrainer relies"

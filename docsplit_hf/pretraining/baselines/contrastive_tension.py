@@ -71,8 +71,6 @@ class ContrastiveTensionArguments(ContrastiveTrainingArguments):
                 f"neftune_noise_alpha={self.neftune_noise_alpha} does not go with contrastive_tension, whose encoders "
                 "are in evaluation mode, without noise: leave it out."
             )
-        if self.save_only_model and self.load_best_model_at_end:
-            raise ValueError("load_best_model_at_end needs both encoders, which save_only_model=True does not save.")
         batch = self.per_device_train_batch_size * (self.world_size if self.gather_negatives else 1)
         if batch <= self.tension_negatives:
             raise ValueError(
@@ -177,6 +175,8 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
 
     def __init__(self, model: PreTrainedModel, args: ContrastiveTensionArguments, *others: Any, **kwargs: Any) -> None:
         check_two_encoders(model, args)
+        if args.save_only_model and args.load_best_model_at_end:  # a script may still set the second one to False
+            raise ValueError("load_best_model_at_end needs both encoders, which save_only_model=True does not save.")
         super().__init__(model, args, *others, **kwargs)
         if isinstance(self.eval_dataset, dict):
             raise ValueError(

@@ -4,7 +4,10 @@ from docsplit_hf.metrics import array_metric, classification  # absolute: evalua
 
 
 class Accuracy(array_metric.LabelMetric):
-    """Accuracy. See ``docsplit_hf.metrics.classification.accuracy``."""
+    """The share of texts whose labels are right, all of them where there are several."""
 
     def _compute(self, predictions, references):
-        return {"accuracy": classification.accuracy(predictions, references)}
+        from sklearn.metrics import accuracy_score
+
+        predicted, labels = classification.predicted_labels(predictions, references)
+        return {"accuracy": float(accuracy_score(labels, predicted))}

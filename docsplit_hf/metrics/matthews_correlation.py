@@ -4,7 +4,10 @@ from docsplit_hf.metrics import array_metric, classification  # absolute: evalua
 
 
 class MatthewsCorrelation(array_metric.LabelMetric):
-    """Matthews correlation. See ``docsplit_hf.metrics.classification.matthews_correlation``."""
+    """Matthews correlation coefficient; with several labels per text, over all pairs of a text and a label."""
 
     def _compute(self, predictions, references):
-        return {"matthews_correlation": classification.matthews_correlation(predictions, references)}
+        from sklearn.metrics import matthews_corrcoef
+
+        predicted, labels = classification.predicted_labels(predictions, references)
+        return {"matthews_correlation": float(matthews_corrcoef(labels.ravel(), predicted.ravel()))}

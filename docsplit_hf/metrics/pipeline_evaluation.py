@@ -81,10 +81,15 @@ def evaluate_pipeline(
     scores = loaded.compute(predictions=predictions, references=labels)
     results: dict[str, Any] = dict(scores)
     if strategy == "bootstrap":
-        low, high, error = _bootstrapped(loaded, predictions, labels, confidence_level, n_resamples, random_state)
-        for row, name in enumerate(scores):
-            interval, deviation = (float(low[row]), float(high[row])), float(error[row])
-            results[name] = {"score": scores[name], "confidence_interval": interval, "standard_error": deviation}
+        # As scipy.stats.bootstrap draws them, which holds all at once: gigabytes for large data.
+        rng, rows = np.random.RandomState(random_state), len(labels)
+        resamples = (rng.randint(rows, size=rows) for _ in range(n_resamples))
+        draws = [loaded.compute(predictions=predictions[r], references=labels[r]) for r in resamples]
+        for name, score in scores.items():
+            values = [draw[name] for draw in draws]
+            low, high = np.quantile(values, [(1 - confidence_level) / 2, (1 + confidence_level) / 2]).tolist()
+            deviation = float(np.std(values, ddof=1))
+            results[name] = {"score": score, "confidence_interval": (low, high), "standard_error": deviation}
     return results | {
         "total_time_in_seconds": seconds,
         "samples_per_second": len(texts) / seconds,
@@ -122,25 +127,3 @@ def _probabilities(answers: list[list[dict[str, Any]]], names: list[str]) -> np.
     """Float64 ``(N, C)``."""
     scores = [{answer["label"]: answer["score"] for answer in given} for given in answers]
     return np.array([[of_text.get(name, 0.0) for name in names] for of_text in scores]).reshape(-1, len(names))
-
-
-def _bootstrapped(
-    metric: Any,
-    predictions: np.ndarray,
-    labels: np.ndarray,
-    confidence_level: float,
-    n_resamples: int,
-    seed: int | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Low and high end of the confidence interval of each score, and its standard error."""
-    from scipy.stats import bootstrap
-
-    def scores_of(rows: np.ndarray, axis: int) -> np.ndarray:
-        flat = rows.reshape(-1, len(labels))
-        scores = [list(metric.compute(predictions=predictions[r], references=labels[r]).values()) for r in flat]
-        return np.array(scores).T.reshape(-1, *rows.shape[:-1])
-
-    numbers = (np.arange(len(labels)),)
-    options = {"confidence_level": confidence_level, "n_resamples": n_resamples, "random_state": seed}
-    found = bootstrap(numbers, scores_of, vectorized=True, method="percentile", **options)
-    return found.confidence_interval.low, found.confidence_interval.high, found.standard_error

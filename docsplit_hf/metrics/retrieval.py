@@ -1,4 +1,4 @@
-"""Metrics of ranks: recall at k and mean reciprocal rank, in float32."""
+"""Ranks, of which the metrics of retrieval are computed."""
 
 from __future__ import annotations
 
@@ -37,13 +37,3 @@ def ranks_and_candidates(predictions: Any, references: Any) -> tuple[torch.Tenso
             f"(N,) and references numbers of candidates (N,); got {tuple(given.shape)} and {tuple(right.shape)}."
         )
     return ranks_of_right(given, right), torch.full_like(right, given.shape[1])
-
-
-def recall_at(ranks: torch.Tensor, k: int) -> float:
-    """The share of ranks up to k."""
-    return (ranks <= k).float().mean().item()
-
-
-def mean_reciprocal_rank(ranks: torch.Tensor) -> float:
-    """The mean of 1 / rank."""
-    return ranks.reciprocal().mean().item()

@@ -15,10 +15,11 @@ from .collation.views import VIEWS, get_views
 from .half_retrieval import evaluations_by_step
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig
+    from transformers import PretrainedConfig, TrainerState
 
     from .arguments import ContrastiveTrainingArguments
     from .collation.collator import DataCollatorForDocSplit
+    from .objective_description import ObjectiveDescription
 
 DOCSPLIT_CITATION = "DocSplit: Simple Contrastive Pretraining for Large Document Embeddings. Yujie Wang, Mike Izbicki."
 BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite the method that it was trained by."
@@ -31,15 +32,12 @@ class PretrainingFacts:
     location: str  # a name on the Hub, or the folder that it is saved in
     arguments: ContrastiveTrainingArguments
     collator: DataCollatorForDocSplit
-    method: str  # how documents are trained on, in a sentence or two
-    loss: str  # in a few words
-    negatives: int  # for each document
+    objective: ObjectiveDescription
     config: PretrainedConfig
     processes: int
     documents: int | None  # None: a stream
-    steps: int
-    best_step: int | None  # None: the weights are those of the last step
-    log_history: list[dict[str, Any]]
+    state: TrainerState
+    best_is_loaded: bool  # else the weights are those of the last step
     cut_fraction: float | None  # of the tokens, by the maximum length; None before the first log
     is_adapter: bool
     has_head: bool  # a masked-LM head, on which an adapter has to be put then
@@ -53,7 +51,7 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
     schedule = "piecewise constant" if arguments.learning_rate_steps else arguments.lr_scheduler_type.value
     has_docsplit_views = get_views(collator.views) is VIEWS["docsplit"]
     is_docsplit = has_docsplit_views and arguments.objective == "info_nce"
-    evaluations = evaluations_by_step(facts.log_history)
+    evaluations = evaluations_by_step(facts.state.log_history)
     metadata = {
         "library_name": "peft" if facts.is_adapter else "sentence-transformers",
         "pipeline_tag": "feature-extraction",
@@ -65,24 +63,23 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
             "feature-extraction",
         ],
     }
-    batch = arguments.per_device_train_batch_size
+    batch = f"{arguments.per_device_train_batch_size} documents x {facts.processes} processes"
+    if arguments.gradient_accumulation_steps > 1:
+        batch += f" x {arguments.gradient_accumulation_steps} accumulated"
     training = {
         "Starting point": public_name(base or f"random weights ({facts.config.model_type})"),
         "Data": public_name(arguments.data_description or "not described"),
         "Training documents": "a stream" if facts.documents is None else f"{facts.documents:,}",
         "Held-out documents": f"{round(1 / chance):,}" if (chance := _chance(evaluations)) else "none",
-        "Optimizer steps": f"{facts.steps:,}",
-        "Weights": "of the last step" if facts.best_step is None else f"of step {facts.best_step:,}, the best",
+        "Optimizer steps": f"{facts.state.global_step:,}",
+        "Weights": f"of step {facts.state.best_global_step:,}, the best"
+        if facts.best_is_loaded
+        else "of the last step",
         "Views": ", ".join([collator.views_name, *(f"{key} {value}" for key, value in options.items())]),
         "Objective": arguments.objective,
-        "Loss": facts.loss,
-        "Batch": f"{batch} documents x {facts.processes} processes"
-        + (
-            f" x {arguments.gradient_accumulation_steps} accumulated"
-            if arguments.gradient_accumulation_steps > 1
-            else ""
-        ),
-        "Negatives per document": f"{facts.negatives:,}",
+        "Loss": facts.objective.loss,
+        "Batch": batch,
+        "Negatives per document": f"{facts.objective.negatives:,}",
         "Maximum length": f"{collator.max_length} tokens",
         "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
         "Pooling": facts.config.docsplit["pooling"],
@@ -97,7 +94,7 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
         views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
-        method=facts.method,
+        method=facts.objective.method,
         citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
         training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),

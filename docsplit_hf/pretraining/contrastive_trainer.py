@@ -336,21 +336,18 @@ class ContrastiveTrainer(BaseTrainer):
         save_card(folder, self._facts(place))
 
     def _facts(self, folder: str | Path) -> PretrainingFacts:
-        documents, objective = self.train_dataset, self.describe_objective()
+        documents = self.train_dataset
         is_adapter = hasattr(self.model, "peft_config")
         return PretrainingFacts(
             location=self.args.hub_model_id or str(folder),
             arguments=self.args,
             collator=self.training_collator,
-            method=objective.method,
-            loss=objective.loss,
-            negatives=objective.negatives,
+            objective=self.describe_objective(),
             config=self.encoder_config,
             processes=process_count(),
             documents=len(documents) if documents is not None and has_length(documents) else None,
-            steps=self.state.global_step,
-            best_step=self.state.best_global_step if self.best_model_is_loaded else None,
-            log_history=self.state.log_history,
+            state=self.state,
+            best_is_loaded=self.best_model_is_loaded,
             cut_fraction=self.cut_tokens.fraction,
             is_adapter=is_adapter,
             has_head=isinstance(self.model.get_base_model() if is_adapter else self.model, DocSplitForward),

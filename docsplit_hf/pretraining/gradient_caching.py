@@ -134,17 +134,13 @@ def backward_in_chunks(
     gradients = torch.autograd.grad(loss, embeddings)
     total = loss.detach()
 
-    def replayed(chunk: Chunk, state: RandomState, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        with state.replayed():
-            again, beside = embed(chunk)
-        surrogate = (again * gradient).sum()
-        return (surrogate, None) if beside is None else (surrogate + beside, beside)
-
-    for i, (chunk, *cached) in enumerate(zip(chunks, states, gradients, strict=True)):
+    for i, (chunk, state, gradient) in enumerate(zip(chunks, states, gradients, strict=True)):
         is_last = i == len(chunks) - 1
         with contextlib.nullcontext() if is_last and loss_beside is None else no_sync():
-            propagated, beside = replayed(chunk, *cached)
-            backward(propagated)
+            with state.replayed():
+                again, beside = embed(chunk)
+            surrogate = (again * gradient).sum()
+            backward(surrogate if beside is None else surrogate + beside)
         if loss_beside is not None:
             with contextlib.nullcontext() if is_last else no_sync():
                 beside = loss_beside(chunk)

@@ -16,21 +16,13 @@ SIMILARITIES = ("cosine", "dot")
 
 
 class InfoNCE(NamedTuple):
-    """A contrastive loss and what it was computed from, one value per anchor, ``(A,)`` each.
+    """A contrastive loss and what it was computed from, one value per anchor, ``(A,)`` each."""
 
-    Args:
-        loss: The loss, to be averaged over the anchors.
-        correct: 1 where the positive is the most similar of all candidates, else 0.
-        positive_similarity: Similarity to the positive.
-        negative_similarity: Mean similarity to the negatives; 0 without negatives.
-        negatives: The number of negatives that were used.
-    """
-
-    loss: torch.Tensor
-    correct: torch.Tensor
+    loss: torch.Tensor  # to be averaged over the anchors
+    correct: torch.Tensor  # 1 where the positive is the most similar of all candidates, else 0
     positive_similarity: torch.Tensor
-    negative_similarity: torch.Tensor
-    negatives: torch.Tensor
+    negative_similarity: torch.Tensor  # the mean; 0 without negatives
+    negatives: torch.Tensor  # how many there were
 
 
 def info_nce(

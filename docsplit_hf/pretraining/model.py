@@ -28,11 +28,8 @@ from .projection_head import project
 class DocSplitOutput(ModelOutput):
     """What the forward of a DocSplit model returns.
 
-    Args:
-        embeddings: float32 of shape ``(2B, H)``, not normalized; rows i and B+i are the views of document i. In
-            training they are behind the projection head, if there is one.
-        mlm_loss: Mean cross entropy of the masked tokens, a float32 scalar; 0 where no token is masked; None where no
-            labels were given.
+    ``embeddings``: float32 ``(2B, H)``, not normalized; in training behind the projection head, if there is one.
+    ``mlm_loss``: mean cross entropy of the masked tokens, a scalar; 0 where none is masked, None without labels.
     """
 
     embeddings: torch.FloatTensor | None = None

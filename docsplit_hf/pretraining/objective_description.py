@@ -9,17 +9,11 @@ from .arguments import ContrastiveTrainingArguments
 
 
 class ObjectiveDescription(NamedTuple):
-    """An objective in words.
+    """An objective in words."""
 
-    Args:
-        method: How documents are trained on, in a sentence or two.
-        loss: The loss, in a few words.
-        negatives: The number of negatives per document in a step.
-    """
-
-    method: str
-    loss: str
-    negatives: int
+    method: str  # how documents are trained on, in a sentence or two
+    loss: str  # in a few words
+    negatives: int  # per document and step
 
 
 def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int, processes: int) -> ObjectiveDescription:

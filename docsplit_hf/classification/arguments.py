@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from transformers.hf_argparser import HfArg
 
 from ..training.arguments import ShareableTrainingArguments
 from .triplets import TRIPLET_CHOICES
@@ -33,32 +35,26 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         ValueError: If a value is out of its range.
     """
 
-    triplet_weight: float = field(
-        default=0.5, metadata={"help": "Weight of the triplet loss against cross entropy; 0 is without. Paper: 0.5."}
+    triplet_weight: float = HfArg(
+        default=0.5, help="Weight of the triplet loss against cross entropy; 0 is without. Paper: 0.5."
     )
-    triplet_margin: float = field(
-        default=0.1, metadata={"help": "Margin of the triplet loss, in squared L2 distance. The paper does not say."}
+    triplet_margin: float = HfArg(
+        default=0.1, help="Margin of the triplet loss, in squared L2 distance. The paper does not say."
     )
-    triplet_choice: str = field(
+    triplet_choice: str = HfArg(
         default="random",
-        metadata={
-            "help": "Which positive and negative of the batch: 'random', or the 'hardest' ones.",
-            "choices": list(TRIPLET_CHOICES),
-        },
+        help="Which positive and negative of the batch: 'random', or the 'hardest' ones.",
+        metadata={"choices": list(TRIPLET_CHOICES)},
     )
-    gather_candidates: bool = field(
-        default=True, metadata={"help": "Choose positives and negatives from the batches of all processes."}
+    gather_candidates: bool = HfArg(
+        default=True, help="Choose positives and negatives from the batches of all processes."
     )
-    learning_rate: float = field(default=2e-5, metadata={"help": "The peak learning rate. Paper: 2e-5 or 1e-5."})
-    num_train_epochs: float = field(default=3.0, metadata={"help": "Passes over the training set. Paper: 3."})
-    per_device_train_batch_size: int = field(
-        default=32, metadata={"help": "Texts per process and step. Paper: 64 or 32."}
-    )
-    warmup_steps: float = field(default=0.1, metadata={"help": "Steps of warm-up, or below 1 their share of all."})
-    metric_for_best_model: str | None = field(
-        default="macro_f1", metadata={"help": "The metric that decides the best checkpoint."}
-    )
-    greater_is_better: bool | None = field(default=True, metadata={"help": "Whether that metric is to be maximized."})
+    learning_rate: float = HfArg(default=2e-5, help="The peak learning rate. Paper: 2e-5 or 1e-5.")
+    num_train_epochs: float = HfArg(default=3.0, help="Passes over the training set. Paper: 3.")
+    per_device_train_batch_size: int = HfArg(default=32, help="Texts per process and step. Paper: 64 or 32.")
+    warmup_steps: float = HfArg(default=0.1, help="Steps of warm-up, or below 1 their share of all.")
+    metric_for_best_model: str | None = HfArg(default="macro_f1", help="The metric that decides the best checkpoint.")
+    greater_is_better: bool | None = HfArg(default=True, help="Whether that metric is to be maximized.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,26 +29,23 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     The arguments of a baseline are a subclass: ``docsplit_hf.pretraining.trainers.get_arguments_class`` gives it.
 
     Args:
-        objective: What is trained: ``"info_nce"``. Each subclass has an objective of its own, and accepts no other.
+        objective: ``"info_nce"``. Each subclass has an objective of its own, and accepts no other.
         temperature: Divides the similarities in InfoNCE. 0.05 as in the papers and in SimCSE.
         similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever. None: the default of the class.
-        mlm_weight: Weight of the masked-LM loss beside the contrastive loss. 0 trains without MLM (the collator needs
-            ``mlm_probability=0`` then). None: the default of the class.
-        mlm_input: ``"separate"``: the encoder reads the views unmasked for the contrastive loss and a masked copy of
-            them for MLM, as SimCSE and UCTopic do. ``"shared"``: it reads the masked views only, for both losses, at
-            half the cost; held-out documents are read unmasked. The papers do not say which they used.
-        gather_negatives: Use the documents of all processes as negatives. The gradients are exactly those of one
-            process with the whole batch. The papers trained on one GPU, with 35 (BERT) or 11 (Longformer) negatives.
-        projection_head: Send the embeddings through a dense layer and tanh before they are compared, in training only,
-            as unsupervised SimCSE does. The saved model is without it; checkpoints have it in a file of its own, for
-            resuming. The papers do not mention one.
+        mlm_weight: Weight of the masked-LM loss. 0 trains without MLM, with ``mlm_probability=0`` in the collator.
+            None: the default of the class.
+        mlm_input: ``"separate"``: a masked copy of the views is read beside them, as in SimCSE and UCTopic.
+            ``"shared"``: the masked views serve both losses, at half the cost; held-out documents are read unmasked.
+            The papers do not say which they used.
+        gather_negatives: Use the documents of all processes as negatives, with exact gradients. The papers trained on
+            one GPU, with 35 (BERT) or 11 (Longformer) negatives.
+        projection_head: A dense layer and tanh before embeddings are compared, in training only, as in unsupervised
+            SimCSE. The saved model is without it. The papers do not mention one.
         symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
-        forward_chunk_size: How many documents go through the encoder at once. A batch of any size then trains in the
-            memory of this many documents, with the gradients of the whole batch, for one more forward without gradients
-            (gradient caching, Gao et al. 2021). None: all at once.
-        learning_rate_steps: A piecewise constant learning rate: from which step on it has which value, such as
-            ``{500: 8e-6, 1000: 6e-6}``; until the first it is ``learning_rate``. It takes the place of
-            ``lr_scheduler_type`` and of warm-up.
+        forward_chunk_size: Documents that go through the encoder at once: a batch of any size in the memory of so many,
+            with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). None: all at once.
+        learning_rate_steps: From which step on the learning rate has which value, such as ``{500: 8e-6, 1000: 6e-6}``;
+            until the first it is ``learning_rate``. It takes the place of ``lr_scheduler_type`` and of warm-up.
 
     > Defaults that differ from ``TrainingArguments``
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import TrainingArguments
+from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import HubStrategy
 
 from ..models.portable.packing import PACKINGS
@@ -24,29 +25,23 @@ class ShareableTrainingArguments(TrainingArguments):
     - ``dataloader_pin_memory`` is off where there is no accelerator.
     """
 
-    data_description: str | None = field(
-        default=None, metadata={"help": "What the data are, in a few words, for the model card."}
-    )
-    packing: str = field(
+    data_description: str | None = HfArg(default=None, help="What the data are, in a few words, for the model card.")
+    packing: str = HfArg(
         default="auto",
-        metadata={
-            "help": "Run the encoder without padding. 'auto': where its results stay the same. 'on': an error where it "
-            "cannot. 'off': never.",
-            "choices": list(PACKINGS),
-        },
+        help="Run the encoder without padding. 'auto': where its results stay the same. 'on': an error where it "
+        "cannot. 'off': never.",
+        metadata={"choices": list(PACKINGS)},
     )
-    activation_checkpointing_kwargs: dict[str, Any] | str | None = field(
+    activation_checkpointing_kwargs: dict[str, Any] | str | None = HfArg(
         default_factory=lambda: {"use_reentrant": False},
-        metadata={"help": "Passed to activation checkpointing. The re-entrant kind fails with DDP."},
+        help="Passed to activation checkpointing. The re-entrant kind fails with DDP.",
     )
-    ddp_find_unused_parameters: bool | None = field(
+    ddp_find_unused_parameters: bool | None = HfArg(
         default=False,
-        metadata={
-            "help": "Have DDP look for parameters without a gradient in each step. What is not trained is frozen."
-        },
+        help="Have DDP look for parameters without a gradient in each step. What is not trained is frozen.",
     )
-    hub_strategy: HubStrategy | str = field(
-        default="end", metadata={"help": "When to push to the Hub. Only 'end': in between, a pickle would be pushed."}
+    hub_strategy: HubStrategy | str = HfArg(
+        default="end", help="When to push to the Hub. Only 'end': in between, a pickle would be pushed."
     )
 
     def __post_init__(self) -> None:

@@ -27,6 +27,8 @@ def test_the_best_checkpoint_is_loaded_where_there_can_be_one(options, best):
     (["--objective", "momentum_contrast", "--queue-size=99"], "queue_size", 99),
     (["--objective=contrastive_tension", "--tension_negatives=3"], "tension_negatives", 3),
     (["--objective=mlm", "--mlm_weight=2"], "mlm_weight", 2),
+    # Whether the best checkpoint is loaded is known only when the documents are: there may be none to hold out.
+    (["--objective=contrastive_tension", "--save_only_model"], "save_only_model", True),
     (["--symmetric", "--run_name", "momentum"], "symmetric", True),
 ])  # fmt: skip
 def test_each_objective_has_its_own_options(options, name, value):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -54,13 +55,12 @@ def losses(folder):
 
 
 @pytest.fixture(scope="module")
-def table(start):
-    """What a run on a table gives when left alone, without workers: their number must not matter.
+def alone(start):
+    """The folder of a run on a table that was left alone, without workers: their number must not matter.
 
     In a fresh Python, which hashes strings in another way than those that are forked.
     """
-    _, folder = start("alone-table", 0, fresh=True)
-    return losses(folder)
+    return start("alone-table", 0, fresh=True)[1]
 
 
 def killed_and_resumed(start, name, workers, *options):
@@ -74,10 +74,10 @@ def killed_and_resumed(start, name, workers, *options):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_killed_run_on_a_table_goes_on_to_the_last_digit(start, table, workers):
+def test_a_killed_run_on_a_table_goes_on_to_the_last_digit(start, alone, workers):
     resumed = killed_and_resumed(start, f"table-{workers}", workers)
     assert list(resumed[0]) == list(range(1, STEPS + 1))
-    assert resumed == table  # to the last bit
+    assert resumed == losses(alone)  # to the last bit
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -91,15 +91,14 @@ def test_a_killed_run_on_a_stream_goes_on_to_the_last_digit(start, workers):
     assert resumed == losses(folder)
 
 
-def a_finished_run(start, name):
-    """The folder of one with checkpoints of the steps 3, 6, ..., and the log that further runs in it append to."""
-    process, folder = start(name, 0)
-    finish(process, folder)
+def a_finished_run(alone, name):
+    """A copy with checkpoints of the steps 3, 6, ..., and the log that further runs in it append to."""
+    folder = Path(shutil.copytree(alone, alone.with_name(name)))
     return folder, folder.with_suffix(".log")
 
 
-def test_checkpoints_of_an_overwritten_run_are_never_resumed(start):
-    folder, log = a_finished_run(start, "overwritten")
+def test_checkpoints_of_an_overwritten_run_are_never_resumed(start, alone):
+    folder, log = a_finished_run(alone, "overwritten")
     other, _ = start("overwritten", 0, "--seed=9", "--overwrite_output_dir")
     kill_script(other, lambda: not (folder / f"checkpoint-{STEPS}").exists(), log)
     left = complete_checkpoints(folder)
@@ -109,8 +108,8 @@ def test_checkpoints_of_an_overwritten_run_are_never_resumed(start):
     assert (f"Going on from {left[-1]}" if left else "There is no complete checkpoint to resume from") in printed
 
 
-def test_a_run_that_is_refused_leaves_the_checkpoints_there(start):
-    folder, log = a_finished_run(start, "refused")
+def test_a_run_that_is_refused_leaves_the_checkpoints_there(start, alone):
+    folder, log = a_finished_run(alone, "refused")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     for option in ("--dataset_name=./missing.jsonl", "--learning_rat=1", "--text_column=txt", "--mlm_probability=0"):
         refused, _ = start("refused", 0, "--overwrite_output_dir", option)
@@ -118,8 +117,8 @@ def test_a_run_that_is_refused_leaves_the_checkpoints_there(start):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_what_is_resumed_must_be_what_was_begun(start):
-    folder, log = a_finished_run(start, "begun")
+def test_what_is_resumed_must_be_what_was_begun(start, alone):
+    folder, log = a_finished_run(alone, "begun")
     last = folder / f"checkpoint-{STEPS}"
     other = folder.parent / "others.jsonl"
     lines = (folder.parent / "documents.jsonl").read_text().splitlines(keepends=True)

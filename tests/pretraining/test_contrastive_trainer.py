@@ -1,4 +1,3 @@
-import math
 from pathlib import Path
 
 import pytest
@@ -164,17 +163,14 @@ def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(ma
 @pytest.mark.parametrize(
     "size, options",
     [
-        (1, {}),
         (3, {}),
         (7, {"mlm_input": "shared"}),
         (3, {"mlm_weight": 0.0}),
         (3, {"symmetric": True}),
-        (3, {"packing": "off"}),
         (3, {"activation_checkpointing": True}),
         (3, {"views_kwargs": {"parts": 3}, "symmetric": True}),
         (7, {"views_kwargs": {"parts": 4}, "mlm_input": "shared"}),
         (3, {"projection_head": True}),
-        (3, {"projection_head": True, "mlm_weight": 0.0}),
     ],
     ids=str,
 )
@@ -211,14 +207,11 @@ def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint,
         torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
 
 
-@pytest.mark.parametrize("options", [{"mlm_input": "shared"}, {"symmetric": True}, {"mlm_weight": 0.0}])
-def test_variants_learn(make_trainer, options):
-    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=5, **options)
+def test_it_learns(make_trainer):
+    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=5, mlm_input="shared", symmetric=True)
     trainer.train()
     logs = [logs for logs in trainer.state.log_history if "loss" in logs]
     assert logs[-1]["contrastive_loss"] < logs[0]["contrastive_loss"] - 0.1
-    assert ("mlm_loss" in logs[0]) == (options.get("mlm_weight") != 0)
-    assert math.isfinite(logs[-1]["loss"])
 
 
 def test_without_mlm_the_head_is_frozen_and_every_other_parameter_is_trained(make_trainer):

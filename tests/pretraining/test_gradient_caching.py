@@ -59,31 +59,6 @@ def test_dropout_is_replayed_chunk_by_chunk():
     torch.testing.assert_close(weight.grad, again.grad)
 
 
-def test_all_but_the_last_backward_pass_keep_from_synchronizing():
-    entered, order = [], []
-
-    class NoSync:
-        def __enter__(self):
-            entered.append(True)
-
-        def __exit__(self, *exception):
-            entered.pop()
-
-    weight = torch.ones(1, requires_grad=True)
-
-    def backward(loss):
-        order.append(bool(entered))
-        loss.backward()
-
-    for beside in (None, lambda rows: (rows * weight).sum()):
-        order.clear()
-        chunks = torch.ones(3, 1).split(1)
-        options = {"loss_beside": beside, "no_sync": NoSync}
-        backward_in_chunks(chunks, lambda x: (x * weight, None), lambda p: torch.cat(p).sum(), backward, CPU, **options)
-        assert order == [True] * (len(order) - 1) + [False]
-        assert len(order) == (3 if beside is None else 6)
-
-
 def test_what_is_drawn_after_a_replay_is_what_would_have_been_drawn_without():
     state = RandomState(CPU)
     first, after = torch.rand(5), torch.get_rng_state()

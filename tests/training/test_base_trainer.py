@@ -63,18 +63,12 @@ def test_going_back_sets_the_steps_after_aside(make_baseline):
     assert checkpoints(again) == ["checkpoint-2", "checkpoint-4"]
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"seed": 9}, "seed: 42, now 9"),
-    ({"max_steps": 10}, "max_steps: 4, now 10"),
-    ({"temperature": 0.1}, "temperature: 0.05, now 0.1"),
-    ({"views": "simcse_long"}, "views: 'docsplit', now 'simcse_long'"),
-])  # fmt: skip
-def test_another_run_is_not_resumed(make_baseline, options, message):
+def test_another_run_is_not_resumed(make_baseline):
     trainer = make_baseline("info_nce", max_steps=4, **SAVING)
     trainer.train()
     before = checkpoints(trainer)
-    with pytest.raises(ValueError, match=message):
-        make_baseline("info_nce", **{"max_steps": 4, **SAVING, **options}).train("last")
+    with pytest.raises(ValueError, match="temperature: 0.05, now 0.1.*views: 'docsplit', now 'simcse_long'"):
+        make_baseline("info_nce", "simcse_long", max_steps=4, temperature=0.1, **SAVING).train("last")
     other = make_baseline("info_nce", max_steps=4, **SAVING)
     other.train_dataset = other.train_dataset.select(range(30))
     with pytest.raises(ValueError, match="training_rows: 35, now 30; training_rows_checksum: .*start a new run from"):

@@ -35,15 +35,6 @@ def test_the_loss_is_the_mean_binary_cross_entropy_of_the_pairs(negatives):
     torch.testing.assert_close(result.positive_similarity, (anchors * candidates).sum(1))
 
 
-def test_anchors_of_one_process_against_the_candidates_of_all():
-    anchors, candidates = random_pair()
-    whole = contrastive_tension(anchors, candidates)
-    for first in (0, 4, 8):
-        part = contrastive_tension(anchors[first : first + 2], candidates, first)
-        for field, expected in zip(part, whole, strict=True):
-            torch.testing.assert_close(field, expected[first : first + 2])
-
-
 def test_duplicates_are_no_negatives():
     anchors, candidates = random_pair(4)
     ids = torch.tensor([1, 2, 1, 3])

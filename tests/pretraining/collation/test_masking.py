@@ -8,6 +8,7 @@ MASK, VOCABULARY = 4, 1000
 
 def mask_many(probability=0.15, size=200_000):
     tokens = np.random.default_rng(1).integers(10, VOCABULARY, size=size)
+    tokens.flags.writeable = False  # the argument is left alone
     maskable = np.arange(size) % 10 != 0
     masked, labels = mask_tokens(tokens, maskable, MASK, VOCABULARY, probability, np.random.default_rng(0))
     return tokens, maskable, masked, labels
@@ -30,9 +31,3 @@ def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
     assert became_mask.mean() == pytest.approx(0.8, abs=0.01)
     assert same.mean() == pytest.approx(0.1, abs=0.01)
     assert (~became_mask & ~same).mean() == pytest.approx(0.1, abs=0.01)
-
-
-def test_the_argument_is_left_alone():
-    tokens = np.arange(100)
-    mask_tokens(tokens, np.ones(100, bool), MASK, VOCABULARY, 0.9, np.random.default_rng(0))
-    assert (tokens == np.arange(100)).all()

@@ -1,11 +1,35 @@
-"""Where the metrics are that ``evaluate.load`` takes."""
+"""The metrics by name, and where they are for ``evaluate.load``."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import inspect
 
-CLASSIFICATION = ("accuracy", "macro_f1", "matthews_correlation", "log_loss", "expected_calibration_error")
-RETRIEVAL = ("recall_at_k", "mrr")
+import evaluate
+
+from .accuracy import Accuracy
+from .expected_calibration_error import ExpectedCalibrationError
+from .log_loss import LogLoss
+from .macro_f1 import MacroF1
+from .matthews_correlation import MatthewsCorrelation
+from .mrr import MRR
+from .recall_at_k import RecallAtK
+
+CLASSIFICATION = {
+    "accuracy": Accuracy,
+    "macro_f1": MacroF1,
+    "matthews_correlation": MatthewsCorrelation,
+    "log_loss": LogLoss,
+    "expected_calibration_error": ExpectedCalibrationError,
+}
+RETRIEVAL = {"recall_at_k": RecallAtK, "mrr": MRR}
+
+
+def metric_class(name: str) -> type[evaluate.Metric]:
+    """The class of a metric, which unlike ``evaluate.load`` needs no cache that can be written to."""
+    metrics = CLASSIFICATION | RETRIEVAL
+    if name not in metrics:
+        raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(metrics)}.")
+    return metrics[name]
 
 
 def metric_path(name: str) -> str:
@@ -35,6 +59,4 @@ def metric_path(name: str) -> str:
         >>> metrics.compute(predictions=[[0.5, 0.5], [0.5, 0.5]], references=[0, 0])
         {'accuracy': 1.0, 'log_loss': 0.6931471805599453}
     """
-    if name not in CLASSIFICATION + RETRIEVAL:
-        raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(CLASSIFICATION + RETRIEVAL)}.")
-    return str(Path(__file__).with_name(f"{name}.py"))
+    return inspect.getfile(metric_class(name))

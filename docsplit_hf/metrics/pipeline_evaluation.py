@@ -10,7 +10,7 @@ import numpy as np
 from datasets import Value
 
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
-from .paths import CLASSIFICATION, metric_path
+from .paths import CLASSIFICATION, metric_class
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -99,8 +99,8 @@ def evaluate_pipeline(
 
 def _loaded(metric: Any) -> evaluate.EvaluationModule | evaluate.CombinedEvaluations:
     if metric is None:
-        return evaluate.combine([metric_path(name) for name in CLASSIFICATION])
-    return evaluate.load(metric_path(metric)) if isinstance(metric, str) else metric
+        return evaluate.combine([kind() for kind in CLASSIFICATION.values()])
+    return metric_class(metric)() if isinstance(metric, str) else metric
 
 
 def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEvaluations) -> bool:

@@ -22,7 +22,7 @@ from docsplit_hf.metrics.paths import CLASSIFICATION, RETRIEVAL
 
 probabilities, labels = np.random.default_rng(0).dirichlet(np.ones(4), 50), np.random.default_rng(1).integers(0, 4, 50)
 inputs, scores = {"predictions": probabilities, "references": labels}, {}
-for name in CLASSIFICATION + RETRIEVAL:
+for name in CLASSIFICATION | RETRIEVAL:
     scores |= evaluate.load(docsplit_hf.metric_path(name)).compute(**inputs)
 assert scores["accuracy"] == sklearn.metrics.accuracy_score(labels, probabilities.argmax(1))
 assert scores["macro_f1"] == sklearn.metrics.f1_score(labels, probabilities.argmax(1), average="macro")
@@ -95,6 +95,13 @@ def test_metrics_of_others_get_labels(pipe, examples):
     both = evaluate.combine([TakesLabels(), metric_path("accuracy")])
     result = evaluate_pipeline(pipe, examples, both)
     assert result["share"] == result["accuracy"] == expected
+
+
+def test_it_needs_no_cache_that_can_be_written_to(pipe, examples, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    for name in ("HF_METRICS_CACHE", "HF_MODULES_CACHE"):
+        monkeypatch.setattr(evaluate.config, name, str(tmp_path / "file" / "cache"))
+    assert evaluate_pipeline(pipe, examples)["accuracy"] == np.mean(right_answers(pipe, examples))
 
 
 def test_options_go_to_the_pipeline(pipe, examples):

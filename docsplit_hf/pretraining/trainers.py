@@ -30,16 +30,9 @@ def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
 
 
 def get_arguments_class(objective: str) -> type[ContrastiveTrainingArguments]:
-    """The class of an objective's arguments.
+    """The class of an objective's arguments: ``ContrastiveTrainingArguments`` or a subclass with its own options.
 
-    Args:
-        objective: As in ``get_trainer_class``.
-
-    Returns:
-        ``ContrastiveTrainingArguments`` or a subclass of it, with the options of that objective.
-
-    Raises:
-        ValueError: If there is no objective of that name.
+    It takes and refuses the same names as ``get_trainer_class``.
 
     Example:
 

@@ -14,7 +14,7 @@ def _loss(embeddings: torch.Tensor) -> torch.Tensor:
     return torch.logsumexp(embeddings @ embeddings.T, 1).mean()
 
 
-@pytest.mark.parametrize("sizes", [[7], [1] * 7, [3, 3, 1], [5, 2]])
+@pytest.mark.parametrize("sizes", [[1] * 7, [3, 3, 1]])
 @pytest.mark.parametrize("beside", ["none", "same forward", "own forward"])
 def test_the_gradients_are_those_of_the_whole(sizes, beside):
     torch.manual_seed(0)

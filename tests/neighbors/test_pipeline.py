@@ -139,12 +139,13 @@ CHILD = """
 import json, sys
 import docsplit_hf
 from transformers import pipeline
-pipe = pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
-print(json.dumps(pipe(json.load(open(sys.argv[2])), return_neighbors=4)))
+for folder in sys.argv[2:]:
+    pipe = pipeline("docsplit-knn", model=folder, device="cpu")
+    print(json.dumps(pipe(json.load(open(sys.argv[1])), return_neighbors=4)))
 """
 
 
-def test_pushed_is_loaded_in_a_fresh_interpreter(pipe, texts, tmp_path, monkeypatch):
+def test_saved_and_pushed_are_loaded_in_a_fresh_interpreter(pipe, untrained, texts, tmp_path, monkeypatch):
     """A local folder stands for the repository; what is uploaded, and what is deleted there, is ours to decide."""
     repository = tmp_path / "repository"
     (repository / "datastore").mkdir(parents=True)
@@ -160,22 +161,23 @@ def test_pushed_is_loaded_in_a_fresh_interpreter(pipe, texts, tmp_path, monkeypa
     monkeypatch.setattr(api, "upload_folder", upload_folder)
     monkeypatch.setattr(api, "create_repo", lambda self, repo_id, **_: huggingface_hub.RepoUrl(f"me/{repo_id}"))
     monkeypatch.setattr(api, "file_exists", lambda self, repo_id, filename, revision=None: False)
-    expected = pipe(texts[:12], return_neighbors=4)
-    pipe.push_to_hub("classifier")
+    untrained.add_examples(texts, ["river", "engine"] * 24)
+    untrained.push_to_hub("classifier")
     assert not (repository / "datastore" / "keys-of-before.safetensors").exists()
     assert 'model="me/classifier"' in (repository / "README.md").read_text()
     assert "custom_pipelines" not in (repository / "config.json").read_text()
-    repository.rename(tmp_path / "moved")
+    pipe.save_pretrained(tmp_path / "saved")
+    folders = [(tmp_path / name).rename(tmp_path / f"moved {name}") for name in ("saved", "repository")]
     (tmp_path / "texts.json").write_text(json.dumps(texts[:12]))
-    command = [sys.executable, "-c", CHILD, str(tmp_path / "moved"), str(tmp_path / "texts.json")]
+    command = [sys.executable, "-c", CHILD, tmp_path / "texts.json", *folders]
     finished = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=tmp_path)
     assert finished.returncode == 0, finished.stderr[-2000:]
-    answers = json.loads(finished.stdout.strip().splitlines()[-1])
-    for answer, expectation in zip(answers, expected, strict=True):
-        assert answer["label"] == expectation["label"]
-        assert answer["score"] == pytest.approx(expectation["score"], abs=1e-6)
-        for neighbor, other in zip(answer["neighbors"], expectation["neighbors"], strict=True):
-            assert (neighbor["id"], neighbor["text"]) == (other["id"], other["text"])
+    for made, line in zip((pipe, untrained), finished.stdout.strip().splitlines()[-2:], strict=True):
+        for answer, expected in zip(json.loads(line), made(texts[:12], return_neighbors=4), strict=True):
+            assert answer["label"] == expected["label"]
+            assert answer["score"] == pytest.approx(expected["score"], abs=1e-6)
+            for neighbor, other in zip(answer["neighbors"], expected["neighbors"], strict=True):
+                assert (neighbor["id"], neighbor["text"]) == (other["id"], other["text"])
 
 
 def test_no_trust_remote_code_is_asked_for(pipe, texts, tmp_path, monkeypatch):

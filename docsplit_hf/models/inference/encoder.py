@@ -77,12 +77,10 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        length = len(token_ids(tokenizer, [self.instruction or ""])[0])
-        self._frame = Frame(tokenizer, self.prefix, self.suffix, self.instruction or "", length, self.max_length)
         if self._frame.room < 1:
             raise ValueError(
-                f"The instruction {self.instruction!r} has {length} tokens: with max_length={max_length} there is no "
-                "room for text behind it. Use a shorter one, or a larger max_length."
+                f"The instruction {self.instruction!r} has {self._frame.instruction_length} tokens: with max_length="
+                f"{max_length} there is no room for text behind it. Use a shorter one, or a larger max_length."
             )
         self.projection = None if projection is None else projection.eval().to(model.device)
 
@@ -191,12 +189,13 @@ class DocumentEncoder:
             raise ValueError(f"long_documents must be 'truncate' or 'average', got {long_documents!r}.")
         texts = list(texts)
         warn_of_unfamiliar_texts(texts, self.tokenizer)
+        frame = self._frame
         embeddings = torch.zeros(len(texts), self.dimension)
         averaged = torch.zeros(len(texts), dtype=torch.bool)
         cut, unit = (first_pieces, "text") if long_documents == "truncate" else (all_pieces, "piece")
         with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
-            for group, progress.total in grouped(cut(texts, self._frame), texts):
-                found = self._embed(group, texts, progress, max_tokens_per_batch, batch_size, bf16)
+            for group, progress.total in grouped(cut(texts, frame), texts):
+                found = self._embed(group, texts, frame.prompt_length, progress, max_tokens_per_batch, batch_size, bf16)
                 owners = torch.tensor([piece.text for piece in group])
                 weights = torch.tensor([piece.weight for piece in group])
                 part = weights > 0
@@ -207,10 +206,18 @@ class DocumentEncoder:
         embeddings[averaged] = torch.nn.functional.normalize(embeddings[averaged])
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
+    @property
+    def _frame(self) -> Frame:
+        """Made anew for each call: ``max_length`` and ``instruction`` may be set after loading."""
+        instruction = self.instruction or ""
+        length = len(token_ids(self.tokenizer, [instruction])[0])
+        return Frame(self.tokenizer, self.prefix, self.suffix, instruction, length, self.max_length)
+
     def _embed(
         self,
         pieces: list[Piece],
         texts: list[str],
+        prompt_length: int,
         progress: tqdm,
         max_tokens: int | None,
         max_rows: int | None,
@@ -224,7 +231,7 @@ class DocumentEncoder:
             limits = (max_tokens, max_rows, is_packed(self.model.base_model))
             for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits, progress=progress):
                 states = run_encoder(self.model, **batch).last_hidden_state
-                pooled = pool(states, batch["attention_mask"], self.pooling, self._frame.prompt_length)
+                pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
                 found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
                 refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model, repr(self))
                 embeddings[numbers] = found

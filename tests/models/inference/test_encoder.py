@@ -15,6 +15,7 @@ from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from docsplit_hf.models.inference import encoder as encoder_module
 from docsplit_hf.models.inference import pieces
+from docsplit_hf.models.inference.batched_inference import predict
 from docsplit_hf.models.inference.pieces import token_ids
 from docsplit_hf.models.portable.packing import is_packed
 from docsplit_hf.text.windows import WINDOW
@@ -154,6 +155,13 @@ def test_options_without_sense_are_refused(encoder, tokenizer, options, message)
     DocumentEncoder(encoder.model, tokenizer, instruction="river " * 61)
 
 
+def test_a_length_and_an_instruction_that_are_set_later_hold_as_if_they_were_given(encoder, tokenizer, texts):
+    given = DocumentEncoder(encoder.model, tokenizer, "mean", max_length=9, instruction=INSTRUCTION)
+    encoder.max_length, encoder.instruction = given.max_length, given.instruction
+    assert encoder.fingerprint == given.fingerprint
+    assert (encoder.encode(texts, show_progress=False) == given.encode(texts, show_progress=False)).all()
+
+
 def test_what_is_no_list_of_texts_or_no_choice_is_refused(encoder):
     with pytest.raises(TypeError, match=r"pass \[text\]"):
         encoder.encode("one text")
@@ -182,6 +190,9 @@ def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(
         AutoTokenizer.from_pretrained(tiny_checkpoint).save_pretrained(folder)
         model.config.docsplit["max_length"] = 20
         save_sentence_transformers_files(folder, model.config)
+        if mlm_head:  # beside an adapter, it says nothing of it
+            model.config.docsplit["pooling"] = "max"
+            model.config.save_pretrained(folder)
         encoder = DocumentEncoder.from_pretrained(str(folder))
         assert (encoder.pooling, encoder.max_length) == ("mean", 20)
         merged = DocumentEncoder(adapted.merge_and_unload(), encoder.tokenizer, "mean", 20)
@@ -190,6 +201,9 @@ def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(
         embeddings = encoder.encode(texts[:3], show_progress=False)
         assert abs(embeddings - base).max() > 1e-2
         assert embeddings == pytest.approx(merged.encode(texts[:3], show_progress=False), abs=1e-5)
+        classifier = KNNClassifier.from_encoder(str(folder), num_labels=0, decouple=False, normalize=True)
+        found = predict(classifier, encoder.tokenizer, texts[:3]).retrieval_embeddings
+        assert found == pytest.approx(embeddings, abs=1e-5)
 
 
 def test_an_adapter_that_does_not_fit_is_an_error(tiny_checkpoint, tmp_path):

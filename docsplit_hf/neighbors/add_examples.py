@@ -12,7 +12,7 @@ from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from .store.datastore import KNNDatastore
 from .store.duplicates import first_of_equals, ids_of_examples
 from .store.embedding import encoder_probe
-from .store.labels import has_several_labels
+from .store.labels import is_multi_label
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def add_examples(
     if len(labels) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(labels)} labels: give one label for each text.")
     if datastore is None:
-        several = config.problem_type == MULTI_LABEL if config.num_labels else has_several_labels(labels)
+        several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
         probe = encoder_probe(model, tokenizer)
         datastore = KNNDatastore.empty(config.retrieval_size, config.label_names, multi_label=several, probe=probe)
     if not allow_new_labels and (len(datastore) > 0 or config.num_labels):

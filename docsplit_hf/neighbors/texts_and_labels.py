@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..models.inference.batching import check_texts
-from .store.labels import has_several_labels
+from .store.labels import is_multi_label
 
 
 def as_list(given: Any) -> Any:
@@ -48,7 +48,7 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
     """Names of labels, or lists of them. Numbers are refused: it is not known which labels they number."""
-    labels = [list(given) if has_several_labels([given]) else given for given in labels]
+    labels = [list(given) if is_multi_label([given]) else given for given in labels]
     for row, given in enumerate(labels):
         for label in given if isinstance(given, list) else [given]:
             if not isinstance(label, str):

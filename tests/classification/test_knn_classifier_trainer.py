@@ -1,12 +1,10 @@
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, List
-from huggingface_hub import RepoUrl
 from transformers import TrainerCallback, pipeline
 
 from docsplit_hf import (
@@ -145,28 +143,17 @@ def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
     assert arguments["triplet_weight"] == 0.5
 
 
-def test_pushing_deletes_what_an_older_datastore_has_left(make_trainer, tmp_path, monkeypatch):
-    """A local folder stands for the repository."""
-    repository = tmp_path / "repository"
-    (repository / "datastore").mkdir(parents=True)
-    (repository / "datastore" / "keys-of-before.safetensors").touch()
-    (repository / "notes.md").touch()
-
-    def upload_folder(self, *, folder_path, path_in_repo="", delete_patterns=None, **kwargs):
-        for path in (repository / path_in_repo).glob(delete_patterns or "nothing"):
-            path.unlink()
-        shutil.copytree(folder_path, repository / path_in_repo, dirs_exist_ok=True)
-        return kwargs["commit_message"]
-
-    monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", upload_folder)
-    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda self, name, **kwargs: RepoUrl(f"me/{name}"))
+def test_pushing_deletes_what_an_older_datastore_has_left(make_trainer, hub):
+    (hub.folder / "datastore").mkdir()
+    (hub.folder / "datastore" / "keys-of-before.safetensors").touch()
+    (hub.folder / "notes.md").touch()
     trainer = make_trainer(max_steps=1, push_to_hub=True)
     trainer.train()
     trainer.build_datastore(show_progress=False)
     assert trainer.push_to_hub("What was learned") == "What was learned"
-    assert not (repository / "datastore" / "keys-of-before.safetensors").exists()
-    assert len(KNNDatastore.from_pretrained(repository)) == 36
-    assert (repository / "notes.md").exists() and (repository / "model.safetensors").exists()
+    assert not (hub.folder / "datastore" / "keys-of-before.safetensors").exists()
+    assert len(KNNDatastore.from_pretrained(hub.folder)) == 36
+    assert {"notes.md", "model.safetensors"} <= set(hub.files())
 
 
 @pytest.mark.parametrize("held_out", [False, True])

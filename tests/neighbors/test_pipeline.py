@@ -1,9 +1,7 @@
 import json
-import shutil
 import subprocess
 import sys
 
-import huggingface_hub
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -145,27 +143,14 @@ for folder in sys.argv[2:]:
 """
 
 
-def test_saved_and_pushed_are_loaded_in_a_fresh_interpreter(pipe, untrained, texts, tmp_path, monkeypatch):
-    """A local folder stands for the repository; what is uploaded, and what is deleted there, is ours to decide."""
-    repository = tmp_path / "repository"
-    (repository / "datastore").mkdir(parents=True)
-    (repository / "datastore" / "keys-of-before.safetensors").touch()
-
-    def upload_folder(self, *, repo_id, folder_path, commit_message, delete_patterns):
-        for path in repository.rglob("*"):
-            if path.relative_to(repository).match(delete_patterns):
-                path.unlink()
-        shutil.copytree(folder_path, repository, dirs_exist_ok=True)
-
-    api = huggingface_hub.HfApi
-    monkeypatch.setattr(api, "upload_folder", upload_folder)
-    monkeypatch.setattr(api, "create_repo", lambda self, repo_id, **_: huggingface_hub.RepoUrl(f"me/{repo_id}"))
-    monkeypatch.setattr(api, "file_exists", lambda self, repo_id, filename, revision=None: False)
+def test_saved_and_pushed_are_loaded_in_a_fresh_interpreter(pipe, untrained, texts, tmp_path, hub):
+    (hub.folder / "datastore").mkdir()
+    (hub.folder / "datastore" / "keys-of-before.safetensors").touch()
     untrained.add_examples(texts, ["river", "engine"] * 24)
     untrained.push_to_hub("classifier")
-    assert not (repository / "datastore" / "keys-of-before.safetensors").exists()
-    assert 'model="me/classifier"' in (repository / "README.md").read_text()
-    assert "custom_pipelines" not in (repository / "config.json").read_text()
+    assert "datastore/keys-of-before.safetensors" not in hub.files()
+    assert 'model="me/classifier"' in (hub.folder / "README.md").read_text()
+    assert "custom_pipelines" not in (hub.folder / "config.json").read_text()
     pipe.save_pretrained(tmp_path / "saved")
     folders = [(tmp_path / name).rename(tmp_path / f"moved {name}") for name in ("saved", "repository")]
     (tmp_path / "texts.json").write_text(json.dumps(texts[:12]))

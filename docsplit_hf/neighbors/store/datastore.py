@@ -14,7 +14,7 @@ from .embedding import embed_examples
 from .hub_folder import upload
 from .index import EXACT, IndexOptions
 from .key_matrix import as_matrix
-from .labels import encode_known_labels, encode_labels, has_several_labels
+from .labels import encode_known_labels, encode_labels, is_multi_label
 from .snapshot import Buffers, Snapshot, add_rows, change_index, empty_snapshot, merge_rows, remove_rows, update_index
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class KNNDatastore:
         probe: Any = None,
     ) -> None:
         keys = as_matrix(keys, "keys")
-        multi_label = has_several_labels(labels) if multi_label is None else multi_label
+        multi_label = is_multi_label(labels) if multi_label is None else multi_label
         empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)
         encoded, names = encode_labels(labels, empty.label_names, multi_label)
         state = add_rows(empty, Buffers(empty), keys, encoded, names, texts, text_pairs, ids)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def has_several_labels(labels: Sequence[Any]) -> bool:
+def is_multi_label(labels: Sequence[Any]) -> bool:
     """Whether the first of some labels is a list, tuple, set or array."""
     first = next(iter(labels), None)
     return isinstance(first, (list, tuple, set, frozenset)) or np.ndim(first) > 0

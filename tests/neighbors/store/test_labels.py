@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.labels import encode_labels, has_several_labels
+from docsplit_hf.neighbors.store.labels import encode_labels, is_multi_label
 
 NAMES = ("fruit", "mineral")
 
@@ -24,8 +24,8 @@ def test_several_labels_a_row(several):
 
 
 def test_whether_rows_have_several_labels_is_told_from_the_first():
-    assert all(has_several_labels([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
-    assert not any(has_several_labels(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
+    assert all(is_multi_label([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
+    assert not any(is_multi_label(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -62,55 +61,25 @@ def test_everything_is_as_it_was(tmp_path):
     assert KNNDatastore.from_pretrained(str(tmp_path)).label_names == (*NAMES, "metal")
 
 
-def test_a_folder_without_a_datastore_says_so(tmp_path, monkeypatch):
+def test_a_folder_without_a_datastore_says_so(tmp_path, hub):
     with pytest.raises(FileNotFoundError, match="no datastore in .*: save one with KNNDatastore.save_pretrained"):
         KNNDatastore.from_pretrained(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no file or folder"):
         KNNDatastore.from_pretrained("./no/such/folder")
-    Repository(tmp_path, monkeypatch)
     with pytest.raises(FileNotFoundError, match="no datastore in"):
         KNNDatastore.from_pretrained("me/a-model-alone")
 
 
-class Repository:
-    """A folder in place of a repository on the Hub, with what ``HfApi`` does to it."""
-
-    def __init__(self, folder, monkeypatch):
-        self.folder, self.calls = folder, []
-        monkeypatch.setattr("huggingface_hub.HfApi.create_repo", self.create)
-        monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", self.upload)
-        monkeypatch.setattr("huggingface_hub.snapshot_download", self.download)
-
-    def create(self, repo_id, **options):
-        self.calls.append(("create", repo_id, options))
-        self.folder.mkdir(exist_ok=True)
-        return SimpleNamespace(repo_id=f"me/{repo_id}")
-
-    def upload(self, repo_id, folder_path, delete_patterns, **options):
-        self.calls.append(("upload", repo_id, options))
-        assert delete_patterns == "datastore/*"
-        assert [path.name for path in Path(folder_path).iterdir()] == ["datastore"]
-        shutil.rmtree(self.folder / "datastore", ignore_errors=True)
-        shutil.copytree(folder_path, self.folder, dirs_exist_ok=True)
-        return "the commit"
-
-    def download(self, repo_id, **options):
-        self.calls.append(("download", repo_id, options))
-        return str(self.folder)
-
-
-def test_what_is_pushed_is_loaded(tmp_path, monkeypatch):
-    repository = Repository(tmp_path / "repository", monkeypatch)
+def test_what_is_pushed_is_loaded(hub):
     make_datastore(rows=20).push_to_hub("things")
-    (repository.folder / "config.json").write_text("the model's")
+    (hub.folder / "config.json").write_text("the model's")
     datastore = make_datastore(seed=1)
-    assert datastore.push_to_hub("things", private=True, revision="main") == "the commit"
-    assert sorted(path.name for path in repository.folder.iterdir()) == ["config.json", "datastore"]
-    assert len(list((repository.folder / "datastore").iterdir())) == 3
+    assert datastore.push_to_hub("things", "A commit", private=True, revision="main") == "A commit"
+    assert len(hub.files("datastore/*")) == 3 and len(hub.files()) == 4  # and the model's file is still there
     assert answers(KNNDatastore.from_pretrained("me/things", revision="abc", token="secret")) == answers(datastore)
-    assert repository.calls[2:] == [
+    assert hub.calls[2:] == [
         ("create", "things", {"private": True, "exist_ok": True}),
-        ("upload", "me/things", {"commit_message": "Upload a datastore", "revision": "main"}),
+        ("upload", "me/things", {"commit_message": "A commit", "revision": "main"}),
         ("download", "me/things", {"revision": "abc", "token": "secret", "allow_patterns": "datastore/*"}),
     ]
 

@@ -107,10 +107,8 @@ def classify_file(
     further arguments of a call of the pipeline; ``top_k`` None and ``return_neighbors`` 0 are its defaults.
     """
     content = look_through(files, overwrite)
-    if top_k:
-        options["top_k"] = top_k
-    if return_neighbors:
-        options["return_neighbors"] = return_neighbors
+    asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
+    options |= {name: value for name, value in asked_for.items() if value}
     parameters = _parameters(pipe, options)
     added = ["label", "score"]
     added += ["top_k"] if "top_k" in parameters else ["neighbors"] if parameters.get("return_neighbors") else []

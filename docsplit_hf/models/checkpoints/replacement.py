@@ -43,7 +43,8 @@ def replaced_at_once(
         staging.mkdir()
         try:
             yield staging
-            new = sorted((_relative(file, staging) for file in _files(staging)), key=lambda name: (name == last, name))
+            names = (file.relative_to(staging).as_posix() for file in _files(staging))
+            new = sorted(names, key=lambda name: (name == last, name))
             for place in {staging, *(file.parent for file in _files(staging))}:
                 open_to_readers(place)
             for name in new:
@@ -134,10 +135,6 @@ def _read_journal(folder: Path) -> dict[str, list[str]]:
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
 
 
 def _flush(path: Path) -> None:

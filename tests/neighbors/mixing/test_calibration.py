@@ -82,17 +82,8 @@ def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, several):
     assert accuracies[chosen] >= max(accuracies[0], accuracies[-1]) - 1e-12
     most_accurate = accuracies.argmax()
     assert choice.log_likelihood >= by_weight[best[most_accurate], most_accurate] - 1e-9
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_what_it_says_about_the_choice(several):
-    example = random_example(3, several)
-    choice = calibrate(*example)
-    assert choice.examples == 30 and 1 <= choice.k <= 8 and 0 <= choice.weight <= 1
-    expected = mixture(example[0], example[1], example[3], *choice[:3])
-    assert choice.log_likelihood == pytest.approx(log_likelihood(expected, example[2]), abs=1e-9)
-    weights = neighbor_weights(example[0][:, : choice.k], choice.temperature)
-    assert choice.effective_neighbors == pytest.approx(effective_neighbors(weights).mean())
+    weights = neighbor_weights(distances[:, : choice.k], choice.temperature)
+    assert choice.effective_neighbors == pytest.approx(effective_neighbors(weights).mean()) and choice.examples == 30
     assert Calibration(**json.loads(json.dumps(choice._asdict()))) == choice
 
 

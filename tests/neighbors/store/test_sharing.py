@@ -45,17 +45,11 @@ def test_saved_is_loaded_in_a_fresh_interpreter_with_nothing_but_the_folder(tmp_
     assert json.loads(finished.stdout) == [[], [answers(datastore) for datastore in datastores]]
 
 
-def test_everything_is_as_it_was(tmp_path):
-    probe = np.arange(16).reshape(2, 8)
-    datastore = make_datastore(index="IVF2,Flat", nprobe=1, rerank=3, probe=probe, text_pairs=["pair"] * 50)
+def test_what_was_loaded_goes_on_where_it_was_saved(tmp_path):
+    datastore = make_datastore(index="IVF2,Flat")
     datastore.remove(["49"])
     datastore.save_pretrained(tmp_path)
     again = KNNDatastore.from_pretrained(tmp_path)
-    for name in ("ids", "texts", "text_pairs", "label_names", "multi_label", "dtype", "dimension", "index"):
-        assert getattr(again, name) == getattr(datastore, name)
-    assert np.array_equal(again.keys, datastore.keys) and np.array_equal(again.labels, datastore.labels)
-    again.check_encoder(probe)
-    assert again._state.options == datastore._state.options
     assert again.add([[1] * 8], ["metal"]) == ["50"]  # an id that was removed is not given again
     again.save_pretrained(tmp_path)
     assert KNNDatastore.from_pretrained(str(tmp_path)).label_names == (*NAMES, "metal")

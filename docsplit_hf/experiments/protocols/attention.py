@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
@@ -116,9 +117,9 @@ def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarr
     """The last layer's attention from the first token to the text's tokens, mean over heads, one array per row."""
     weights: list[np.ndarray] = [np.empty(0)] * len(rows)
     device, name = encoder.model.device, type(encoder.model).__name__
-    with inference_mode(device), _eager_attention(encoder.model):
-        batches = inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH, show_progress=True)
-        for numbers, batch in batches:
+    bar = tqdm(total=len(rows), desc="Embedding", unit="text")
+    with inference_mode(device), _eager_attention(encoder.model), bar as progress:
+        for numbers, batch in inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH):
             output = run_encoder(encoder.model, **batch, output_attentions=True)
             heads = _from_first_token(output, batch["input_ids"].shape[1], name)
             for number, row in zip(numbers, heads.float().mean(1).cpu().numpy(), strict=True):
@@ -126,6 +127,7 @@ def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarr
                 weights[number] = row[len(encoder.prefix) : text_end]
                 if not np.isfinite(weights[number]).all():
                     raise ValueError(f"{name} gives NaN as attention weights of text {number}: it has broken.")
+            progress.update(len(numbers))
     return weights
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from ...text.surrogates import replace_lone_surrogates
 from ...text.windows import input_beginnings
@@ -77,14 +78,16 @@ def predict(
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
     name = f"{type(model).__name__} {model.config.name_or_path}".rstrip()
     model.eval()
-    with inference_mode(model.device, bf16):
-        limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder), show_progress)
+    bar = tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress)
+    with inference_mode(model.device, bf16), bar as progress:
+        limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder))
         for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits):
             output = model(**batch)
             for values in (output.logits, output.retrieval_embeddings):
                 refuse_broken(values, numbers, texts, model, name)
             logits[numbers] = output.logits.float().cpu().numpy()
             embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
+            progress.update(len(numbers))
     return Predictions(logits, embeddings)
 
 

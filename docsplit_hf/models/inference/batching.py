@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
-from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from .onednn import OneDNNLinear, is_worthwhile
@@ -106,27 +105,21 @@ def inference_batches(
     max_tokens: int | None = None,
     max_rows: int | None = None,
     packed: bool = False,
-    show_progress: bool = False,
-    progress: tqdm | None = None,
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """Yield the row numbers and the tensors, ``(B, L)`` int64 on the device, of one batch after the other.
 
     ``rows``: what the model reads of each text, by name, int32 ``(n,)``; ``input_ids`` at least. The tensors are padded
     on the right, where the pooling expects it, whatever the tokenizer's own side; ``attention_mask`` is added.
-    ``progress`` is a bar that goes on, in place of one of its own.
     """
     if max_tokens is None:
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
     padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
     lengths = [len(row["input_ids"]) for row in rows]
-    own = tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress or progress is not None)
-    with own:
-        for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed):
-            columns = {name: [torch.from_numpy(rows[i][name]).long() for i in numbers] for name in rows[numbers[0]]}
-            batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
-            batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
-            yield numbers, {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-            (progress or own).update(len(numbers))
+    for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed):
+        columns = {name: [torch.from_numpy(rows[i][name]).long() for i in numbers] for name in rows[numbers[0]]}
+        batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
+        batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
+        yield numbers, {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
 
 
 @contextlib.contextmanager

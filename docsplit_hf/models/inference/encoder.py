@@ -229,10 +229,11 @@ class DocumentEncoder:
         device = self.model.device
         with inference_mode(device, bf16):
             limits = (max_tokens, max_rows, is_packed(self.model.base_model))
-            for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits, progress=progress):
+            for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits):
                 states = run_encoder(self.model, **batch).last_hidden_state
                 pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
                 found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
                 refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model, repr(self))
                 embeddings[numbers] = found
+                progress.update(len(numbers))
         return embeddings

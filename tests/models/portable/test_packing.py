@@ -217,14 +217,6 @@ def test_a_compiled_model_gives_the_same_for_batches_of_all_shapes():
     assert all(parameter.grad is not None for name, parameter in model.named_parameters() if name in expected[0])
 
 
-def test_a_deep_copy_is_packed_by_itself():
-    model, batch = _model("bert", SMALL), _batch()
-    use_packing(model)
-    twin = copy.deepcopy(model)
-    assert is_packed(twin.base_model)
-    torch.testing.assert_close(twin(**batch).embeddings, model(**batch).embeddings)
-
-
 def test_further_arguments_are_packed_too():
     model = BertModel(BertConfig(**SMALL)).eval()
     mask = _batch()["attention_mask"]

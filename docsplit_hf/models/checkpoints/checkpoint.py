@@ -50,7 +50,8 @@ def open_checkpoint(
     files = {"revision": revision} | {key: value for key, value in hub_arguments.items() if key != "subfolder"}
     is_adapter = read_json(path, "adapter_config.json", **files) is not None
     config = None if is_adapter else _load_config(path, revision=revision, **hub_arguments)
-    settings = checkpoint_settings(path, config, with_projection=with_projection, **files)
+    of_encoder = getattr(config, "encoder_config", config)  # of a KNNClassifier, whose encoder says how it pools
+    settings = checkpoint_settings(path, of_encoder, with_projection=with_projection, **files)
     return Checkpoint(path, revision, config, settings.get("pooling"), settings.get("max_length"), is_adapter)
 
 

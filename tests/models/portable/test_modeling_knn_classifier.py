@@ -73,6 +73,10 @@ def test_from_encoder_keeps_weights_pooling_and_length(tiny_model, tokenizer, te
     expected = DocumentEncoder.from_pretrained(str(tmp_path)).encode(texts[:3], show_progress=False)
     inputs = tokenizer(texts[:3], padding=True, truncation=True, max_length=20, return_tensors="pt")
     assert model(**inputs).retrieval_embeddings.detach().numpy() == pytest.approx(expected, abs=1e-5)
+    model.save_pretrained(tmp_path / "classifier")
+    tokenizer.save_pretrained(tmp_path / "classifier")
+    again = DocumentEncoder.from_pretrained(str(tmp_path / "classifier"))  # the encoder in it, as it was
+    assert (again.encode(texts[:3], show_progress=False) == expected).all() and again.max_length == 20
     saved = json.dumps(model.config.to_dict())
     assert str(tmp_path) not in saved and model.config.encoder_config.name_or_path == tmp_path.name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import time
 from collections.abc import Sequence
@@ -19,8 +20,11 @@ from ...models.inference.cut_texts import warn_of_cut_texts
 from ...text.surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
+    from httpx2 import Request
     from openai import Omit, OpenAI
     from openai.types import CreateEmbeddingResponse
+
+logger = logging.getLogger(__name__)
 
 OPENAI_HOST = "api.openai.com"
 
@@ -141,12 +145,18 @@ class EndpointEncoder:
         from openai import DefaultHttpx2Client, OpenAI
 
         hooks = {"request": [self._wait_for_turn]}  # before repeated requests too
-        http_client = DefaultHttpx2Client(timeout=self.timeout, follow_redirects=False, event_hooks=hooks)
         return OpenAI(
-            api_key="see _headers", base_url=self.base_url, max_retries=self.max_retries, http_client=http_client
+            api_key="see _headers",
+            base_url=self.base_url,
+            timeout=self.timeout,
+            max_retries=self.max_retries,
+            http_client=DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks),
         )
 
-    def _wait_for_turn(self, request: object) -> None:
+    def _wait_for_turn(self, request: Request) -> None:
+        repeated = int(request.headers.get("x-stainless-retry-count", 0))
+        if repeated:  # the client waits in silence, and says why at the end only
+            logger.warning("%r gives no embeddings: attempt %d of %d.", self, repeated + 1, self.max_retries + 1)
         if self.requests_per_minute is not None:
             time.sleep(max(self._earliest_request - time.monotonic(), 0))
             self._earliest_request = time.monotonic() + 60 / self.requests_per_minute
@@ -176,8 +186,8 @@ class EndpointEncoder:
         except APIStatusError as error:
             said = self._without_key(error.response.text)
             problem = f"status {error.status_code} ({said}). {self._advice(error.status_code)}"
-        except OverflowError:  # of the client, where a number is larger than any float
-            problem = "a number that is too large. Does it answer like /v1/embeddings?"
+        except (OverflowError, ValueError) as error:  # a number larger than any float, and what is no JSON
+            problem = f"something that cannot be read ({error}). Does it answer like /v1/embeddings?"
         raise EndpointError(f"{self!r} gives no embeddings, but {problem}")
 
     def _without_key(self, text: str) -> str:

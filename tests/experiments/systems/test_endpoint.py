@@ -85,10 +85,13 @@ def test_batches_order_norm_and_key(endpoint, encoder):
         {"headers": {"Content-Encoding": "gzip"}, "text": "not gzip"},
     ],
 )
-def test_what_passes_is_tried_again(endpoint, encoder, trouble):
+def test_what_passes_is_tried_again(endpoint, encoder, caplog, trouble):
     endpoint.script = [{}, trouble]
     assert encoder.encode(TEXTS, show_progress=False) == pytest.approx(EXPECTED, abs=1e-6)
     assert len(endpoint.requests) == 4
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"{encoder!r} gives no embeddings: attempt 2 of 11."
+    ]
 
 
 def test_attempts_end_and_are_as_far_apart_as_asked_for(endpoint, encoder):
@@ -113,7 +116,8 @@ def embeddings_of(embedding, indices=range(3)):
         (embeddings_of([1, 2, 3, np.nan]), "finite"),
         (embeddings_of([0] * 4), "0 in all"),
         (embeddings_of("AAAA"), "does not answer like"),
-        (embeddings_of([10**400]), "too large"),
+        (embeddings_of([10**400]), "cannot be read .*too large.*answer like /v1/embeddings"),
+        ({"text": '{"data": [', "headers": {"Content-Type": "application/json"}}, "cannot be read .*Does it answer"),
         ({"text": "<html>Welcome</html>"}, "does not answer like /v1/embeddings .*Welcome"),
         ({"status": 429, "headers": {"Retry-After": "7200"}, "text": "no"}, r"429 \(no\).*requests_per_minute"),
         ({"status": 400, "text": "too many tokens"}, "too many tokens.*max_characters"),

@@ -198,6 +198,13 @@ def test_a_dataframe_and_a_data_set_are_sources(dtype):
     assert set(load_labeled_examples({"train": frame, "test": frame})) == {"train", "validation", "test"}
 
 
+def test_what_a_dataframe_lacks_is_dropped_and_counted(caplog):
+    frame = pd.DataFrame({"text": ["One.", None, "Three.", "Four."], "label": ["a", "b", float("nan"), "b"]})
+    examples = load_labeled_examples(frame, validation_size=0)
+    assert examples["train"]["text"][:] == ["One.", "Four."]
+    assert "Dropped: 1 without a label, 1 empty." in caplog.text
+
+
 def write_newsgroups(folder):
     for i, (text, animal) in enumerate(zip(TEXTS, ANIMALS, strict=True)):
         path = folder / f"sci.{animal}" / ("deep" if i % 2 else ".") / f"{i}.{'TXT' if i % 3 else 'txt'}"

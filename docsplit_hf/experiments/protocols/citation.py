@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from ...classification.metrics import prediction_metrics
 from ..systems.features import check_features, is_sparse, normalize_rows
 from ..systems.loading import Features
 from ..tasks.held_out import hold_out_groups
@@ -44,7 +45,7 @@ def pair_head_accuracy(train: PairFeatures, test: PairFeatures, seed: int) -> fl
     joined = [np.hstack([pairs.first, pairs.second]) for pairs in (train, test)]
     kept, held_out = hold_out_groups([row.tobytes() for row in train.first], HELD_OUT_SHARE, seed)
     predict = fit_mlp(joined[0], train.labels, kept, held_out, HEAD_WIDTHS, BATCH_SIZE, seed)
-    return float((predict(joined[1]) == test.labels).mean())
+    return prediction_metrics(predict(joined[1]), test.labels)["accuracy"]
 
 
 def cosine_threshold_accuracy(train: PairFeatures, test: PairFeatures) -> float:
@@ -55,7 +56,7 @@ def cosine_threshold_accuracy(train: PairFeatures, test: PairFeatures) -> float:
     """
     threshold = best_threshold(_cosines(train), train.labels)
     logger.info(f"Pairs with a cosine above {threshold:.3f} are taken for citations.")
-    return float(((_cosines(test) > threshold) == test.labels).mean())
+    return prediction_metrics(_cosines(test) > threshold, test.labels)["accuracy"]
 
 
 def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:

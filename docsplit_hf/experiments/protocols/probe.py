@@ -114,12 +114,14 @@ def _linear_predictions(features: LabeledFeatures, kept: np.ndarray, held_out: n
         classifier, strengths = LinearSVC(random_state=seed), (0.1, 1.0, 10.0)
     else:
         classifier, strengths = LogisticRegression(max_iter=1000), (1.0, 10.0, 100.0)
-    if len(held_out):
-        classifier = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # of equal ones the smallest C
-    else:
-        classifier.set_params(C=strengths[1])
-    classifier.fit(features.train, features.train_labels)
-    return classifier.predict(features.test)
+    if len(held_out) == 0:
+        classifier.set_params(C=strengths[1]).fit(features.train, features.train_labels)
+        return classifier.predict(features.test)
+    search = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # of equal ones the smallest C
+    search.fit(features.train, features.train_labels)
+    strength, accuracy = search.best_params_["C"], search.best_score_
+    logger.info(f"C = {strength:g}, with an accuracy of {accuracy:.3f} on {len(held_out)} held-out examples.")
+    return search.predict(features.test)
 
 
 def _plan(task: ClassificationTask, settings: EvaluationSettings) -> Plan:

@@ -73,10 +73,8 @@ def _usable_pairs(rows: Iterable[RawPair], split: str, documents: Mapping[str, s
         else:
             dropped["without a document"] += 1
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
-    logger.log(
-        logging.WARNING if dropped else logging.INFO,
-        f"{split}: kept {len(pairs)} of {len(pairs) + dropped.total()} pairs. Dropped: {reasons or 'none'}.",
-    )
+    message = f"{split}: kept {len(pairs)} of {len(pairs) + dropped.total()} pairs."
+    logger.log(logging.WARNING if dropped else logging.INFO, f"{message} Dropped: {reasons}." if dropped else message)
     return pairs
 
 

@@ -13,6 +13,7 @@ from datasets import Dataset, DatasetDict
 
 from ...text.files import find_columns, find_text_files
 from ...text.labeled_examples import load_labeled_examples
+from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
 from ...text.loading import load_documents
 from ...text.package_documentation import load_package_documentation
 from ...text.paper_tasks import TASKS, load_task
@@ -110,16 +111,17 @@ def _from_hub(name: str, seed: int) -> DatasetDict:
 
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Dataset]:
     train = splits["train"]
-    if not hasattr(train.features["label"], "names"):
+    if is_multi_label(train):
         raise ValueError(f"{name} has several labels per text. Only tasks with one label can be evaluated here.")
     if {"test", "validation"} <= set(splits):
         logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")
     for split in ("test", "validation"):
         if split in splits:
             return {"train": train, "test": splits[split]}
-    columns = [train[column][:] for column in train.column_names if column.startswith("text")]
-    inputs = list(zip(*columns, strict=True))
-    kept, held_out = hold_out_of_each_class(inputs, np.array(train["label"][:]), TEST_SHARE, seed)
+    texts, pairs = texts_of(train)
+    labels = label_array(train, label_names_of(train), multi_label=False)
+    inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
+    kept, held_out = hold_out_of_each_class(inputs, labels, TEST_SHARE, seed)
     if len(held_out) == 0:
         raise ValueError(f"{name}: {len(train)} examples with one text in each class leave none to test on: give more.")
     logger.info(f"{name}: there is no test set. {len(held_out)} of {len(train)} examples are held out for it.")
@@ -130,20 +132,20 @@ def _classification_task(
     name: str, splits: dict[str, Dataset], limits: dict[str, int | None], seed: int
 ) -> ClassificationTask:
     parts: dict[str, Any] = {}
+    names = label_names_of(splits["train"])
     for split, rows in splits.items():
-        of_class = np.array(rows["label"][:]) if split == "train" else None
-        rows = rows.select(_draw(len(rows), limits[split], seed, of_class))
-        texts, labels = list(rows["text"]), np.array(rows["label"][:], dtype=np.int64)
+        labels = label_array(rows, names, multi_label=False)
+        drawn = _draw(len(rows), limits[split], seed, labels if split == "train" else None)
+        rows, labels = rows.select(drawn), labels[drawn]
+        texts, pairs = texts_of(rows)
         if known_name(name) == "20News":
             texts = without_newsgroup_metadata(texts)
         kept = [row for row, text in enumerate(texts) if text.strip()]
         if len(kept) < len(texts):
             logger.warning(f"{name}: {len(texts) - len(kept)} of {len(texts)} texts of {split} are empty: dropped.")
         parts[f"{split}_texts"], parts[f"{split}_labels"] = [texts[row] for row in kept], labels[kept]
-        if "text_pair" in rows.column_names:
-            pairs = list(rows["text_pair"])
-            parts[f"{split}_pairs"] = [pairs[row] for row in kept]
-    return ClassificationTask(name, label_names=splits["train"].features["label"].names, **parts)
+        parts[f"{split}_pairs"] = None if pairs is None else [pairs[row] for row in kept]
+    return ClassificationTask(name, label_names=names, **parts)
 
 
 def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int) -> PairTask:
@@ -172,6 +174,8 @@ def _corpus_task(
 
 
 def _draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
+    if most is not None and most < 1:
+        raise ValueError(f"The most examples to use must be at least 1, got {most}.")
     if most is None or most >= count:
         return np.arange(count)
     order = np.random.default_rng(seed).permutation(count)

@@ -39,6 +39,8 @@ def test_what_can_be_separated_is_and_random_labels_give_chance(kind, sparse, co
     with caplog.at_level("INFO", "docsplit_hf"):
         assert probe_metrics(kind, labeled(train, test, convert), 0) == {"accuracy": 1.0, "macro_f1": 1.0}
     assert ("takes the place of the perceptron" in caplog.text) == (kind == "mlp" and sparse)
+    is_chosen = count == 500 and (kind == "logistic" or sparse)
+    assert ("with an accuracy of 1.000 on 48 held-out examples" in caplog.text) == is_chosen
     noise, noise_test = np.random.default_rng(2).normal(size=(2, 600, 16)).astype(np.float32)
     random = labeled((noise[:count], train[1]), (noise_test[:400], test[1]), convert)
     assert 0.15 < probe_metrics(kind, random, 0)["accuracy"] < 0.35

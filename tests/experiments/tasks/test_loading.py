@@ -79,6 +79,8 @@ def test_fewer_examples_are_drawn_by_the_seed_and_each_class_keeps_some(tmp_path
         assert (task.train_labels == task.label_names.index("rare")).sum() == rare
     drawn = [load_evaluation_task(tmp_path, None, 20, 10, seed).train_texts for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
+    with pytest.raises(ValueError, match="The most examples to use must be at least 1, got -1"):
+        load_evaluation_task(tmp_path, None, -1)
 
 
 def test_texts_without_labels_are_a_corpus(tmp_path, caplog):

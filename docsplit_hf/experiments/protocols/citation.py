@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
+from scipy.sparse import issparse, vstack
+from sklearn.preprocessing import normalize
 
 from ...classification.metrics import prediction_metrics
-from ..systems.features import check_features, is_sparse, normalize_rows
-from ..systems.loading import Features
+from ..systems.features import Features, check_features
 from ..tasks.held_out import hold_out_groups
 from ..tasks.task import PairTask
 from .experiment import Evaluation, Experiment, Plan, once_per_seed
@@ -80,7 +80,7 @@ def pair_features(evaluation: Evaluation) -> tuple[PairFeatures, PairFeatures]:
     known = set(train_ids)
     other_ids = [key for key in task.documents if key not in known]
     parts = evaluation.system.features(*([task.documents[key] for key in ids] for ids in (train_ids, other_ids) if ids))
-    stacked = scipy.sparse.vstack(parts) if is_sparse(parts[0]) else np.vstack(parts)
+    stacked = vstack(parts) if issparse(parts[0]) else np.vstack(parts)
     features = check_features(stacked, "the features of the documents")
     row = {key: number for number, key in enumerate([*train_ids, *other_ids])}
     train, test = (
@@ -95,8 +95,8 @@ def pair_features(evaluation: Evaluation) -> tuple[PairFeatures, PairFeatures]:
 
 
 def _cosines(pairs: PairFeatures) -> np.ndarray:
-    first, second = normalize_rows(pairs.first), normalize_rows(pairs.second)
-    product = first.multiply(second) if is_sparse(first) else first * second
+    first, second = normalize(pairs.first), normalize(pairs.second)
+    product = first.multiply(second) if issparse(first) else first * second
     return np.asarray(product.sum(axis=1)).ravel()
 
 
@@ -107,7 +107,7 @@ def _plan(task: PairTask, settings: EvaluationSettings) -> Plan:
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     train, test = evaluation.once(pair_features)
     metrics = {"cosine_accuracy": cosine_threshold_accuracy(train, test)}
-    if is_sparse(train.first):  # as wide as a vocabulary: the head would have tens of millions of weights
+    if issparse(train.first):  # as wide as a vocabulary: the head would have tens of millions of weights
         return metrics
     return {"accuracy": pair_head_accuracy(train, test, seed)} | metrics
 

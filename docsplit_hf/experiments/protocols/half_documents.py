@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
+from sklearn.preprocessing import normalize
 
 from ...pretraining.collation.views import docsplit
 from ...pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics, ranks_of_right
 from ...text.segmentation.sentences import get_segmenter
-from ..systems.features import check_features, is_sparse, normalize_rows
-from ..systems.loading import Features
+from ..systems.features import Features, check_features
 from ..tasks.task import ANY_TASK, EvaluationTask, language_of
 from .experiment import Evaluation, Experiment, Plan, once_per_seed, sentence_settings
 from .settings import EvaluationSettings
@@ -55,8 +56,8 @@ def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
     Of equal similarities the right one is ranked last.
     """
     first, second = check_features(first, "the first halves"), check_features(second, "the second halves")
-    if is_sparse(first):
-        first, second = normalize_rows(first), normalize_rows(second)
+    if issparse(first):
+        first, second = normalize(first), normalize(second)
         ranks = [
             ranks_of_right(torch.from_numpy((first[rows.numpy()] @ second.T).toarray()), rows)
             for rows in torch.arange(first.shape[0]).split(ROWS_AT_ONCE)

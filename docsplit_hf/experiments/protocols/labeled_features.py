@@ -6,11 +6,10 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+from scipy.sparse import hstack, issparse
 
 from ...classification.metrics import prediction_metrics
-from ..systems.features import check_features, is_sparse
-from ..systems.loading import Features
+from ..systems.features import Features, check_features
 from ..tasks.held_out import hold_out_of_each_class
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation
@@ -54,8 +53,8 @@ def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
 
 def combine_pairs(first: Features, second: Features) -> Features:
     """One vector for two: (u, v, abs(u - v), u * v), as in InferSent (Conneau et al. 2017), ``(N, 4 D)``."""
-    if is_sparse(first):
-        return scipy.sparse.hstack([first, second, abs(first - second), first.multiply(second)]).tocsr()
+    if issparse(first):
+        return hstack([first, second, abs(first - second), first.multiply(second)]).tocsr()
     return np.hstack([first, second, np.abs(first - second), first * second])
 
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
 
 from ...neighbors.mixing.calibration import calibrate
 from ...neighbors.mixing.knn_distribution import knn_probabilities
 from ...neighbors.store.index import exact_search
-from ..systems.features import is_sparse, normalize_rows
-from ..systems.loading import Features
+from ..systems.features import Features
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation, Experiment, Plan, once_per_seed
 from .labeled_features import LabeledFeatures, held_out_settings, labeled_features
@@ -32,7 +33,7 @@ def knn_metrics(features: LabeledFeatures, seed: int) -> dict[str, float]:
     the training set, with the rest as datastore; then all of it is the datastore. The paper's temperature of 10 suits
     no other scale of embeddings than its own.
     """
-    train, labels = normalize_rows(features.train), features.train_labels
+    train, labels = normalize(features.train), features.train_labels
     num_labels = int(max(labels.max(), features.test_labels.max())) + 1
     k, temperature = 1, 1.0
     kept, held_out = features.held_out(HELD_OUT_SHARE, seed)
@@ -43,13 +44,13 @@ def knn_metrics(features: LabeledFeatures, seed: int) -> dict[str, float]:
         logger.info(f"{k} neighbors at temperature {temperature:.3g}, chosen on {chosen.examples} examples.")
     else:
         logger.info("Each class has one training text: the nearest neighbor alone decides.")
-    distances, rows = _search(normalize_rows(features.test), train, k)
+    distances, rows = _search(normalize(features.test), train, k)
     return features.metrics(knn_probabilities(distances, labels[rows], num_labels, temperature).argmax(1))
 
 
 def _search(queries: Features, keys: Features, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Squared L2 distances ``(Q, k)``, ascending, and rows of the keys ``(Q, k)``."""
-    if not is_sparse(keys):
+    if not issparse(keys):
         return exact_search(np.ascontiguousarray(queries), np.ascontiguousarray(keys), k)
     distances, rows = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(keys).kneighbors(queries)
     return np.square(distances), rows

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 from torch import nn
 
-from ..systems.features import is_sparse
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation, Experiment, Plan, once_per_seed
 from .labeled_features import LabeledFeatures, held_out_settings, labeled_features
@@ -45,7 +45,7 @@ def probe_metrics(kind: str, features: LabeledFeatures, seed: int) -> dict[str, 
     kept, held_out = np.arange(len(features.train_labels)), np.arange(0)
     if len(kept) >= FEWEST_TO_HOLD_OUT:
         kept, held_out = features.held_out(HELD_OUT_SHARE, seed)
-    if kind == "mlp" and not is_sparse(features.train):
+    if kind == "mlp" and not issparse(features.train):
         predict = fit_mlp(features.train, features.train_labels, kept, held_out, (HIDDEN_WIDTH,), BATCH_SIZE, seed)
         return features.metrics(predict(features.test))
     if kind == "mlp":
@@ -109,7 +109,7 @@ def fit_mlp(
 
 def _linear_predictions(features: LabeledFeatures, kept: np.ndarray, held_out: np.ndarray, seed: int) -> np.ndarray:
     """Of the test rows, by a linear classifier whose C is chosen on the held-out rows; then it is fitted on all."""
-    if is_sparse(features.train):
+    if issparse(features.train):
         # liblinear goes through the examples in a random order
         classifier, strengths = LinearSVC(random_state=seed), (0.1, 1.0, 10.0)
     else:

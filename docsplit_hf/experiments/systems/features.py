@@ -12,7 +12,7 @@ Features = np.ndarray | sparse.csr_matrix  # (N, D)
 
 def check_features(features: Features, what: str, labels: np.ndarray | None = None) -> Features:
     """The features as float32 if dense, in the CSR format if sparse; refuses what would be measured as a bad system."""
-    if is_sparse(features):
+    if sparse.issparse(features):
         features = features.tocsr()
         wrong = np.flatnonzero(~np.isfinite(features.data))
         if len(wrong):
@@ -27,15 +27,3 @@ def check_features(features: Features, what: str, labels: np.ndarray | None = No
     if labels is not None and len(labels) != features.shape[0]:
         raise ValueError(f"{what}: {features.shape[0]} rows, but {len(labels)} labels. Give one label for each row.")
     return features
-
-
-def is_sparse(features: Features) -> bool:
-    """Whether features are a matrix or an array of ``scipy.sparse``."""
-    return sparse.issparse(features)
-
-
-def normalize_rows(features: Features) -> Features:
-    """A copy with each row scaled to norm 1; a row of zeros stays one."""
-    from sklearn.preprocessing import normalize
-
-    return normalize(features)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from docsplit_hf.experiments.systems.features import check_features, normalize_rows
+from docsplit_hf.experiments.systems.features import check_features
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
@@ -17,9 +17,3 @@ from docsplit_hf.experiments.systems.features import check_features, normalize_r
 def test_broken_features_are_refused(form, rows, labels, message):
     with pytest.raises(ValueError, match=message):
         check_features(form(rows), "the test features", labels)
-
-
-def test_rows_of_norm_1_and_of_zeros():
-    rows = np.array([[3.0, 4.0], [0.0, 0.0]])
-    assert normalize_rows(rows).tolist() == [[0.6, 0.8], [0, 0]]
-    assert normalize_rows(sparse.csr_array(rows)).toarray().tolist() == [[0.6, 0.8], [0, 0]]

@@ -39,13 +39,10 @@ class System(Protocol):
 class EncoderSystem:
     """An encoder, whose embeddings are computed once and kept in ``cache_folder``; it must not change afterwards."""
 
-    def __init__(
-        self, name: str, encoder: TextEncoder, cache_folder: str | Path | None = None, show_progress: bool = True
-    ) -> None:
+    def __init__(self, name: str, encoder: TextEncoder, cache_folder: str | Path | None = None) -> None:
         self.name = name
         self.encoder = encoder
         self.cache_folder = cache_folder
-        self.show_progress = show_progress
 
     @cached_property
     def fingerprint(self) -> str:
@@ -53,9 +50,9 @@ class EncoderSystem:
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
         """The embeddings of the training texts and of each other list of texts: float32 ``(N, D)``, of norm 1."""
-        lists, shown = (train, *others), self.show_progress
+        lists = (train, *others)
         total = sum(len(texts) for texts in lists)
-        with tqdm(total=total, desc=f"Embedding by {self.name}", unit="text", disable=not shown) as progress:
+        with tqdm(total=total, desc=f"Embedding by {self.name}", unit="text") as progress:
             return [cached_embeddings(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
 
 
@@ -128,7 +125,6 @@ def load_system(
     max_length: int | None = None,
     bf16: bool = False,
     long_documents: str = "truncate",
-    show_progress: bool = True,
 ) -> System:
     """Load a system by its name on a command line.
 
@@ -139,7 +135,6 @@ def load_system(
         max_length: The longest input of an encoder in tokens. None: the checkpoint's own.
         bf16: Whether encoders compute in bfloat16.
         long_documents: ``"truncate"`` or ``"average"``, as for ``DocumentEncoder.encode``.
-        show_progress: Whether to show a progress bar.
 
     Returns:
         The system.
@@ -170,4 +165,4 @@ def load_system(
             f"{error} A system is {', '.join(WORD_COUNTS)}, a folder, a model on the Hub or "
             "'https://HOST/v1#MODEL' for an endpoint."
         ) from error
-    return EncoderSystem(shown or name, encoder, cache_folder, show_progress)
+    return EncoderSystem(shown or name, encoder, cache_folder)

@@ -71,9 +71,7 @@ def test_no_threshold_is_better_than_the_best(scored):
     assert np.isinf(best) or best not in scores
 
 
-@pytest.mark.parametrize(
-    "system", [EncoderSystem("length", LengthEncoder(), show_progress=False), TfidfSystem(), BM25System()]
-)
+@pytest.mark.parametrize("system", [EncoderSystem("length", LengthEncoder()), TfidfSystem(), BM25System()])
 def test_pairs_get_the_features_of_their_documents(system):
     documents = {key: f"{key} alone and {key * 3} with others" for key in "abcdef"}
     task = PairTask("cited", documents, [("a", "b", 1), ("c", "a", 0)], [("d", "a", 1), ("e", "f", 0)])
@@ -90,7 +88,7 @@ def test_pairs_get_the_features_of_their_documents(system):
 
 def test_documents_of_the_training_pairs_alone_and_one_label_alone():
     documents, pair = {"a": "One.", "b": "Two."}, ("a", "b", 1)
-    system = EncoderSystem("length", LengthEncoder(), show_progress=False)
+    system = EncoderSystem("length", LengthEncoder())
     train, test = pair_features(Evaluation(system, PairTask("cited", documents, [pair, ("b", "a", 0)], [pair])))
     np.testing.assert_array_equal(train.first[:1], test.first)
     with pytest.raises(ValueError, match="All 2 training pairs have the label 1"):

@@ -30,7 +30,7 @@ class GivenFeatures:
 
 def test_features_are_made_once_whoever_asks():
     encoder = LengthEncoder()
-    system = EncoderSystem("length", encoder, show_progress=False)
+    system = EncoderSystem("length", encoder)
     task = ClassificationTask("t", ["a", "bb"], LABELS, ["ccc", "d"], LABELS, ["x", "y"])
     evaluation = Evaluation(system, task)
     found = [evaluation.once(labeled_features) for _ in range(3)]
@@ -42,7 +42,7 @@ def test_features_are_made_once_whoever_asks():
 def test_two_texts_become_one_vector(name):
     texts = (["red fruit", "grey stone"], LABELS, ["red stone"], LABELS[:1], ["x", "y"])
     task = ClassificationTask("t", *texts, train_pairs=["red fruit", "red"], test_pairs=["grey fruit"])
-    system = EncoderSystem("length", LengthEncoder(), show_progress=False) if name == "encoder" else TfidfSystem()
+    system = EncoderSystem("length", LengthEncoder()) if name == "encoder" else TfidfSystem()
     features = labeled_features(Evaluation(system, task))
     train = features.train.toarray() if name == "tfidf" else features.train
     dimensions = train.shape[1] // 4

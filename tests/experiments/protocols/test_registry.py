@@ -112,7 +112,7 @@ def test_a_pipeline_of_spacy_counts_nouns_and_verbs_once_per_task(tasks, pipelin
 @pytest.mark.parametrize("name", sorted(METRICS))
 @pytest.mark.parametrize("kind", ["tfidf", "encoder"])
 def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, kind, tasks, tiny_checkpoint):
-    system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False) if kind == "encoder" else None
+    system = load_system(str(tiny_checkpoint), max_length=64) if kind == "encoder" else None
     system = system or TfidfSystem()
     task = next(task for task in tasks.values() if type(task) in PROTOCOLS[name].tasks)
     planned, left_out = plan([name], system, task, SETTINGS)
@@ -127,7 +127,7 @@ def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, ki
 
 
 def test_attention_uses_the_pipeline_and_is_known_by_it(tasks, tiny_checkpoint, pipeline_folder):
-    system = load_system(str(tiny_checkpoint), max_length=64, show_progress=False)
+    system = load_system(str(tiny_checkpoint), max_length=64)
     settings = EvaluationSettings(spacy_pipeline=pipeline_folder, max_length=64)
     [planned], _ = plan(["attention"], system, tasks["corpus"], settings)
     assert plan(["attention"], system, tasks["corpus"], dataclasses.replace(settings, seed=7))[0] == [planned]
@@ -148,10 +148,10 @@ def test_fine_tuning_takes_the_precision_of_the_encoder_and_refuses_what_it_cann
     seen = []
     monkeypatch.setattr(decoupled, "decoupled_metrics", lambda *_, **options: seen.append(options))
     for bf16 in (False, True):
-        system = load_system(str(tiny_checkpoint), max_length=64, bf16=bf16, show_progress=False)
+        system = load_system(str(tiny_checkpoint), max_length=64, bf16=bf16)
         planned, _ = plan(["decoupled"], system, tasks["classification"], SETTINGS)
         measure(Evaluation(system, tasks["classification"], str(tiny_checkpoint)), planned[0])
     assert [options["bf16"] for options in seen] == [False, True]
-    whole = load_system(str(tiny_checkpoint), max_length=64, long_documents="average", show_progress=False)
+    whole = load_system(str(tiny_checkpoint), max_length=64, long_documents="average")
     planned, [line] = plan(["decoupled"], whole, tasks["classification"], SETTINGS)
     assert planned == [] and "--long_documents truncate" in line

@@ -56,7 +56,7 @@ def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_
         def encode(self, texts, show_progress=True):
             return np.full((len(texts), 2), np.nan, dtype=np.float32)
 
-    systems = {"tfidf": TfidfSystem(), "ours": EncoderSystem("ours", Broken(), show_progress=False)}
+    systems = {"tfidf": TfidfSystem(), "ours": EncoderSystem("ours", Broken())}
     store = ResultStore(tmp_path)
     with pytest.raises(ValueError, match="ours on rivers, full: .*NaN"):
         run_protocols(systems, [task], ["full"], SETTINGS, store)

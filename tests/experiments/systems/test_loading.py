@@ -55,13 +55,13 @@ def test_any_text_has_features(texts):
 
 def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, monkeypatch):
     name = f"{tiny_checkpoint}#pooling=mean# name = Tiny"
-    system = load_system(name, cache_folder=tmp_path, max_length=32, show_progress=False)
+    system = load_system(name, cache_folder=tmp_path, max_length=32)
     assert isinstance(system, EncoderSystem) and system.name == "Tiny" and system.encoder.pooling == "mean"
     train, test = system.features(texts[:7], texts[7:9])
     assert train.shape == (7, 32) and test.shape == (2, 32)
     assert test == pytest.approx(system.encoder.encode(texts[7:9], show_progress=False), abs=1e-5)
     monkeypatch.setattr(DocumentEncoder, "encode", None)  # nothing is embedded again
-    again = load_system(name, cache_folder=tmp_path, max_length=32, show_progress=False)
+    again = load_system(name, cache_folder=tmp_path, max_length=32)
     assert again.fingerprint == system.fingerprint
     assert again.features(texts[:7], texts[7:9])[0].tobytes() == train.tobytes()
     assert load_system(str(tiny_checkpoint), max_length=32).name == str(tiny_checkpoint)

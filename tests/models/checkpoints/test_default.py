@@ -48,7 +48,7 @@ def test_none_and_its_name_are_the_same(texts):
     for encoder in (
         DocumentEncoder.from_pretrained(),
         DocumentEncoder.from_pretrained(DEFAULT_CHECKPOINT),
-        load_system(DEFAULT_CHECKPOINT, show_progress=False).encoder,
+        load_system(DEFAULT_CHECKPOINT).encoder,
     ):
         assert (encoder.encode(texts[:3], show_progress=False) == expected).all()
         assert repr(encoder).startswith(f"DocumentEncoder('{DEFAULT_CHECKPOINT}', ")

@@ -53,10 +53,6 @@ class EndpointEncoder:
         max_characters: Longer texts are cut to this many characters, which is logged. None: texts are sent whole.
         timeout: Seconds without an answer after which a request is given up.
         max_retries: How often a request is repeated; ten times take about a minute.
-
-    Raises:
-        ValueError: If an option is out of range, or the address holds a user name or a password.
-        ModuleNotFoundError: If ``openai`` is not installed.
     """
 
     def __init__(
@@ -109,14 +105,7 @@ class EndpointEncoder:
         return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
-        """Embed N texts: float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded.
-
-        Raises:
-            TypeError: If ``texts`` is not a sequence, or one string, or if a text is not a string.
-            ValueError: If a text is blank, which endpoints refuse.
-            EndpointError: If the endpoint cannot be reached, refuses, or answers something else than one finite
-                embedding for each text, all of the same dimension.
-        """
+        """Embed N texts: float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded."""
         texts = self._prepare(texts)
         batches = []
         with (

@@ -126,27 +126,9 @@ def load_system(
     bf16: bool = False,
     long_documents: str = "truncate",
 ) -> System:
-    """Load a system by its name on a command line.
+    """Load ``"tfidf"``, ``"bm25"``, or an encoder by a name that ``load_encoder`` knows, and the other arguments go to.
 
-    Args:
-        name: ``"tfidf"``, ``"bm25"``, or what ``load_encoder`` knows: a folder, a model on the Hub, the address of an
-            endpoint, each with its options. ``"...#name=DocSplit"`` gives any of them another name in the tables.
-        cache_folder: Where embeddings are kept. None: nowhere.
-        max_length: The longest input of an encoder in tokens. None: the checkpoint's own.
-        bf16: Whether encoders compute in bfloat16.
-        long_documents: ``"truncate"`` or ``"average"``, as for ``DocumentEncoder.encode``.
-
-    Returns:
-        The system.
-
-    Raises:
-        ValueError: If an option is unknown, or the name is almost that of a system.
-        OSError: If it is the name of no system and of no model.
-
-    Example:
-
-        >>> load_system("tfidf").name, load_system("bm25#name=BM25").name
-        ('tfidf', 'BM25')
+    ``"...#name=DocSplit"`` gives any of them another name in the tables.
     """
     base, options = split_name(name)
     shown = options.pop("name", None)

@@ -77,3 +77,4 @@ def test_names_that_are_none():
     ):
         load_system("nobody/no-such-model")
     assert load_system("tfidf").fingerprint != load_system("bm25").fingerprint
+    assert load_system("bm25#name=BM25").name == "BM25"

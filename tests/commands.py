@@ -45,13 +45,10 @@ def parse(command):
         parsed = parser.parse_args_into_dataclasses(arguments)
         check_protocols(parsed[0].protocol)
         return parsed
-    classes = {
-        "examples/run_classification.py": (
-            *(classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments),
-            *(classification.PredictionArguments, classification.RunArguments),
-        ),
-    }
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if command[place] == "examples/run_pretrain.py":
         return pretrain.parse_command_line("", arguments)[1]
-    return HfArgumentParser(classes[command[place]]).parse_args_into_dataclasses(arguments)
+    assert command[place] == "examples/run_classification.py"
+    classes = (classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments)
+    classes += (classification.PredictionArguments, classification.RunArguments)
+    return HfArgumentParser(classes).parse_args_into_dataclasses(arguments)

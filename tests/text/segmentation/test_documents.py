@@ -9,7 +9,14 @@ from docsplit_hf import segment_documents
 from docsplit_hf.text.segmentation.documents import _tokenize
 from docsplit_hf.text.surrogates import replace_lone_surrogates
 
-TEXTS = ["One is here. Two is there.", "Only one sentence.", "   ", "First of three.\nSecond!\n\nThird?", None, ""]
+TEXTS = [
+    "One is here. Two is there.",
+    "Only one.",
+    "   ",
+    "First of three.\nSecond!\n\nThird?",
+    None,
+    "\u200b\u200b",
+]
 
 
 def test_columns_lengths_and_what_is_dropped(tokenizer, caplog):

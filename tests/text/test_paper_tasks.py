@@ -109,13 +109,6 @@ def test_the_columns_of_a_folder_are_found(tmp_path, columns, ending):
     assert load_task(tmp_path, seed=2, validation_size=4)["train"]["text"][:] != examples["train"]["text"][:]
 
 
-def test_separators_and_encodings_are_those_given(tmp_path):
-    lines = ["text;label", *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
-    (tmp_path / "train.csv").write_text("\n".join(lines), encoding="cp1252")
-    options = {"csv_separator": ";", "encoding": "cp1252"}
-    assert load_task(tmp_path, **options)["train"].features["label"].names == ["ja", "nö"]
-
-
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [

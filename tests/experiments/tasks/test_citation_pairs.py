@@ -1,5 +1,3 @@
-import gzip
-import json
 import logging
 
 import pytest
@@ -7,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.experiments.tasks.citation_pairs import _decode, has_citation_pairs, read_citation_pairs
+
+from .test_loading import write_rows
 
 TEXTS = {
     "P1": "We study\tparsing.\nSentence two.",
@@ -23,10 +23,7 @@ def write_lra(folder, rows, encode=lambda text: str(text.encode()), splits=("tra
 
 def write_json(folder, documents, pairs, ending="jsonl"):
     for name, rows in {"docs": documents, "train": pairs, "test": pairs}.items():
-        with (gzip.open if ending.endswith("gz") else open)(
-            folder / f"{name}.{ending}", "wt", encoding="utf-8"
-        ) as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        write_rows(folder / f"{name}.{ending}", rows)
 
 
 def test_the_files_of_the_long_range_arena_are_read(tmp_path):

@@ -73,7 +73,7 @@ def sweep(options: argparse.Namespace) -> str:
     from transformers import AutoTokenizer
 
     from docsplit_hf import KNNClassifier, KNNDatastore
-    from docsplit_hf.classification.metrics import classification_metrics
+    from docsplit_hf.classification.evaluation import classification_metrics
     from docsplit_hf.models.inference.batched_inference import predict
     from docsplit_hf.neighbors.mixing.mixture import mix_with_neighbors
     from docsplit_hf.text.labels import label_array, texts_of

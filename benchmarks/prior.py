@@ -14,7 +14,7 @@ from few_examples import draw
 from scipy import stats
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.classification.metrics import classification_metrics
+from docsplit_hf.classification.evaluation import classification_metrics
 from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid
 from docsplit_hf.neighbors.mixing.datastore_calibration import without_self
 from docsplit_hf.neighbors.mixing.knn_distribution import (

@@ -27,14 +27,14 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainingArguments": "classification.arguments",
     "KNNDatastore": "neighbors.store.datastore",
     "MTEBEncoder": "experiments.systems.mteb_encoder",
-    "default_checkpoint": "models.checkpoints.default",
+    "default_checkpoint": "models.checkpoints.shipped_checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
-    "load_documents": "text.loading",
+    "load_documents": "text.load_documents",
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
-    "load_system": "experiments.systems.loading",
+    "load_system": "experiments.systems.load_system",
     "metric_path": "metrics.paths",
-    "segment_documents": "text.segmentation.documents",
+    "segment_documents": "text.segmentation.segment_documents",
 }
 
 _RENAMED = {
@@ -72,11 +72,11 @@ if TYPE_CHECKING:
     from .classification.knn_classifier_trainer import KNNClassifierTrainer
     from .classification.labeled_collator import DataCollatorForLabeledExamples
     from .experiments.systems.endpoint import EndpointEncoder
-    from .experiments.systems.loading import load_system
+    from .experiments.systems.load_system import load_system
     from .experiments.systems.mteb_encoder import MTEBEncoder
     from .metrics.paths import metric_path
     from .metrics.pipeline_evaluation import evaluate_pipeline
-    from .models.checkpoints.default import default_checkpoint
+    from .models.checkpoints.shipped_checkpoint import default_checkpoint
     from .models.inference.encoder import DocumentEncoder
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .models.portable.modeling_knn_classifier import KNNClassifier
@@ -87,9 +87,9 @@ if TYPE_CHECKING:
     from .pretraining.contrastive_trainer import ContrastiveTrainer
     from .pretraining.model import AutoModelForDocSplit
     from .text.labeled_examples import load_labeled_examples
-    from .text.loading import load_documents
+    from .text.load_documents import load_documents
     from .text.package_documentation import load_package_documentation
-    from .text.segmentation.documents import segment_documents
+    from .text.segmentation.segment_documents import segment_documents
 
 
 def __getattr__(name: str) -> Any:

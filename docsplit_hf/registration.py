@@ -9,7 +9,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from . import __version__
 from .models.checkpoints.auto_model_without_head import AutoModelWithoutHead
-from .models.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
+from .models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
 from .models.portable.configuration_knn_classifier import KNNClassifierConfig
 from .models.portable.modeling_knn_classifier import KNNClassifier
 from .neighbors.pipeline import KNNClassifierPipeline

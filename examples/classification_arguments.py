@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierTrainingArguments
-from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT
+from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.text.paper_tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS
-from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT
+from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
 

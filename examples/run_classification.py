@@ -36,8 +36,8 @@ from transformers import AutoTokenizer, HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.classification.evaluation import describe_parts
 from docsplit_hf.classification.lora import lora_around
-from docsplit_hf.classification.metrics import describe_parts
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import is_multi_label, label_names_of
@@ -119,8 +119,8 @@ def predict(
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {go_on_answering(classifier)}") from interrupt
     resumed = f" ({outcome.resumed:,} of them before it was interrupted)" if outcome.resumed else ""
-    without_text = f" {outcome.without_text:,} have no text, and no label." if outcome.without_text else ""
-    print(f"{outcome.rows:,} texts were classified{resumed}: {texts.target}.{without_text}")
+    without_text = f" {outcome.without_text:,} rows have no text, and so no label." if outcome.without_text else ""
+    print(f"{outcome.rows - outcome.without_text:,} texts were classified{resumed}: {texts.target}.{without_text}")
 
 
 def main() -> None:

@@ -29,12 +29,12 @@ from transformers.trainer_utils import IntervalStrategy
 import docsplit_hf
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.models.checkpoints.configuration import override_config
-from docsplit_hf.models.checkpoints.default import DEFAULT_RECIPE
+from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_RECIPE
 from docsplit_hf.models.portable.positions import check_max_length, max_positions
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.pretraining.half_retrieval import describe_progress
 from docsplit_hf.pretraining.trainers import get_trainer_class
-from docsplit_hf.text.segmentation.documents import check_text_column
+from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import GO_ON, run_script
 from docsplit_hf.training.end_run import end_run
 from docsplit_hf.training.markdown import public_name

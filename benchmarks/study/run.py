@@ -44,7 +44,7 @@ from runs import (
 
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.tasks.held_out import hold_out_of_each_class
-from docsplit_hf.experiments.tasks.loading import load_evaluation_task
+from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
 from docsplit_hf.text.paper_tasks import load_task
 
 STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped")

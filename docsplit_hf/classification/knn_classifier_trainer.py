@@ -40,8 +40,8 @@ from ..text.labels import label_array, texts_of
 from ..training.base_trainer import BaseTrainer
 from .arguments import KNNClassifierTrainingArguments
 from .checks import check_classifier_fit, freeze_what_no_loss_reads
+from .evaluation import classification_metrics
 from .labeled_collator import DataCollatorForLabeledExamples
-from .metrics import classification_metrics
 from .training_description import describe_training
 from .triplets import triplet_losses_of_batch
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..text.surrogates import replace_lone_surrogates
+from ..text.lone_surrogates import replace_lone_surrogates
 from ..text.windows import input_beginnings
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Accuracy: ``evaluate.load(docsplit_hf.metric_path("accuracy"))``."""
 
-from docsplit_hf.metrics import array_metric, classification  # absolute: evaluate runs a copy of this file
+from docsplit_hf.metrics import array_metric, classification_scores  # absolute: evaluate runs a copy of this file
 
 
 class Accuracy(array_metric.LabelMetric):
@@ -9,5 +9,5 @@ class Accuracy(array_metric.LabelMetric):
     def _compute(self, predictions, references):
         from sklearn.metrics import accuracy_score
 
-        predicted, labels = classification.predicted_labels(predictions, references)
+        predicted, labels = classification_scores.predicted_labels(predictions, references)
         return {"accuracy": float(accuracy_score(labels, predicted))}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from docsplit_hf.metrics import array_metric, classification  # absolute: evaluate runs a copy of this file
+from docsplit_hf.metrics import array_metric, classification_scores  # absolute: evaluate runs a copy of this file
 
 
 class ExpectedCalibrationError(array_metric.ProbabilityMetric):
@@ -14,7 +14,7 @@ class ExpectedCalibrationError(array_metric.ProbabilityMetric):
     """
 
     def _compute(self, predictions, references):
-        probabilities, labels = classification.probabilities_and_labels(predictions, references)
+        probabilities, labels = classification_scores.probabilities_and_labels(predictions, references)
         if labels.ndim == 1:
             confidence, is_right = probabilities.max(1), probabilities.argmax(1) == labels
         else:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from docsplit_hf.metrics import array_metric, classification  # absolute: evaluate runs a copy of this file
+from docsplit_hf.metrics import array_metric, classification_scores  # absolute: evaluate runs a copy of this file
 
 
 class LogLoss(array_metric.ProbabilityMetric):
@@ -12,7 +12,7 @@ class LogLoss(array_metric.ProbabilityMetric):
     """
 
     def _compute(self, predictions, references):
-        probabilities, labels = classification.probabilities_and_labels(predictions, references)
+        probabilities, labels = classification_scores.probabilities_and_labels(predictions, references)
         clipped = np.clip(probabilities, 1e-12, 1 - 1e-12)
         if labels.ndim == 1:
             likelihood = np.take_along_axis(clipped, labels.astype(np.int64)[:, None], axis=1)

@@ -1,6 +1,6 @@
 """Matthews correlation: ``evaluate.load(docsplit_hf.metric_path("matthews_correlation"))``."""
 
-from docsplit_hf.metrics import array_metric, classification  # absolute: evaluate runs a copy of this file
+from docsplit_hf.metrics import array_metric, classification_scores  # absolute: evaluate runs a copy of this file
 
 
 class MatthewsCorrelation(array_metric.LabelMetric):
@@ -9,5 +9,5 @@ class MatthewsCorrelation(array_metric.LabelMetric):
     def _compute(self, predictions, references):
         from sklearn.metrics import matthews_corrcoef
 
-        predicted, labels = classification.predicted_labels(predictions, references)
+        predicted, labels = classification_scores.predicted_labels(predictions, references)
         return {"matthews_correlation": float(matthews_corrcoef(labels.ravel(), predicted.ravel()))}

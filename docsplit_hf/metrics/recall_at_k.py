@@ -1,6 +1,6 @@
 """Recall at k: ``evaluate.load(docsplit_hf.metric_path("recall_at_k"), k=(1, 10))``."""
 
-from docsplit_hf.metrics import array_metric, retrieval  # absolute: evaluate runs a copy of this file
+from docsplit_hf.metrics import array_metric, retrieval_scores  # absolute: evaluate runs a copy of this file
 
 
 class RecallAtK(array_metric.RankMetric):
@@ -11,6 +11,6 @@ class RecallAtK(array_metric.RankMetric):
         self.cutoffs = k
 
     def _compute(self, predictions, references):
-        ranks, candidates = retrieval.ranks_and_candidates(predictions, references)
+        ranks, candidates = retrieval_scores.ranks_and_candidates(predictions, references)
         recalls = {f"recall@{k}": (ranks <= k).float().mean().item() for k in self.cutoffs}
         return recalls | {"chance_recall@1": 1 / candidates.double().mean().item()}

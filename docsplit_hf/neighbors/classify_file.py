@@ -19,7 +19,7 @@ from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.checkpoints.lock import locked
 from ..models.inference.batched_inference import input_length
 from ..models.inference.cut_texts import cut_texts_summed_up
-from ..text.files import find_text_files
+from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def look_through(files: PredictionFiles, overwrite: bool = False) -> Content:
     """Read all rows once: what cannot be read, and what has no such column, is found before anything is computed."""
     check_output(files.target)
     if files.target.exists() and (not overwrite or files.target.samefile(files.source)):
-        raise ValueError(f"{files.target} is there already: choose another file for the answers, or move it away.")
+        replace = "" if overwrite else ", or replace it (--overwrite_output_dir)"
+        raise ValueError(f"{files.target} is there already: choose another file for the answers{replace}.")
     columns: dict[str, None] = {}
     rows = 0
     for row in files.rows():

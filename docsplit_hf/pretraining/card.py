@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.checkpoints.default import DEFAULT_CHECKPOINT
+from ..models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, public_name, table
 from ..training.model_card import save_model_card
 from .collation.views import VIEWS, get_views
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from .arguments import ContrastiveTrainingArguments
     from .collation.collator import DataCollatorForDocSplit
-    from .objective_description import ObjectiveDescription
 
 DOCSPLIT_CITATION = "DocSplit: Simple Contrastive Pretraining for Large Document Embeddings. Yujie Wang, Mike Izbicki."
 BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite the method that it was trained by."
@@ -32,7 +32,9 @@ class PretrainingFacts:
     location: str  # a name on the Hub, or the folder that it is saved in
     arguments: ContrastiveTrainingArguments
     collator: DataCollatorForDocSplit
-    objective: ObjectiveDescription
+    method: str  # how documents are trained on, in a sentence or two
+    loss: str  # in a few words
+    negatives: int  # per document
     config: PretrainedConfig
     processes: int
     documents: int | None  # None: a stream
@@ -77,9 +79,9 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
         else "of the last step",
         "Views": ", ".join([collator.views_name, *(f"{key} {value}" for key, value in options.items())]),
         "Objective": arguments.objective,
-        "Loss": facts.objective.loss,
+        "Loss": facts.loss,
         "Batch": batch,
-        "Negatives per document": f"{facts.objective.negatives:,}",
+        "Negatives per document": f"{facts.negatives:,}",
         "Maximum length": f"{collator.max_length} tokens",
         "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
         "Pooling": facts.config.docsplit["pooling"],
@@ -94,12 +96,23 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
         views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
-        method=facts.objective.method,
+        method=facts.method,
         citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
         training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(facts),
     )
+
+
+def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> str:
+    """InfoNCE, as it is configured, in a few words."""
+    similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
+    head = " behind a projection head that the model is saved without" if args.projection_head else ""
+    both = ", both directions" if args.symmetric else ""
+    pairs = math.comb(view_count, 2)
+    mean = f", mean over {pairs} pairs of views" if pairs > 1 else ""
+    mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
+    return f"InfoNCE{similarity}{head}, temperature {args.temperature}{both}{mean}{mlm}"
 
 
 def _docsplit_views(options: Mapping[str, Any]) -> str:

@@ -16,24 +16,23 @@ from torch import nn
 from transformers import EvalPrediction, PreTrainedModel
 from transformers.trainer_utils import PredictionOutput, has_length
 
-from ..models.checkpoints.default import name_in_adapter
-from ..models.checkpoints.replacement import model_files, replaced_at_once
+from ..models.checkpoints.atomic_replacement import model_files, replaced_at_once
 from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from ..models.checkpoints.shipped_checkpoint import name_in_adapter
 from ..models.portable.packing import use_packing
 from ..training.base_trainer import BaseTrainer
 from ..training.distributed import keep_outputs_in_float32, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
 from .batch import CutTokens, count_targets, model_inputs
-from .card import PretrainingFacts, save_card
+from .card import PretrainingFacts, describe_info_nce, save_card
 from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
 from .collation.collator import DataCollatorForDocSplit
 from .collation.collator_epoch import CollatorEpoch
 from .collation.streaming import EPOCH_KEY, RepeatedStream
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
-from .info_nce import InfoNCE, in_batch_info_nce
+from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
 from .model import DocSplitForward, DocSplitOutput
-from .objective_description import ObjectiveDescription, describe_info_nce
 from .projection_head import use_projection_head
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class ContrastiveTrainer(BaseTrainer):
     - the saves: stock checkpoints with the files of sentence-transformers and a model card made from the run.
 
     Another objective is a subclass that overrides ``contrast``, if its loss is a function of the embeddings of a batch,
-    or else ``training_loss``; and ``describe_objective``.
+    or else ``training_loss``; and ``method``, ``describe_loss`` and ``count_negatives``, for the model card.
 
     A resumed run gives the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
     logged too. (Not with ``train_sampling_strategy="group_by_length"``, whose order depends on global random state.)
@@ -137,7 +136,20 @@ class ContrastiveTrainer(BaseTrainer):
 
         ``embeddings``: ``(2B, D)``, rows i and B+i being the views of document i; of V views per document ``(VB, D)``.
         """
-        return self._in_batch(embeddings, inputs)
+        return self.contrast_in_batch(embeddings, inputs)
+
+    def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+        """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``."""
+        args = self.args
+        return in_batch_info_nce(
+            embeddings, inputs["document_ids"], args.temperature, args.similarity, args.symmetric, args.gather_negatives
+        )
+
+    def candidates(
+        self, positives: torch.Tensor, document_ids: torch.Tensor
+    ) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
+        """What anchors are compared with: ``gather_candidates`` of ``info_nce.py``, by the arguments."""
+        return gather_candidates(positives, document_ids, self.args.gather_negatives)
 
     def training_loss(
         self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
@@ -181,7 +193,7 @@ class ContrastiveTrainer(BaseTrainer):
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
         output = model(**model_inputs(inputs, self._mlm_input()))
-        loss = self._sum_of_losses(output, self._in_batch(output.embeddings, inputs), inputs, counts)
+        loss = self._sum_of_losses(output, self.contrast_in_batch(output.embeddings, inputs), inputs, counts)
         return (loss, output) if return_outputs else loss
 
     def training_step(
@@ -285,9 +297,23 @@ class ContrastiveTrainer(BaseTrainer):
 
     # What is saved
 
-    def describe_objective(self) -> ObjectiveDescription:
-        """Method, loss and number of negatives, for the model card."""
-        return describe_info_nce(self.args, self.training_collator.view_count, process_count())
+    @property
+    def method(self) -> str:
+        """How documents are trained on, for the model card."""
+        views = self.training_collator.view_count
+        each_other = "The two" if views == 2 else f"Each two of the {views}"
+        return (
+            f"{each_other} views of a document are each other's positive, and the other documents of the batch are "
+            "negatives."
+        )
+
+    def describe_loss(self) -> str:
+        """The loss in a few words, for the model card."""
+        return describe_info_nce(self.args, self.training_collator.view_count)
+
+    def count_negatives(self) -> int:
+        """The number of negatives per document in a step, for the model card."""
+        return self.args.per_device_train_batch_size * (process_count() if self.args.gather_negatives else 1) - 1
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
         """The projection head, if there is one."""
@@ -342,7 +368,9 @@ class ContrastiveTrainer(BaseTrainer):
             location=self.args.hub_model_id or str(folder),
             arguments=self.args,
             collator=self.training_collator,
-            objective=self.describe_objective(),
+            method=self.method,
+            loss=self.describe_loss(),
+            negatives=self.count_negatives(),
             config=self.encoder_config,
             processes=process_count(),
             documents=len(documents) if documents is not None and has_length(documents) else None,
@@ -351,12 +379,6 @@ class ContrastiveTrainer(BaseTrainer):
             cut_fraction=self.cut_tokens.fraction,
             is_adapter=is_adapter,
             has_head=isinstance(self.model.get_base_model() if is_adapter else self.model, DocSplitForward),
-        )
-
-    def _in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
-        args = self.args
-        return in_batch_info_nce(
-            embeddings, inputs["document_ids"], args.temperature, args.similarity, args.symmetric, args.gather_negatives
         )
 
     def _mlm_input(self) -> str | None:

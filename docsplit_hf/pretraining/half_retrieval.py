@@ -9,7 +9,7 @@ import torch
 
 from ..metrics.mrr import MRR
 from ..metrics.recall_at_k import RecallAtK
-from ..metrics.retrieval import ranks_of_right
+from ..metrics.retrieval_scores import ranks_of_right
 
 ROWS_AT_ONCE = 1024
 

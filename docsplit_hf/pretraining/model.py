@@ -17,7 +17,7 @@ from transformers.utils import ModelOutput
 
 from ..models.checkpoints.checkpoint import HUB_ARGUMENTS, open_checkpoint
 from ..models.checkpoints.configuration import override_config
-from ..models.checkpoints.default import name_in_config
+from ..models.checkpoints.shipped_checkpoint import name_in_config
 from ..models.portable.packing import run_encoder
 from ..models.portable.pooling import check_pooling, pool
 from .collation.masking import IGNORED_LABEL

@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
-from .surrogates import replace_lone_surrogates
+from .file_formats import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
+from .lone_surrogates import replace_lone_surrogates
 from .unusable_rows import EMPTY, KEPT, NO_LABEL, NOT_A_STRING, refuse_other_types
 
 if TYPE_CHECKING:

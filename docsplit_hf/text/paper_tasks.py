@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import find_columns
+from .file_formats import find_columns
 from .labeled_examples import load_labeled_examples
 from .paths import refuse_mistyped_path
 from .sources import find_splits

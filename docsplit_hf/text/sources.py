@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import FILE_FORMATS, find_text_files, without_gz
+from .file_formats import FILE_FORMATS, find_text_files, without_gz
 from .paths import refuse_mistyped_path
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import torch
 from transformers import TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 
-from .checkpoints import set_checkpoints_aside
 from .distributed import process_count, sum_over_processes
+from .resumable_checkpoints import set_checkpoints_aside
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import logging
 from transformers import set_seed
 
 from .arguments import ShareableTrainingArguments
-from .checkpoints import check_output_dir, checkpoint_to_resume
+from .resumable_checkpoints import check_output_dir, checkpoint_to_resume
 
 
 def start_run(

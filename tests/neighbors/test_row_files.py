@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.neighbors.row_files import BLOCK, check_output, read_rows, write_rows
-from docsplit_hf.text.files import load_file
+from docsplit_hf.text.file_formats import load_file
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"))
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.text.labeled_examples import load_labeled_examples
-from docsplit_hf.text.surrogates import replace_lone_surrogates
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
 
 TEXTS = [f"Text {i}." for i in range(30)]
 ANIMALS = ["cat", "ant", "bee"] * 10

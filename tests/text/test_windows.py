@@ -5,7 +5,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import docsplit_hf
-from docsplit_hf.text.surrogates import replace_lone_surrogates
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
 from docsplit_hf.text.windows import beginning, certain_cuts, windows
 
 CORPUS = [

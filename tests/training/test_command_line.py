@@ -8,8 +8,8 @@ import pytest
 from transformers import HfArgumentParser
 
 from docsplit_hf import ContrastiveTrainingArguments
-from docsplit_hf.training.checkpoints import checkpoint_to_resume
 from docsplit_hf.training.command_line import parse_arguments, run_script
+from docsplit_hf.training.resumable_checkpoints import checkpoint_to_resume
 
 
 @dataclass

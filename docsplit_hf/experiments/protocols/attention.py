@@ -17,8 +17,8 @@ from ...models.inference.batching import TOKENIZER_BATCH, inference_batches, inf
 from ...models.inference.cut_texts import warn_of_cut_texts
 from ...models.inference.encoder import DocumentEncoder
 from ...models.portable.packing import attention_implementation, run_encoder
-from ...text.surrogates import replace_lone_surrogates
-from ..systems.loading import System
+from ...text.lone_surrogates import replace_lone_surrogates
+from ..systems.load_system import System
 from ..tasks.task import ANY_TASK, EvaluationTask
 from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder
 from .parts_of_speech import GROUPS, SpacyPipeline, Word, load_spacy, tag_words

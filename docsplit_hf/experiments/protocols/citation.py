@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 from sklearn.preprocessing import normalize
 
-from ...classification.metrics import prediction_metrics
+from ...classification.evaluation import prediction_metrics
 from ..systems.features import Features, check_features
 from ..tasks.held_out import hold_out_groups
 from ..tasks.task import PairTask

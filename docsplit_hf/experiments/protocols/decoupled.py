@@ -14,7 +14,7 @@ from ...classification.arguments import KNNClassifierTrainingArguments
 from ...classification.knn_classifier_trainer import KNNClassifierTrainer
 from ...models.checkpoints.checkpoint import open_checkpoint
 from ...models.portable.modeling_knn_classifier import KNNClassifier
-from ..systems.loading import System
+from ..systems.load_system import System
 from ..tasks.held_out import hold_out_of_each_class
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation, Experiment, Plan, document_encoder, encoding_options, once_per_seed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...models.inference.encoder import DocumentEncoder
-from ..systems.loading import EncoderSystem, System
+from ..systems.load_system import EncoderSystem, System
 from ..tasks.task import EvaluationTask, language_of
 
 if TYPE_CHECKING:

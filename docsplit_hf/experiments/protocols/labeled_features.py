@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import hstack, issparse
 
-from ...classification.metrics import prediction_metrics
+from ...classification.evaluation import prediction_metrics
 from ..systems.features import Features, check_features
 from ..tasks.held_out import hold_out_of_each_class
 from ..tasks.task import ClassificationTask

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ...text.surrogates import replace_lone_surrogates
+from ...text.lone_surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
     from spacy.language import Language

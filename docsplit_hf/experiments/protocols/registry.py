@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from ..systems.loading import System
+from ..systems.load_system import System
 from ..tasks.task import EvaluationTask
 from . import attention, citation, decoupled, few_shot, half_documents, neighbors, probe, redundancy
 from .experiment import Evaluation, Measurement, Plan

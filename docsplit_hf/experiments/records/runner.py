@@ -19,7 +19,7 @@ from ..tasks.task import ClassificationTask, EvaluationTask, PairTask
 from .results import ResultStore
 
 if TYPE_CHECKING:
-    from ..systems.loading import System
+    from ..systems.load_system import System
 
 logger = logging.getLogger(__name__)
 

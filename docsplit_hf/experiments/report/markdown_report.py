@@ -224,9 +224,9 @@ def _tasks(fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any
         chance = f"{196 * math.sqrt(0.25 / task['test']):.1f}"
         words = f"{task['mean_words']:,.0f}"
         rows.append((escape(name), task["kind"], *numbers, words, chance, fingerprint[:8]))
-    header = ("Task", "Kind", "Train", "Test", "Classes", "Mean words", "Chance (points)", "SHA-256")
+    header = ("Task", "Kind", "Train", "Test", "Classes", "Mean words", "Noise (points)", "SHA-256")
     meaning = (
-        "Chance is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller "
+        "Noise is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller "
         "difference between two systems may be one of this test set only."
     )
     return f"{table(header, rows)}\n\n{meaning}\n\n{LENGTH}"

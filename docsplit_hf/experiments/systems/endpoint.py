@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from ...models.inference.batching import check_texts
 from ...models.inference.cut_texts import warn_of_cut_texts
-from ...text.surrogates import replace_lone_surrogates
+from ...text.lone_surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
     from httpx2 import Request

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...text.files import read_json_rows
-from ...text.surrogates import replace_lone_surrogates
+from ...text.file_formats import read_json_rows
+from ...text.lone_surrogates import replace_lone_surrogates
 from .task import Pair, PairTask
 
 logger = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 
+from .atomic_replacement import finish_replacement
 from .checkpoint import HUB_ARGUMENTS
-from .default import name_in_config
-from .replacement import finish_replacement
+from .shipped_checkpoint import name_in_config
 
 
 class AutoModelWithoutHead(AutoModel):

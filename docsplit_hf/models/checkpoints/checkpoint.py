@@ -19,9 +19,9 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
 from ...text.paths import refuse_mistyped_path
-from .default import DEFAULT_CHECKPOINT, default_checkpoint, name_in_config
-from .replacement import finish_replacement
+from .atomic_replacement import finish_replacement
 from .settings import checkpoint_settings, read_json
+from .shipped_checkpoint import DEFAULT_CHECKPOINT, default_checkpoint, name_in_config
 
 # The arguments of a from_pretrained that find the files.
 HUB_ARGUMENTS = ("revision", "cache_dir", "token", "subfolder", "local_files_only")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...text.surrogates import replace_lone_surrogates
+from ...text.lone_surrogates import replace_lone_surrogates
 from ...text.windows import input_beginnings
 from ..portable.packing import is_packed
 from ..portable.positions import check_max_length, max_positions

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from ...text.surrogates import replace_lone_surrogates
+from ...text.lone_surrogates import replace_lone_surrogates
 from ...text.windows import WINDOW, beginning, certain_cuts, windows
 from .batching import tokenizer_batches
 from .cut_texts import warn_of_cut_texts

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from ...text.surrogates import replace_lone_surrogates
+from ...text.lone_surrogates import replace_lone_surrogates
 from .cut_texts import log_at_end
 from .pieces import token_ids
 

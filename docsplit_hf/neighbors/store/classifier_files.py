@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...models.checkpoints.atomic_replacement import model_files, replaced_at_once
 from ...models.checkpoints.checksum import sha256_of
-from ...models.checkpoints.replacement import model_files, replaced_at_once
 from .hub_folder import FOLDER, local_folder
 from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once
 from ...models.checkpoints.checksum import sha256_of
-from ...models.checkpoints.replacement import finish_replacement, replaced_at_once
 from .classifier_files import classifier_checksums
 from .hub_folder import FOLDER, local_folder
 from .index import EXACT, IndexOptions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...text.surrogates import replace_lone_surrogates
+from ...text.lone_surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
     import pyarrow as pa

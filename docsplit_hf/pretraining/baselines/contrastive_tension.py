@@ -18,9 +18,8 @@ from ...training.statistics import RunningMeans
 from ..arguments import ContrastiveTrainingArguments, overridden
 from ..checks import check_two_encoders
 from ..contrastive_trainer import ContrastiveTrainer
-from ..info_nce import InfoNCE, gather_candidates
+from ..info_nce import InfoNCE
 from ..model import DocSplitOutput
-from ..objective_description import ObjectiveDescription
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +189,7 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
         """Binary cross entropy; of the embeddings, ``(2B, D)``, the first half is by the first encoder."""
         anchors, positives = embeddings.chunk(2)
-        candidates = gather_candidates(positives, inputs["document_ids"], self.args.gather_negatives)
+        candidates = self.candidates(positives, inputs["document_ids"])
         return contrastive_tension(anchors, *candidates, negatives=self.args.tension_negatives)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
@@ -212,17 +211,24 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             outputs[better].metrics[f"{prefix}_{name}_encoder_recall@1"] = recall
         return outputs[better]
 
-    def describe_objective(self) -> ObjectiveDescription:
-        """Method, loss and number of negatives, for the model card."""
+    @property
+    def method(self) -> str:
+        """How documents were trained on, and which encoder this is, for the model card."""
         chosen = "first of the two: no held-out documents were evaluated"
         if any("eval_first_encoder_recall@1" in logs for logs in self.state.log_history):
             chosen = "better of the two on held-out documents"
-        return ObjectiveDescription(
+        return (
             "Two encoders that started alike were trained to agree on the two views of a document, and to disagree on "
-            f"those of different documents (Contrastive Tension). This is the {chosen}.",
-            "binary cross entropy of dot products (Contrastive Tension)",
-            self.args.tension_negatives,
+            f"those of different documents (Contrastive Tension). This is the {chosen}."
         )
+
+    def describe_loss(self) -> str:
+        """The loss in a few words, for the model card."""
+        return "binary cross entropy of dot products (Contrastive Tension)"
+
+    def count_negatives(self) -> int:
+        """The number of negatives per document in a step."""
+        return self.args.tension_negatives
 
     def model_to_save(self) -> nn.Module:
         """The better encoder."""

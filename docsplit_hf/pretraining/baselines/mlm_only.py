@@ -11,7 +11,6 @@ from transformers import PreTrainedModel
 from ..arguments import ContrastiveTrainingArguments, overridden
 from ..batch import model_inputs
 from ..contrastive_trainer import ContrastiveTrainer
-from ..objective_description import ObjectiveDescription
 
 
 @dataclass
@@ -57,8 +56,15 @@ class MLMOnlyTrainer(ContrastiveTrainer):
         """The MLM loss of the masked views."""
         return self.mlm_share(model(**model_inputs(inputs, "shared")).mlm_loss, inputs, counts)
 
-    def describe_objective(self) -> ObjectiveDescription:
-        """Method, loss and number of negatives, for the model card."""
-        return ObjectiveDescription(
-            "Masked language modeling of these views was the only loss: embeddings were not trained as such.", "MLM", 0
-        )
+    @property
+    def method(self) -> str:
+        """How documents were trained on, for the model card."""
+        return "Masked language modeling of these views was the only loss: embeddings were not trained as such."
+
+    def describe_loss(self) -> str:
+        """The loss, for the model card."""
+        return "MLM"
+
+    def count_negatives(self) -> int:
+        """There are no negatives."""
+        return 0

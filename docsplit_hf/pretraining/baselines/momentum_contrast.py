@@ -19,7 +19,6 @@ from ..arguments import ContrastiveTrainingArguments, overridden
 from ..checks import check_two_encoders
 from ..contrastive_trainer import ContrastiveTrainer
 from ..info_nce import InfoNCE, comparable
-from ..objective_description import ObjectiveDescription
 
 logger = logging.getLogger(__name__)
 
@@ -176,14 +175,21 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         self.queue.enqueue(gather(comparable(keys, args.similarity)))
         return self.contrastive_share(contrastive, counts)
 
-    def describe_objective(self) -> ObjectiveDescription:
-        """Method, loss and number of negatives, for the model card."""
-        return ObjectiveDescription(
+    @property
+    def method(self) -> str:
+        """How documents are trained on, for the model card."""
+        return (
             "The two views of a document are each other's positive; the negatives are a queue of views of earlier "
-            "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever).",
-            f"{super().describe_objective().loss}, against a queue; momentum {self.args.momentum}",
-            self.args.queue_size,
+            "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever)."
         )
+
+    def describe_loss(self) -> str:
+        """The loss in a few words, for the model card."""
+        return f"{super().describe_loss()}, against a queue; momentum {self.args.momentum}"
+
+    def count_negatives(self) -> int:
+        """The size of the queue."""
+        return self.args.queue_size
 
     def begin_training(self) -> None:
         """Begin with a key encoder equal to the model, and a queue of random keys."""

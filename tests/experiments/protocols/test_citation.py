@@ -13,7 +13,7 @@ from docsplit_hf.experiments.protocols.citation import (
     pair_head_accuracy,
 )
 from docsplit_hf.experiments.protocols.experiment import Evaluation
-from docsplit_hf.experiments.systems.loading import BM25System, EncoderSystem, TfidfSystem
+from docsplit_hf.experiments.systems.load_system import BM25System, EncoderSystem, TfidfSystem
 from docsplit_hf.experiments.tasks.task import PairTask
 
 from .test_labeled_features import LengthEncoder

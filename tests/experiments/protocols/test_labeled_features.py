@@ -4,7 +4,7 @@ from scipy import sparse
 
 from docsplit_hf.experiments.protocols.experiment import Evaluation
 from docsplit_hf.experiments.protocols.labeled_features import combine_pairs, labeled_features
-from docsplit_hf.experiments.systems.loading import EncoderSystem, TfidfSystem
+from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem
 from docsplit_hf.experiments.tasks.task import ClassificationTask
 
 LABELS = np.array([0, 1])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf.experiments.protocols import parts_of_speech
 from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS, load_spacy, tag_words
-from docsplit_hf.text.surrogates import replace_lone_surrogates
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
 
 
 def groups(text, pipeline):

@@ -14,7 +14,7 @@ from docsplit_hf.experiments.protocols.redundancy import (
     pair_similarity,
     sentence_similarity,
 )
-from docsplit_hf.experiments.systems.loading import load_system
+from docsplit_hf.experiments.systems.load_system import load_system
 
 
 def similarity_of_all_pairs(features, documents):

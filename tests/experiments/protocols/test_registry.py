@@ -10,7 +10,7 @@ from docsplit_hf.experiments.protocols.parts_of_speech import SpacyPipeline, loa
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS, check_protocols, measure, plan
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
-from docsplit_hf.experiments.systems.loading import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
 
 SETTINGS = EvaluationSettings(probe="logistic", seeds=2, repeats=3, curve_shots=[1, 2, 50], shots=2, max_length=64)

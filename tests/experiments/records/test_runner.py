@@ -5,7 +5,7 @@ from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 from docsplit_hf.experiments.records import runner
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.records.runner import describe_task, run_protocols, short_names
-from docsplit_hf.experiments.systems.loading import EncoderSystem, TfidfSystem
+from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem
 from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
 
 SETTINGS = EvaluationSettings(seeds=2, repeats=3, shots=2, probe="logistic")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf.experiments.tasks.citation_pairs import _decode, has_citation_pairs, read_citation_pairs
 
-from .test_loading import write_rows
+from .test_load_evaluation_task import write_rows
 
 TEXTS = {
     "P1": "We study\tparsing.\nSentence two.",

@@ -6,7 +6,7 @@ from peft import LoraConfig, get_peft_model
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
 from docsplit_hf.models.checkpoints.checkpoint import find_checkpoint, open_checkpoint
-from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
+from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
 
 
 def test_a_folder_says_how_it_pools_and_an_adapter_has_no_configuration_of_its_own(tiny_model, tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import load_documents, load_labeled_examples
-from docsplit_hf.text.files import find_columns, load_file
+from docsplit_hf.text.file_formats import find_columns, load_file
 
 TEXTS = [f"Café {i}, or tea?" for i in range(30)]
 LABELS = ["yes", "no", "maybe"] * 10

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 from datasets import Dataset, DatasetDict
 
-from ...text.files import find_columns, find_text_files
+from ...text.file_formats import find_columns, find_text_files
 from ...text.labeled_examples import load_labeled_examples
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
-from ...text.loading import load_documents
+from ...text.load_documents import load_documents
 from ...text.package_documentation import load_package_documentation
 from ...text.paper_tasks import TASKS, load_task
 from ...text.sources import find_splits, refuse_missing_file
 from .citation_pairs import has_citation_pairs, read_citation_pairs
 from .held_out import hold_out_of_each_class
-from .sources import DOCUMENTATION, LONG_DOCUMENT_TASKS, known_name, unknown_task, without_newsgroup_metadata
+from .known_tasks import DOCUMENTATION, LONG_DOCUMENT_TASKS, known_name, unknown_task, without_newsgroup_metadata
 from .task import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 logger = logging.getLogger(__name__)

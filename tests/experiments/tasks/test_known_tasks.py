@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from docsplit_hf.experiments.tasks.sources import title_and_archive, without_newsgroup_metadata
+from docsplit_hf.experiments.tasks.known_tasks import title_and_archive, without_newsgroup_metadata
 
 HEADER = "From: ann@example.org (Ann)\nSubject: Re: comets\nLines: 9\n\n"
 

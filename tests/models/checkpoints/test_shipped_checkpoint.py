@@ -20,7 +20,7 @@ from docsplit_hf import (
     load_system,
     segment_documents,
 )
-from docsplit_hf.models.checkpoints.default import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
+from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
 
 
 def test_its_folder_is_small_and_holds_what_loading_needs():
@@ -55,7 +55,9 @@ def test_none_and_its_name_are_the_same(texts):
 
 
 def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.models.checkpoints.default.DEFAULT_FOLDER", tmp_path / DEFAULT_CHECKPOINT)
+    monkeypatch.setattr(
+        "docsplit_hf.models.checkpoints.shipped_checkpoint.DEFAULT_FOLDER", tmp_path / DEFAULT_CHECKPOINT
+    )
     with pytest.raises(FileNotFoundError, match="install docsplit_hf again"):
         DocumentEncoder.from_pretrained()
 

@@ -9,8 +9,8 @@ from datasets import ClassLabel, Dataset, DatasetDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.experiments.tasks.loading import load_evaluation_task
-from docsplit_hf.experiments.tasks.sources import LONG_DOCUMENT_TASKS
+from docsplit_hf.experiments.tasks.known_tasks import LONG_DOCUMENT_TASKS
+from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
 from docsplit_hf.experiments.tasks.task import CorpusTask, PairTask
 from docsplit_hf.text.paper_tasks import TASKS
 

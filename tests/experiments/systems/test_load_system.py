@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.systems.loading import BM25System, EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.experiments.systems.load_system import BM25System, EncoderSystem, TfidfSystem, load_system
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 

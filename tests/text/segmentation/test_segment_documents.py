@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import segment_documents
-from docsplit_hf.text.segmentation.documents import _tokenize
-from docsplit_hf.text.surrogates import replace_lone_surrogates
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+from docsplit_hf.text.segmentation.segment_documents import _tokenize
 
 TEXTS = [
     "One is here. Two is there.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..surrogates import replace_lone_surrogates
+from ..lone_surrogates import replace_lone_surrogates
 from ..unusable_rows import (
     EMPTY,
     KEPT,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from docsplit_hf.models.checkpoints.replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
+from docsplit_hf.models.checkpoints.atomic_replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
 
 OLD = {"config.json": "old", "old.json": "old", "notes.txt": "mine", "datastore/manifest.json": "old"}
 NEW = {"config.json": "new", "new/new.json": "new", "notes.txt": "mine", "datastore/manifest.json": "new"}
@@ -36,7 +36,7 @@ def test_all_files_are_replaced_and_those_of_others_stay(tmp_path):
 DIES = """
 import os, sys
 from pathlib import Path
-from tests.models.checkpoints.test_replacement import replace
+from tests.models.checkpoints.test_atomic_replacement import replace
 for number, folder in enumerate(sys.argv[1:], start=1):
     child = os.fork()
     if not child:

@@ -7,7 +7,7 @@ from datasets import Dataset, IterableDataset, load_dataset
 from torch.utils.data import DataLoader
 
 from docsplit_hf import load_documents
-from docsplit_hf.text.loading import _hold_out
+from docsplit_hf.text.load_documents import _hold_out
 
 TEXTS = [f"Document {i}. It has two sentences." for i in range(30)]
 

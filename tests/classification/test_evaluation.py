@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.classification.metrics import classification_metrics, describe_parts, prediction_metrics
+from docsplit_hf.classification.evaluation import classification_metrics, describe_parts, prediction_metrics
 
 
 def test_closed_forms():

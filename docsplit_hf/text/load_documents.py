@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import load_file, naming
+from .file_formats import load_file, naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
 from .sources import as_dataset, local_path
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from docsplit_hf.training.checkpoints import (
+from docsplit_hf.training.resumable_checkpoints import (
     check_output_dir,
     checkpoint_to_resume,
     complete_checkpoints,

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .settings import SENTENCE_TRANSFORMERS_POOLING
-
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
+
+
+SENTENCE_TRANSFORMERS_POOLING = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
 
 
 def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:

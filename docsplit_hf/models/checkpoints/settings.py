@@ -12,10 +12,11 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError
 from transformers import PretrainedConfig
 
+from .sentence_transformers_files import SENTENCE_TRANSFORMERS_POOLING
+
 logger = logging.getLogger(__name__)
 
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
-SENTENCE_TRANSFORMERS_POOLING = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
 
 
 def checkpoint_settings(

@@ -33,7 +33,7 @@ _MODULE_OF_NAME = {
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
     "load_system": "experiments.systems.load_system",
-    "metric_path": "metrics.paths",
+    "metric_path": "metrics.registry",
     "segment_documents": "text.segmentation.segment_documents",
 }
 
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from .experiments.systems.endpoint import EndpointEncoder
     from .experiments.systems.load_system import load_system
     from .experiments.systems.mteb_encoder import MTEBEncoder
-    from .metrics.paths import metric_path
     from .metrics.pipeline_evaluation import evaluate_pipeline
+    from .metrics.registry import metric_path
     from .models.checkpoints.shipped_checkpoint import default_checkpoint
     from .models.inference.encoder import DocumentEncoder
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig

@@ -118,7 +118,7 @@ def predict(
         outcome = classify_file(pipe, texts, prediction.predict_top_k, prediction.predict_neighbors, **options)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {go_on_answering(classifier)}") from interrupt
-    resumed = f" ({outcome.resumed:,} of them before it was interrupted)" if outcome.resumed else ""
+    resumed = f" ({outcome.resumed:,} rows before it was interrupted)" if outcome.resumed else ""
     without_text = f" {outcome.without_text:,} rows have no text, and so no label." if outcome.without_text else ""
     print(f"{outcome.rows - outcome.without_text:,} texts were classified{resumed}: {texts.target}.{without_text}")
 
@@ -179,7 +179,7 @@ def main() -> None:
         for name, values in metrics.items():
             print(describe_parts(values, name, len(splits[name])))
         if list(metrics) == ["validation"]:
-            print("It was calibrated on these examples, which flatters. To report on others: --test_size.")
+            print("To report on examples that nothing was chosen by: --test_size.")
         print(f"The classifier is in {arguments.output_dir}. In Python:\n  import docsplit_hf, transformers")
         print(f'  pipe = transformers.pipeline("docsplit-knn", model="{arguments.output_dir}")')
     end_run(trainer)

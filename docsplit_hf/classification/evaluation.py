@@ -29,7 +29,8 @@ def describe_parts(metrics: dict[str, float], prefix: str, examples: int) -> str
     """The last screen of a run: the metrics of ``evaluate_with_neighbors`` under a prefix, for this many examples."""
     titles = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture"}
     template = "  {:<12} accuracy {:5.1f} %   macro F1 {:5.1f} %   log loss {:.3f}"
-    lines = [f"On {examples:,} {prefix} examples:"]
+    remark = " (epoch and calibration were chosen on them: too good)" if prefix == "validation" else ""
+    lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in titles.items():
         accuracy, macro_f1, log_loss = (
             metrics[f"{prefix}_{part}_{name}"] for name in ("accuracy", "macro_f1", "log_loss")

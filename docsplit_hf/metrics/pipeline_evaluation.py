@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import evaluate
 import numpy as np
 from datasets import Value
+from scipy.stats import bootstrap
 
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
-from .paths import CLASSIFICATION, metric_class
+from .registry import CLASSIFICATION, metric_class
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -81,15 +82,22 @@ def evaluate_pipeline(
     scores = loaded.compute(predictions=predictions, references=labels)
     results: dict[str, Any] = dict(scores)
     if strategy == "bootstrap":
-        # As scipy.stats.bootstrap draws them, which holds all at once: gigabytes for large data.
-        rng, rows = np.random.RandomState(random_state), len(labels)
-        resamples = (rng.randint(rows, size=rows) for _ in range(n_resamples))
-        draws = [loaded.compute(predictions=predictions[r], references=labels[r]) for r in resamples]
-        for name, score in scores.items():
-            values = [draw[name] for draw in draws]
-            low, high = np.quantile(values, [(1 - confidence_level) / 2, (1 + confidence_level) / 2]).tolist()
-            deviation = float(np.std(values, ddof=1))
-            results[name] = {"score": score, "confidence_interval": (low, high), "standard_error": deviation}
+
+        def statistic(rows: np.ndarray, axis: int) -> np.ndarray:  # of one resample, (1, N): each score, (scores, 1)
+            found = loaded.compute(predictions=predictions[rows.reshape(-1)], references=labels[rows.reshape(-1)])
+            return np.array([[found[name]] for name in scores])
+
+        drawn = bootstrap(
+            (np.arange(len(labels)),), statistic, vectorized=True, batch=1, n_resamples=n_resamples,
+            confidence_level=confidence_level, method="percentile", random_state=random_state,
+        )  # fmt: skip
+        for i, (name, score) in enumerate(scores.items()):
+            interval = tuple(float(bound[i]) for bound in drawn.confidence_interval)
+            results[name] = {
+                "score": score,
+                "confidence_interval": interval,
+                "standard_error": float(drawn.standard_error[i]),
+            }
     return results | {
         "total_time_in_seconds": seconds,
         "samples_per_second": len(texts) / seconds,

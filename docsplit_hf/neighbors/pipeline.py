@@ -85,7 +85,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if tokenizer is None:
             raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
         is_classifier = isinstance(model, KNNClassifier)
-        kwargs["task"] = "text-classification"  # what it does, and the name that evaluate's evaluators look for
+        kwargs["task"] = "text-classification"  # the name that other libraries know
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         use_packing(self.model, packing)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)

@@ -13,13 +13,7 @@ from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
 
 MLM_INPUTS = ("separate", "shared")
-# What can be trained, and the name of the class of its arguments: get_arguments_class in trainers.py gives the class.
-OBJECTIVES = {
-    "info_nce": "ContrastiveTrainingArguments",
-    "momentum_contrast": "MomentumContrastArguments",
-    "contrastive_tension": "ContrastiveTensionArguments",
-    "mlm": "MLMOnlyArguments",
-}
+OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm")
 
 
 @dataclass
@@ -127,9 +121,9 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             if objective not in OBJECTIVES:
                 raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
             raise ValueError(
-                f"objective={objective!r} has arguments of its own: use {OBJECTIVES[objective]} in place of "
-                f"{cls.__name__}. get_arguments_class({objective!r}) of docsplit_hf.pretraining.trainers gives the "
-                "class, and get_trainer_class its trainer."
+                f"objective={objective!r} has arguments of its own, not {cls.__name__}: "
+                f"get_arguments_class({objective!r}) of docsplit_hf.pretraining.trainers gives their class, and "
+                "get_trainer_class its trainer."
             )
         return super().__new__(cls)
 

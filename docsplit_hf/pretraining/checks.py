@@ -60,23 +60,6 @@ def check_objective(
         )
 
 
-def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
-    """Refuse a model that an objective with two encoders cannot be trained with."""
-    if hasattr(model, "peft_config"):
-        raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
-    if args.fsdp or args.deepspeed:
-        raise ValueError(
-            f"objective={args.objective!r} keeps a second encoder whole on each process, which FSDP and DeepSpeed take "
-            "apart: use DDP."
-        )
-    dtypes = {parameter.dtype for parameter in model.parameters()}
-    if dtypes != {torch.float32}:
-        raise ValueError(
-            f"objective={args.objective!r} moves its encoders by small steps, which get lost in weights of "
-            f"{', '.join(sorted(map(str, dtypes)))}: load the model in float32; bf16=True computes in half precision."
-        )
-
-
 def check_fit(
     model: PreTrainedModel,
     args: ContrastiveTrainingArguments,

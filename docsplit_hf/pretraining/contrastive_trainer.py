@@ -20,7 +20,7 @@ from ..models.checkpoints.atomic_replacement import model_files, replaced_at_onc
 from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from ..models.checkpoints.shipped_checkpoint import name_in_adapter
 from ..models.portable.packing import use_packing
-from ..training.base_trainer import BaseTrainer
+from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import keep_outputs_in_float32, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
 from .batch import CutTokens, count_targets, model_inputs
@@ -262,6 +262,10 @@ class ContrastiveTrainer(BaseTrainer):
             self.data_collator.max_length,
         )
 
+    def collator_columns(self) -> list[str]:
+        """The columns of ``segment_documents``, and the pass of a stream."""
+        return ["input_ids", "sentence_lengths", EPOCH_KEY]
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of what the steps since the last log measured."""
         if "loss" in logs or "train_loss" in logs:
@@ -400,17 +404,12 @@ class ContrastiveTrainer(BaseTrainer):
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
         """Collate into the same halves each time, leave no document out, and keep what is measured apart."""
-        training = self.data_collator, self.args.dataloader_drop_last
-        self.data_collator, self.args.dataloader_drop_last = self.evaluation_collator, False
-        try:
-            with self.measuring_apart():
-                yield
-        finally:
-            self.data_collator, self.args.dataloader_drop_last = training
-
-    def collator_columns(self) -> list[str]:
-        """The columns of ``segment_documents``, and the pass of a stream."""
-        return ["input_ids", "sentence_lengths", EPOCH_KEY]
+        with (
+            self.measuring_apart(),
+            temporarily(self, "data_collator", self.evaluation_collator),
+            temporarily(self.args, "dataloader_drop_last", False),
+        ):
+            yield
 
 
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -134,7 +134,7 @@ class BaseTrainer(Trainer):
     @contextlib.contextmanager
     def measuring_apart(self) -> Iterator[None]:
         """Keep what an evaluation measures apart from what the steps around it do."""
-        with _temporarily(self, "means", RunningMeans()):
+        with temporarily(self, "means", RunningMeans()):
             yield
 
     def _how_to_go_on(self) -> str:
@@ -163,7 +163,7 @@ class BaseTrainer(Trainer):
         # A checkpoint is complete once the Trainer has written its state, which it does last.
         with (
             contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder,
-            _temporarily(self, "model", saved),
+            temporarily(self, "model", saved),
         ):
             super()._save(str(folder), state_dict if saved is trained else None)
             # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
@@ -175,7 +175,7 @@ class BaseTrainer(Trainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         # The Trainer's own rotation counts every folder checkpoint-*, and deletes a checkpoint-best that somebody kept.
         limit = self.args.save_total_limit
-        with _temporarily(self.args, "save_total_limit", None):
+        with temporarily(self.args, "save_total_limit", None):
             super()._save_checkpoint(model, trial)
         if self.args.should_save:
             folder = self._get_output_dir(trial)
@@ -213,7 +213,7 @@ class BaseTrainer(Trainer):
 
 
 @contextlib.contextmanager
-def _temporarily(owner: Any, name: str, value: Any) -> Iterator[None]:
+def temporarily(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Give an attribute another value for as long as the context lasts."""
     before = getattr(owner, name)
     setattr(owner, name, value)

@@ -55,7 +55,7 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
         assert part in printed.split("On 8 test examples:")[1]
     metrics = json.loads((folder / "metrics.json").read_text())
     assert set(metrics) == {"validation", "test"} and 0 <= metrics["test"]["test_mixture_accuracy"] <= 1
-    assert "Calibrated on held-out examples (8)." in printed and "flatters" not in printed
+    assert "Calibrated on held-out examples (8)." in printed and "--test_size" not in printed
     assert len(KNNDatastore.from_pretrained(folder)) == 32  # 8 of the 40 were held out
     assert KNNClassifier.from_pretrained(folder).config.knn_calibration["examples"] == 8
     assert list(folder.rglob("events.out.tfevents*")) and not list(folder.rglob("*.bin"))
@@ -113,7 +113,7 @@ def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
     assert not (tmp_path / "killed.jsonl").exists()
     printed = finish_script(start_script(*command("killed.jsonl"), log=log), log)
-    assert "of them before it was interrupted): " in printed and "21 rows have no text, and so no label." in printed
+    assert "rows before it was interrupted): " in printed and "21 rows have no text, and so no label." in printed
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not partial.exists()
 
@@ -143,7 +143,7 @@ def test_killed_in_the_answers_after_training_the_second_command_goes_on(
     advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name and --task_name, goes on from there"
     assert advice in run_script(SCRIPT, *train, *options, code=2)
     printed = run_script(SCRIPT, f"--model_name_or_path={tmp_path / 'out'}", *options)
-    assert "of them before it was interrupted): " in printed
+    assert "rows before it was interrupted): " in printed
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == len(bodies)
 
 
@@ -152,16 +152,14 @@ def test_killed_in_the_answers_after_training_the_second_command_goes_on(
     ([], {"validation": 4}),
     (["--validation_size=0"], {}),
 ])  # fmt: skip
-def test_examples_to_report_on_are_held_out_or_it_says_that_it_flatters(
-    labeled, workshop, run_script, tmp_path, options, sets
-):
+def test_examples_to_report_on_are_held_out_or_it_says_how(labeled, workshop, run_script, tmp_path, options, sets):
     arguments = [f"--dataset_name={labeled / 'train.jsonl'}", "--text_column=body", "--label_column=topic"]
     arguments += [f"--model_name_or_path={workshop / 'tiny'}"] if sets else []
     arguments += [f"--output_dir={tmp_path}", "--use_cpu", "--validation_size=4", "--num_train_epochs=1"]
     printed = run_script(SCRIPT, *arguments, *options)
     for name, number in sets.items():
         assert f"On {number} {name} examples:" in printed
-    assert ("It was calibrated on these examples, which flatters" in printed) == (list(sets) == ["validation"])
+    assert ("To report on examples that nothing was chosen by" in printed) == (list(sets) == ["validation"])
     assert ("each left out in turn (40)" in printed) == (not sets)
     assert set(json.loads((tmp_path / "metrics.json").read_text())) == set(sets)
     rate = json.loads((tmp_path / "training_args.json").read_text())["learning_rate"]

@@ -5,7 +5,7 @@ import sklearn.metrics
 from sklearn.calibration import calibration_curve
 
 from docsplit_hf import metric_path
-from docsplit_hf.metrics.paths import CLASSIFICATION
+from docsplit_hf.metrics.registry import CLASSIFICATION
 
 
 def compute(predictions, references, *names):

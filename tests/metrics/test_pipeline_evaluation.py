@@ -18,7 +18,7 @@ FRESH = """
 import json, sys
 import evaluate, numpy as np, sklearn.metrics, transformers
 import docsplit_hf
-from docsplit_hf.metrics.paths import CLASSIFICATION, RETRIEVAL
+from docsplit_hf.metrics.registry import CLASSIFICATION, RETRIEVAL
 
 probabilities, labels = np.random.default_rng(0).dirichlet(np.ones(4), 50), np.random.default_rng(1).integers(0, 4, 50)
 inputs, scores = {"predictions": probabilities, "references": labels}, {}

@@ -11,8 +11,9 @@ import torch
 from scipy.sparse import issparse
 from sklearn.preprocessing import normalize
 
+from ...metrics.retrieval_scores import ranks_of_right
 from ...pretraining.collation.views import docsplit
-from ...pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics, ranks_of_right
+from ...pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics
 from ...text.segmentation.sentences import get_segmenter
 from ..systems.features import Features, check_features
 from ..tasks.task import ANY_TASK, EvaluationTask, language_of

@@ -13,7 +13,8 @@ from tqdm.auto import tqdm
 
 from ...text.lone_surrogates import replace_lone_surrogates
 from ...text.segmentation.sentences import get_segmenter
-from ..systems.load_system import Features, System
+from ..systems.features import Features
+from ..systems.load_system import System
 from ..tasks.task import ANY_TASK, EvaluationTask, language_of
 from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, once_per_seed, sentence_settings
 from .parts_of_speech import SpacyPipeline, load_spacy, tag_words

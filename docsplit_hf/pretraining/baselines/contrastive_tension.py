@@ -15,11 +15,11 @@ from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import EvalLoopOutput
 
 from ...training.statistics import RunningMeans
-from ..arguments import ContrastiveTrainingArguments, overridden
-from ..checks import check_two_encoders
+from ..arguments import overridden
 from ..contrastive_trainer import ContrastiveTrainer
 from ..info_nce import InfoNCE
 from ..model import DocSplitOutput
+from .two_encoders import TwoEncoderArguments, check_two_encoders
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ ENCODERS = ("first", "second")
 
 
 @dataclass
-class ContrastiveTensionArguments(ContrastiveTrainingArguments):
+class ContrastiveTensionArguments(TwoEncoderArguments):
     """Arguments of ``ContrastiveTensionTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
     ``temperature`` has no meaning here.
@@ -40,14 +40,9 @@ class ContrastiveTensionArguments(ContrastiveTrainingArguments):
         ValueError: If a value is out of its range, or does not go with two encoders without dropout.
     """
 
-    many_views: ClassVar[bool] = False
     needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "contrastive_tension")
-    similarity: str | None = overridden("similarity", "dot")
-    mlm_weight: float | None = overridden("mlm_weight", 0.0)
-    symmetric: bool = overridden("symmetric", False, init=False)
-    projection_head: bool = overridden("projection_head", False, init=False)
     tension_negatives: int = HfArg(default=7, help="Negatives per document. The paper uses 7.")
 
     def __post_init__(self) -> None:

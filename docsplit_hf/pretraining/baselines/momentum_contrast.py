@@ -15,10 +15,10 @@ from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import has_length
 
 from ...training.distributed import gather
-from ..arguments import ContrastiveTrainingArguments, overridden
-from ..checks import check_two_encoders
+from ..arguments import overridden
 from ..contrastive_trainer import ContrastiveTrainer
 from ..info_nce import InfoNCE, comparable
+from .two_encoders import TwoEncoderArguments, check_two_encoders
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ STATE_FILE = "momentum_contrast.safetensors"  # key encoder and queue, in each c
 
 
 @dataclass
-class MomentumContrastArguments(ContrastiveTrainingArguments):
+class MomentumContrastArguments(TwoEncoderArguments):
     """Arguments of ``MomentumContrastTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
     Args:
@@ -39,13 +39,8 @@ class MomentumContrastArguments(ContrastiveTrainingArguments):
     """
 
     compares_batch: ClassVar[bool] = False
-    many_views: ClassVar[bool] = False
 
     objective: str = overridden("objective", "momentum_contrast")
-    similarity: str | None = overridden("similarity", "dot")
-    mlm_weight: float | None = overridden("mlm_weight", 0.0)
-    symmetric: bool = overridden("symmetric", False, init=False)
-    projection_head: bool = overridden("projection_head", False, init=False)
     queue_size: int = HfArg(default=65536, help="Keys of earlier documents that are the negatives.")
     momentum: float = HfArg(default=0.9995, help="How much of itself the key encoder keeps at each step.")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .file_formats import load_file, naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
-from .sources import as_dataset, local_path
+from .sources import as_dataset, load_from_hub, local_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def load_documents(
         loaded = load_file(path, streaming, csv_separator, encoding)
         loaded = loaded.select_columns(["text"]) if path.is_dir() else loaded
     elif isinstance(source, str | Path):
-        loaded = datasets.load_dataset(str(source), config_name, split=split, streaming=streaming)
+        loaded = load_from_hub(str(source), config_name, split=split, streaming=streaming)
     else:
         loaded = as_dataset(source)
         loaded = loaded.to_iterable_dataset() if streaming and isinstance(loaded, datasets.Dataset) else loaded

@@ -44,6 +44,19 @@ def refuse_missing_file(source: str) -> None:
         raise FileNotFoundError(f"There is no file {source!r}.")
 
 
+def load_from_hub(name: str, *arguments: Any, **options: Any) -> Any:
+    """``datasets.load_dataset``, whose errors also say that the name may be a mistyped path."""
+    import datasets
+
+    try:
+        return datasets.load_dataset(name, *arguments, **options)
+    except (ConnectionError, datasets.exceptions.DatasetNotFoundError) as error:
+        raise OSError(
+            f"{name!r} is no file or folder here, and was not found on the Hub or the Hub could not be reached: check "
+            f"the spelling. ({str(error).splitlines()[0]})"
+        ) from error
+
+
 def find_splits(
     source: str | Path | Dataset | DatasetDict | pd.DataFrame,
     config_name: str | None = None,
@@ -61,9 +74,7 @@ def find_splits(
     if isinstance(source, dict):
         return {name: as_dataset(rows) for name, rows in source.items()}
     if isinstance(source, str | Path):
-        import datasets
-
-        return datasets.load_dataset(str(source), config_name)
+        return load_from_hub(str(source), config_name)
     return {"train": as_dataset(source)}
 
 

@@ -7,6 +7,7 @@ from datasets import Dataset, IterableDataset, load_dataset
 from torch.utils.data import DataLoader
 
 from docsplit_hf import load_documents
+from docsplit_hf.text.labeled_examples import load_labeled_examples
 from docsplit_hf.text.load_documents import _hold_out
 
 TEXTS = [f"Document {i}. It has two sentences." for i in range(30)]
@@ -105,3 +106,9 @@ def test_options_for_files_and_other_sources_are_refused():
         load_documents(TEXTS)
     with pytest.raises(ValueError, match="The DataFrame mixes types"):
         load_documents(pd.DataFrame({"text": ["a", 1]}))
+
+
+@pytest.mark.parametrize("load", [load_documents, load_labeled_examples])
+def test_a_mistyped_file_is_no_data_set_on_the_hub_and_is_named(load):
+    with pytest.raises(OSError, match="'l.cvs' is no file or folder here, .*check the spelling"):
+        load("l.cvs")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .datastore_files import load_snapshot, save_snapshot
+from .documents import add_documents, remove_documents
 from .embedding import embed_examples
+from .fitted_state import FittedState
 from .hub_folder import upload
 from .index import EXACT, IndexOptions
 from .key_matrix import as_matrix
-from .labels import encode_known_labels, encode_labels, is_multi_label
-from .snapshot import Buffers, Snapshot, add_rows, change_index, empty_snapshot, merge_rows, remove_rows, update_index
+from .labels import encode_labels, is_multi_label
+from .merging import merge_snapshots
+from .readable_rows import ReadableRows
+from .snapshot import Buffers, Snapshot, add_rows, change_index, empty_snapshot, remove_rows, update_index
 
 if TYPE_CHECKING:
     from typing import Self
@@ -24,10 +29,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from ...models.portable.modeling_knn_classifier import KNNClassifier
-    from .snapshot import Neighbors
 
 
-class KNNDatastore:
+class KNNDatastore(ReadableRows):
     """Embedded examples, the keys, with their labels and texts.
 
     Threads may search while others add and remove: a search works on a snapshot, which never changes. A datastore can
@@ -131,16 +135,13 @@ class KNNDatastore:
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
         return cls._of(embed_examples(model, tokenizer, dataset, store_texts, packing, limits, **options))
 
-    def __len__(self) -> int:
-        return len(self._state.keys)
-
     def __getstate__(self) -> Snapshot:
         # A copy has a lock and buffers of its own. FAISS puts an index into bytes itself.
         return self._state
 
     def __setstate__(self, state: Snapshot) -> None:
-        for array in (state.keys, state.labels):
-            array.flags.writeable = False  # which neither a pickle nor a file keeps
+        for rows in filter(None, (state, state.documents)):
+            rows.keys.flags.writeable = rows.labels.flags.writeable = False  # which neither a pickle nor a file keeps
         self._writing = threading.Lock()
         self._state, self._buffers = state, Buffers(state)
 
@@ -150,101 +151,26 @@ class KNNDatastore:
         datastore.__setstate__(state)
         return datastore
 
-    def __repr__(self) -> str:
-        return (
-            f"KNNDatastore({len(self)} rows of dimension {self.dimension}, {self.dtype}, "
-            f"{len(self.label_names)} labels, index {self.index!r})"
-        )
-
     @property
-    def dimension(self) -> int:
-        """D of the keys."""
-        return self._state.keys.shape[1]
+    def documents(self) -> KNNDatastore | None:
+        """The unlabeled documents as they are now, to be searched and read; None if there are none.
 
-    @property
-    def dtype(self) -> str:
-        """``"float32"`` or ``"float16"``."""
-        return self._state.keys.dtype.name
-
-    @property
-    def index(self) -> str:
-        """What is searched with: ``"Flat"`` or a factory string."""
-        return self._state.options.factory
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The names of the labels."""
-        return self._state.label_names
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether a row may have several labels."""
-        return self._state.multi_label
-
-    @property
-    def keys(self) -> np.ndarray:
-        """The embeddings, ``(N, D)``, read-only."""
-        return self._state.keys
-
-    @property
-    def labels(self) -> np.ndarray:
-        """int64 ``(N,)``, or bool ``(N, C)`` for several labels per row, read-only."""
-        return self._state.labels
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of the rows."""
-        return self._state.rows["id"].to_pylist()
-
-    @property
-    def texts(self) -> list[str | None]:
-        """The texts of the rows."""
-        return self._state.rows["text"].to_pylist()
-
-    @property
-    def text_pairs(self) -> list[str | None]:
-        """The second texts of the rows."""
-        return self._state.rows["text_pair"].to_pylist()
-
-    def label_array(self, labels: Sequence[Any]) -> np.ndarray:
-        """Labels as the datastore numbers them, to be compared with those of neighbors.
-
-        Args:
-            labels: As for the class, but none may be new.
-
-        Returns:
-            int64 ``(N,)``, or bool ``(N, C)``.
-
-        Raises:
-            ValueError: If a label is not known here.
+        It is a datastore of its own: what changes in it does not change here.
         """
-        return encode_known_labels(labels, self._state.label_names, self._state.multi_label)
+        documents = self._state.documents
+        return self._of(documents) if documents is not None and len(documents.keys) else None
 
-    def check_encoder(self, probe: Any) -> None:
-        """Refuse an encoder other than the one that made the keys.
+    @property
+    def fitted(self) -> FittedState | None:
+        """What was fitted on the rows, which is saved and copied with them; None if nothing was."""
+        return self._state.fitted
 
-        Args:
-            probe: Its embeddings of the texts of the probe, ``(P, D)``.
-
-        Raises:
-            ValueError: If they are not nearly equal to those of the probe that is kept here.
-        """
-        self._state.check_encoder(probe)
-
-    def search(self, queries: Any, k: int) -> Neighbors:
-        """The nearest rows of each query.
-
-        Args:
-            queries: Embeddings, ``(Q, D)``.
-            k: How many; all rows if there are fewer.
-
-        Returns:
-            Distances, labels, rows, ids and texts of the neighbors, all from the same snapshot.
-
-        Raises:
-            ValueError: If the datastore is empty, k is below 1, or the queries are not finite numbers ``(Q, D)``.
-        """
-        return self._state.search(queries, k)
+    @fitted.setter
+    def fitted(self, state: FittedState | None) -> None:
+        if state is not None and not isinstance(state, FittedState):
+            raise ValueError(f"fitted is a FittedState or None, got {state!r}.")
+        with self._writing:
+            self._state = replace(self._state, fitted=state)
 
     def add(
         self,
@@ -271,7 +197,8 @@ class KNNDatastore:
     def merge(self, other: KNNDatastore) -> list[str]:
         """Add all rows of another datastore, and return their ids. Labels of the same name are the same label.
 
-        Ids that the other's counter gave, told by their form, are replaced by ones of this counter; other ids stay.
+        Ids that the other's counters gave, told by their form, are replaced by ones of these counters; other ids stay.
+        Its documents are added too. What was fitted on either is dropped, which is logged.
 
         Args:
             other: A datastore of the same encoder.
@@ -280,7 +207,7 @@ class KNNDatastore:
             ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is in both.
         """
         with self._writing:
-            return self._grow(merge_rows(self._state, self._buffers, other._state))
+            return self._grow(merge_snapshots(self._state, self._buffers, other._state))
 
     def _grow(self, state: Snapshot) -> list[str]:
         new = state.rows["id"].slice(len(self))
@@ -298,6 +225,41 @@ class KNNDatastore:
         """
         with self._writing:
             self._state = update_index(remove_rows(self._state, ids))
+            self._buffers = Buffers(self._state)
+
+    def add_documents(
+        self,
+        keys: Any,
+        texts: Iterable[str | None] | None = None,
+        text_pairs: Iterable[str | None] | None = None,
+        ids: Iterable[str] | None = None,
+    ) -> list[str]:
+        """Add unlabeled documents, which no search of the examples sees, and return their ids. All are added, or none.
+
+        Args:
+            keys, texts, text_pairs: As for the class.
+            ids: Different strings, none of them an example's. None: a counter of their own, "d0", "d1", ...
+
+        Raises:
+            ValueError: As for the class, and if an id is there already.
+        """
+        with self._writing:
+            matrix = as_matrix(keys, "keys", self.dimension)
+            before = 0 if self._state.documents is None else len(self._state.documents.keys)
+            self._state = add_documents(self._state, self._buffers, matrix, texts, text_pairs, ids)
+            return self._state.documents.rows["id"].slice(before).to_pylist()
+
+    def remove_documents(self, ids: Iterable[str]) -> None:
+        """Remove unlabeled documents. All of them are removed, or none.
+
+        Args:
+            ids: As ``add_documents`` gives them.
+
+        Raises:
+            ValueError: If there is no document of an id, or ``ids`` is one string.
+        """
+        with self._writing:
+            self._state = remove_documents(self._state, ids)
             self._buffers = Buffers(self._state)
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:

@@ -5,6 +5,10 @@ A folder holds::
     manifest.json                     what there is, with checksums: see ``make_manifest``
     keys-<sha256>.safetensors         ``keys`` and, if there is one, ``probe``
     rows-<sha256>.parquet             ``id``, ``label``, ``text`` and, if there are any, ``text_pair``
+    document_keys-<sha256>.safetensors, document_rows-<sha256>.parquet
+                                      the same of unlabeled documents, if there are any, without labels and probe
+    fitted-<sha256>.safetensors, vocabulary-<sha256>.parquet
+                                      the arrays of a fitted state, if there is one, and ``term``
 
 The data files are named after their content, by the first 16 digits of their SHA-256, and never change. Saving puts new
 ones beside the old, then replaces the manifest, then deletes what it no longer names. A reader finds the old datastore
@@ -14,6 +18,7 @@ or the new one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +27,28 @@ import numpy as np
 from ...models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once
 from ...models.checkpoints.checksum import sha256_of
 from .classifier_files import classifier_checksums
+from .documents import no_documents
+from .fitted_state import FittedState
 from .hub_folder import FOLDER, local_folder
 from .index import EXACT, IndexOptions
 from .index_cache import load_index, store_index
 from .key_matrix import check_finite
-from .manifest import MANIFEST, REMEDY, DatastoreError, data_files, make_manifest, read_manifest, render_manifest
-from .row_table import repeated_id
+from .manifest import (
+    MANIFEST,
+    REMEDY,
+    DatastoreError,
+    data_files,
+    file_name,
+    make_manifest,
+    read_manifest,
+    render_manifest,
+)
+from .parquet_files import read_table, write_table
+from .row_table import ids_among, repeated_id
 from .snapshot import Snapshot, update_index, use_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 TEXTS = ("id", "text", "text_pair")
 
@@ -64,18 +80,8 @@ def load_snapshot(name_or_folder: str | Path, revision: str | None, token: str |
 
 def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Write a datastore in place of what the folder held before, and return its manifest. Other files there stay."""
-    import pyarrow.parquet as pq
-    from safetensors.numpy import save_file
-
-    tensors = {"keys": snapshot.keys} | ({} if snapshot.probe is None else {"probe": snapshot.probe})
     with replaced_at_once(folder, MANIFEST, data_files) as staging:
-        save_file(tensors, staging / "keys")
-        table = _to_table(snapshot)
-        # Without Arrow's own schema in it: plain Parquet types only.
-        pq.write_table(table, staging / "rows", compression="zstd", store_schema=False)
-        if table.nbytes > _most_unpacked((staging / "rows").stat().st_size):  # a text many times: nobody would read it
-            pq.write_table(table, staging / "rows", compression="none", use_dictionary=False, store_schema=False)
-        files = {"keys": _name(staging / "keys", ".safetensors"), "rows": _name(staging / "rows", ".parquet")}
+        files = {role: _name(staging / role) for role in _write_data(staging, snapshot)}
         manifest = make_manifest(snapshot, classifier or {}, files)
         (staging / MANIFEST).write_bytes(render_manifest(manifest))
     return manifest
@@ -95,23 +101,45 @@ def read_datastore(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
             previous = manifest
 
 
-def _to_table(snapshot: Snapshot) -> pa.Table:
+def _write_data(folder: Path, snapshot: Snapshot) -> list[str]:
+    """Write the data files, each named by its role, and return the roles."""
+    import pyarrow as pa
+    from safetensors.numpy import save_file
+
+    tensors = {"keys": {"keys": snapshot.keys} | ({} if snapshot.probe is None else {"probe": snapshot.probe})}
+    tables = {"rows": _texts(snapshot).add_column(1, "label", _label_column(snapshot))}
+    if snapshot.documents is not None:
+        tensors["document_keys"] = {"keys": snapshot.documents.keys}
+        tables["document_rows"] = _texts(snapshot.documents)
+    if snapshot.fitted is not None:
+        tensors["fitted"] = snapshot.fitted.arrays
+        tables["vocabulary"] = pa.table({"term": pa.array(snapshot.fitted.vocabulary, pa.string())})
+    for role, arrays in tensors.items():
+        save_file(arrays, folder / role)
+    for role, table in tables.items():
+        write_table(table, folder / role)
+    return [*tensors, *tables]
+
+
+def _texts(snapshot: Snapshot) -> pa.Table:
+    rows = snapshot.rows
+    return rows.drop_columns("text_pair") if rows["text_pair"].null_count == len(rows) else rows
+
+
+def _label_column(snapshot: Snapshot) -> pa.Array:
     import pyarrow as pa
 
-    if snapshot.multi_label:
-        lengths, labels = snapshot.labels.sum(1), np.nonzero(snapshot.labels)[1]
-        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        column = pa.ListArray.from_arrays(pa.array(ends), pa.array(labels, pa.int64()))
-    else:
-        column = pa.array(snapshot.labels, pa.int64())
-    table = snapshot.rows.add_column(1, "label", column)
-    return table.drop_columns("text_pair") if table["text_pair"].null_count == len(table) else table
+    if not snapshot.multi_label:
+        return pa.array(snapshot.labels, pa.int64())
+    lengths, labels = snapshot.labels.sum(1), np.nonzero(snapshot.labels)[1]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(labels, pa.int64()))
 
 
-def _name(path: Path, suffix: str) -> dict[str, Any]:
+def _name(path: Path) -> dict[str, Any]:
     """Name a file after its content; its entry in the manifest."""
     entry = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-    named = path.rename(path.with_name(f"{path.name}-{entry['sha256'][:16]}{suffix}"))
+    named = path.rename(path.with_name(file_name(path.name, entry["sha256"])))
     return {"name": named.name, **entry}
 
 
@@ -123,22 +151,54 @@ def _read_data(folder: Path, manifest: dict[str, Any]) -> Snapshot:
             raise DatastoreError(f"{path} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
         if sha256_of(path) != entry["sha256"]:
             raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
-    keys, probe = _read_keys(folder / manifest["files"]["keys"]["name"], manifest)
-    rows, labels = _read_rows(folder / manifest["files"]["rows"]["name"], manifest)
-    names = tuple(manifest["label_names"])
-    return Snapshot(keys, labels, rows, names, manifest["next_id"], IndexOptions(**manifest["index"]), probe)
+    paths = {role: folder / entry["name"] for role, entry in manifest["files"].items()}
+    keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
+    rows, labels = _read_rows(paths["rows"], manifest)
+    names, options = tuple(manifest["label_names"]), IndexOptions(**manifest["index"])
+    examples = Snapshot(keys, labels, rows, names, manifest["next_id"], options, probe)
+    documents = manifest["documents"] and _read_documents(paths, examples, manifest)
+    fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
+    return replace(examples, documents=documents, fitted=fitted)
 
 
-def _read_keys(path: Path, manifest: dict[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
+def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: dict[str, Any]) -> Snapshot:
+    path, count = paths["document_rows"], manifest["documents"]["rows"]
+    keys, probe = _read_keys(paths["document_keys"], manifest, count)
+    if probe is not None:
+        raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
+    rows = _read_texts(path, {}, count)
+    if taken := sorted(ids_among(rows["id"], examples.rows)):
+        raise DatastoreError(f"{path}: the id {taken[0]!r} is that of an example too. {REMEDY}")
+    labels, next_id = np.zeros((count, 0), dtype=bool), manifest["documents"]["next_id"]
+    return replace(no_documents(examples), keys=keys, labels=labels, rows=rows.select(TEXTS), next_id=next_id)
+
+
+def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedState:
+    import pyarrow as pa
+
+    terms = read_table(paths["vocabulary"], {"term": pa.string()}, {})["term"]
+    if terms.null_count:
+        raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
+    try:
+        return FittedState(settings, _read_tensors(paths["fitted"]), tuple(terms.to_pylist()))
+    except ValueError as error:
+        raise DatastoreError(f"{paths['fitted']}: {error} {REMEDY}") from error
+
+
+def _read_tensors(path: Path) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
-        tensors = load_file(path)
+        return load_file(path)
     except (SafetensorError, TypeError) as error:  # the latter for a dtype that NumPy does not have
         raise DatastoreError(f"{path} is no safetensors file: {error}. {REMEDY}") from error
+
+
+def _read_keys(path: Path, manifest: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+    tensors = _read_tensors(path)
     keys, probe = tensors.pop("keys", None), tensors.pop("probe", None)
-    rows, dimension, dtype = manifest["rows"], manifest["dimension"], manifest["dtype"]
+    dimension, dtype = manifest["dimension"], manifest["dtype"]
     if keys is None or keys.shape != (rows, dimension) or keys.dtype != dtype or tensors:
         found = "no keys" if keys is None else f"keys {keys.dtype} {keys.shape}"
         raise DatastoreError(
@@ -158,69 +218,26 @@ def _read_keys(path: Path, manifest: dict[str, Any]) -> tuple[np.ndarray, np.nda
 
 def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarray]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
-    expected = {"id": pa.string(), "label": label, "text": pa.string()}
-    try:
-        metadata = pq.read_metadata(path)
-        if metadata.num_rows != manifest["rows"]:
-            raise DatastoreError(f"{path} has {metadata.num_rows} rows, {MANIFEST} says {manifest['rows']}. {REMEDY}")
-        schema = metadata.schema.to_arrow_schema().remove_metadata()
-        if "text_pair" in schema.names:
-            expected["text_pair"] = pa.string()
-        if dict(zip(schema.names, schema.types, strict=True)) != expected or len(schema) > len(expected):
-            raise DatastoreError(f"{path} has other columns than a datastore: {schema.to_string()}. {REMEDY}")
-        _check_unpacked(path, _encoded_bytes(metadata), manifest)
-        texts = [name for name in TEXTS if name in expected]  # a text that is often there is read once
-        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
-            table = file.read()
-        _check_unpacked(path, _text_bytes(table), manifest)
-        table = table.cast(schema)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise DatastoreError(f"{path} is no Parquet file: {error}. {REMEDY}") from error
+    multi_label = manifest["multi_label"]
+    table = _read_texts(path, {"label": pa.list_(pa.int64()) if multi_label else pa.int64()}, manifest["rows"])
+    labels = _read_labels(path, table["label"].combine_chunks(), len(manifest["label_names"]), multi_label)
+    return table.select(TEXTS), labels
+
+
+def _read_texts(path: Path, columns: dict[str, pa.DataType], rows: int) -> pa.Table:
+    """Ids and texts, as ``make_rows`` gives them, and other columns."""
+    import pyarrow as pa
+
+    expected = {"id": pa.string(), **columns, "text": pa.string()}
+    table = read_table(path, expected, {"text_pair": pa.string()}, rows)
     if table["id"].null_count:
         raise DatastoreError(f"{path}: a row has no id. {REMEDY}")
     if (repeated := repeated_id(table)) is not None:
         raise DatastoreError(f"{path}: the id {repeated!r} is there twice. {REMEDY}")
-    labels = _read_labels(path, table["label"].combine_chunks(), len(manifest["label_names"]), manifest["multi_label"])
-    if "text_pair" not in expected:
+    if "text_pair" not in table.column_names:
         table = table.append_column("text_pair", pa.nulls(len(table), pa.string()))
-    return table.select(TEXTS), labels
-
-
-def _check_unpacked(path: Path, unpacked: int, manifest: dict[str, Any]) -> None:
-    """A few kilobytes may unpack to gigabytes: loading a stranger's datastore must not use up the memory."""
-    most = _most_unpacked(manifest["files"]["rows"]["bytes"])
-    if unpacked > most:
-        raise DatastoreError(
-            f"{path} unpacks to {unpacked:,} bytes, and from its size at most {most:,} are expected: it may be made to "
-            "fill the memory. Do not use it."
-        )
-
-
-def _most_unpacked(packed: int) -> int:
-    return 2**26 + 1000 * packed
-
-
-def _encoded_bytes(metadata: pq.FileMetaData) -> int:
-    """What the pages take without compression. A value of a list may take less than a bit, and eight bytes later."""
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-    lists = [column for column in columns if "." in column.path_in_schema]
-    return sum(column.total_uncompressed_size for column in columns) + 8 * sum(column.num_values for column in lists)
-
-
-def _text_bytes(table: pa.Table) -> int:
-    """What the texts take when each row has its own copy."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = [column for column in table.columns if isinstance(column.type, pa.DictionaryType)]
-    lengths = [pc.take(pc.binary_length(chunk.dictionary), chunk.indices) for c in columns for chunk in c.chunks]
-    return sum(pc.sum(chunk).as_py() or 0 for chunk in lengths)
+    return table
 
 
 def _read_labels(path: Path, column: pa.Array, count: int, multi_label: bool) -> np.ndarray:

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION, METRIC = "docsplit_hf datastore", 2, "squared_l2"
+FORMAT, VERSION, METRIC = "docsplit_hf datastore", 3, "squared_l2"
 WITHOUT_CLASSIFIER = 1  # the version that did not name the files of the classifier
+WITHOUT_DOCUMENTS = 2  # the last one that had neither documents nor a fitted state
 REMEDY = "Copy or download the datastore again, or build it again."
 # No folder can be named, and none but the datastore's own files.
-FILE_NAMES = {
-    "keys": re.compile(r"keys-([0-9a-f]{16})\.safetensors"),
-    "rows": re.compile(r"rows-([0-9a-f]{16})\.parquet"),
-}
+_SUFFIXES = {
+    "keys": ".safetensors", "document_keys": ".safetensors", "fitted": ".safetensors",
+    "rows": ".parquet", "document_rows": ".parquet", "vocabulary": ".parquet",
+}  # fmt: skip
+FILE_NAMES = {role: re.compile(rf"{role}-([0-9a-f]{{16}}){re.escape(suffix)}") for role, suffix in _SUFFIXES.items()}
 _FIELDS = {
     "format": str, "version": int, "rows": int, "dimension": int, "dtype": str, "metric": str, "multi_label": bool,
     "label_names": list, "next_id": int, "index": dict, "files": dict, "classifier": dict, "sha256": str,
@@ -36,6 +38,7 @@ class DatastoreError(ValueError):
 
 def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, Any]) -> dict[str, Any]:
     """The manifest of a snapshot; ``classifier``: the checksums of the files of the classifier that it belongs to."""
+    documents = snapshot.documents
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -47,6 +50,8 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
         "label_names": list(snapshot.label_names),
         "next_id": snapshot.next_id,
         "index": asdict(snapshot.options),
+        "documents": documents and {"rows": len(documents.keys), "next_id": documents.next_id},
+        "fitted": snapshot.fitted and snapshot.fitted.settings,
         "classifier": dict(classifier),
         "files": files,
     }
@@ -58,8 +63,13 @@ def render_manifest(manifest: dict[str, Any]) -> bytes:
     return _to_json({**rest, "sha256": hashlib.sha256(_to_json(rest)).hexdigest()})
 
 
+def file_name(role: str, sha256: str) -> str:
+    """The name of a data file, by its role and content."""
+    return f"{role}-{sha256[:16]}{_SUFFIXES[role]}"
+
+
 def data_files(folder: Path) -> list[str]:
-    """The names of the files in a folder that are keys or rows of a datastore, of whichever state."""
+    """The names of the files in a folder that are the data of a datastore, of whichever state."""
     names = [path.name for path in folder.glob("*-*")]
     return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
 
@@ -72,6 +82,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     content = path.read_bytes()
     try:
         manifest = json.loads(content)
+        rendered = render_manifest(manifest) if isinstance(manifest, dict) else b""
     except (ValueError, RecursionError) as error:
         raise DatastoreError(f"{path} is damaged, it is no JSON: {error}. {REMEDY}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
@@ -82,14 +93,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{path} says format {version}, and this docsplit_hf reads up to {VERSION}: upgrade docsplit_hf."
         )
     # Byte for byte, so that not a bit can change unseen: JSON has many ways to say the same.
-    if render_manifest(manifest) != content:
+    if rendered != content:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
     if version == WITHOUT_CLASSIFIER:
         manifest["classifier"] = {}
+    if isinstance(version, int) and version <= WITHOUT_DOCUMENTS:
+        manifest |= {"documents": None, "fitted": None}
     for name, kind in _FIELDS.items():
         _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
     _check_values(path, manifest)
-    _check_files(path, manifest["files"])
+    _check_files(path, manifest)
     return manifest
 
 
@@ -105,20 +118,33 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
     _require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
     for name, sha256 in manifest["classifier"].items():
         _require(isinstance(sha256, str) and Path(name).name == name, path, f"a file of the classifier is {name!r}")
+    documents = manifest.get("documents", ...)
+    if documents is not None:
+        kinds = _kinds(documents)
+        _require(kinds == {"rows": int, "next_id": int}, path, f"documents is {documents!r}")
+        _require(min(documents.values()) >= 0, path, f"documents is {documents!r}")
+    fitted = manifest.get("fitted", ...)
+    _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
     try:
         IndexOptions(**manifest["index"])
     except ValueError as error:
         raise DatastoreError(f"{path}: {error}") from error
 
 
-def _check_files(path: Path, files: dict[str, Any]) -> None:
-    _require(set(files) == set(FILE_NAMES), path, f"files are {sorted(files)}, not {sorted(FILE_NAMES)}")
+def _check_files(path: Path, manifest: dict[str, Any]) -> None:
+    files, expected = manifest["files"], {"keys", "rows"}
+    expected |= set() if manifest["documents"] is None else {"document_keys", "document_rows"}
+    expected |= set() if manifest["fitted"] is None else {"fitted", "vocabulary"}
+    _require(set(files) == expected, path, f"files are {sorted(files)}, not {sorted(expected)}")
     for role, entry in files.items():
-        kinds = {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
-        _require(kinds == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}")
+        _require(_kinds(entry) == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}")
         match = FILE_NAMES[role].fullmatch(entry["name"])
         named = match is not None and match[1] == entry["sha256"][:16]
         _require(named, path, f"the file of {role} is named {entry['name']!r}, not by its role and checksum")
+
+
+def _kinds(entry: Any) -> dict[str, type]:
+    return {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
 
 
 def _require(condition: bool, path: Path, otherwise: str) -> None:

@@ -53,47 +53,51 @@ def repeated_id(rows: pa.Table) -> str | None:
     return repeated[0]["values"].as_py() if len(repeated) else None
 
 
-def append_rows(rows: pa.Table, more: pa.Table) -> pa.Table:
-    """Tables one after the other, in the memory of the two; no id may be in both."""
+def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
+    """Tables one after the other, in the memory of the two; no id of ``more`` may be in another of the tables."""
     import pyarrow as pa
 
-    if taken := sorted(ids_among(more["id"], rows)):
-        raise ValueError(f"The id {taken[0]!r} is there already: remove it first, or give another.")
+    if repeated := sorted(ids_among(more["id"], rows, *taken)):
+        raise ValueError(f"The id {repeated[0]!r} is there already: remove it first, or give another.")
     joined = pa.concat_tables([rows, more])
     return joined.combine_chunks() if joined["id"].num_chunks > MOST_CHUNKS else joined
 
 
-def ids_among(ids: Iterable[str], rows: pa.Table) -> set[str]:
-    """Those ids that rows have."""
+def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
+    """Those ids that rows of any of the tables have."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     wanted = ids if isinstance(ids, pa.ChunkedArray) else pa.array(ids, pa.string())
-    return set(rows["id"].filter(pc.is_in(rows["id"], value_set=wanted)).to_pylist())
+    found = [rows["id"].filter(pc.is_in(rows["id"], value_set=wanted)) for rows in tables]
+    return {row_id for column in found for row_id in column.to_pylist()}
 
 
-def automatic_ids(count: int, next_id: int, rows: pa.Table) -> tuple[list[str], int]:
-    """Ids by a counter that stands at ``next_id`` and skips ids that are taken, and where it stands then."""
+def automatic_ids(count: int, next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
+    """Ids by a counter that stands at ``next_id`` and skips ids that tables have, and where it stands then."""
     ids: list[str] = []
     while len(ids) < count:
-        candidates = [str(number) for number in range(next_id, next_id + count - len(ids))]
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + count - len(ids))]
         next_id += len(candidates)
-        taken = ids_among(candidates, rows)
+        taken = ids_among(candidates, *tables)
         ids += [candidate for candidate in candidates if candidate not in taken]
     return ids, next_id
 
 
-def renew_automatic_ids(rows: pa.Table, counter: int, others: pa.Table, next_id: int) -> tuple[pa.Table, int]:
+def renew_automatic_ids(
+    rows: pa.Table, counter: int, next_id: int, *tables: pa.Table, prefix: str = ""
+) -> tuple[pa.Table, int]:
     """Rows with ids that fit into another datastore: those that their ``counter`` gave are new, the others stay.
 
-    Also where the other datastore's counter, which stands at ``next_id``, stands then.
+    Also where the other datastore's counter, which stands at ``next_id`` and skips ids that its tables have, stands
+    then.
     """
     import pyarrow as pa
 
     ids = rows["id"].to_pylist()
-    is_counted = [_is_number(row_id, counter) for row_id in ids]
+    is_counted = [row_id.startswith(prefix) and _is_number(row_id[len(prefix) :], counter) for row_id in ids]
     given = rows.filter(pa.array([not counted for counted in is_counted], pa.bool_()))
-    fresh, next_id = automatic_ids(sum(is_counted), next_id, append_rows(others, given))
+    fresh, next_id = automatic_ids(sum(is_counted), next_id, given, *tables, prefix=prefix)
     numbers = iter(fresh)
     renewed = [next(numbers) if counted else row_id for row_id, counted in zip(ids, is_counted, strict=True)]
     return rows.set_column(0, "id", pa.array(renewed, pa.string())), next_id

@@ -21,12 +21,13 @@ from .index import (
     set_nprobe,
 )
 from .key_matrix import GrowableArray, as_matrix, check_finite, check_probe
-from .labels import rename_labels
-from .row_table import append_rows, automatic_ids, ids_among, make_rows, renew_automatic_ids
+from .row_table import append_rows, automatic_ids, ids_among, make_rows
 
 if TYPE_CHECKING:
     import faiss
     import pyarrow as pa
+
+    from .fitted_state import FittedState
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,8 @@ class Snapshot:
     index: faiss.Index | None = None  # None for exact search
     index_rows: np.ndarray | None = None  # int64, the row of each row of the index; -1 if it was removed
     indexed: int = 0  # how many rows of the index are still there: the first ones, in the same order
+    documents: Snapshot | None = None  # unlabeled: no label names, labels (N, 0), no probe, no index
+    fitted: FittedState | None = None
 
     @property
     def multi_label(self) -> bool:
@@ -156,6 +159,7 @@ class Buffers:
     def __init__(self, snapshot: Snapshot) -> None:
         self.keys = GrowableArray(snapshot.keys)
         self.labels = GrowableArray(snapshot.labels)
+        self.documents = None if snapshot.documents is None else Buffers(snapshot.documents)
 
 
 def empty_snapshot(
@@ -199,26 +203,28 @@ def add_rows(
     if len(labels) != len(keys):
         raise ValueError(f"There are {len(keys)} keys, but {len(labels)} labels: pass one for each key.")
     next_id = snapshot.next_id
+    taken = [] if snapshot.documents is None else [snapshot.documents.rows]
     if ids is None:
-        ids, next_id = automatic_ids(len(keys), next_id, snapshot.rows)
+        ids, next_id = automatic_ids(len(keys), next_id, snapshot.rows, *taken)
     rows = make_rows(len(keys), ids, texts, text_pairs)
-    return _append(snapshot, buffers, keys, labels, rows, label_names=label_names, next_id=next_id)
+    return append(snapshot, buffers, keys, labels, rows, *taken, label_names=label_names, next_id=next_id)
 
 
-def merge_rows(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Snapshot:
-    """A snapshot with the rows of another datastore at the end. Ids that the other's counter gave are renewed."""
-    if other.multi_label != snapshot.multi_label:
-        raise ValueError("One of the two has several labels per row, the other has one: build both with multi_label.")
-    keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
-    if snapshot.probe is None and len(snapshot.keys) == 0:
-        snapshot = replace(snapshot, probe=other.probe)
-    elif snapshot.probe is None or other.probe is None:
-        logger.warning("One of the datastores has no probe, so whether the encoders are the same cannot be checked.")
-    else:
-        check_probe(other.probe, snapshot.probe)
-    labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
-    rows, next_id = renew_automatic_ids(other.rows, other.next_id, snapshot.rows, snapshot.next_id)
-    return _append(snapshot, buffers, keys, labels, rows, label_names=names, next_id=next_id)
+def append(
+    snapshot: Snapshot,
+    buffers: Buffers,
+    keys: np.ndarray,
+    labels: np.ndarray,
+    rows: pa.Table,
+    *taken: pa.Table,
+    **changes: Any,
+) -> Snapshot:
+    """A snapshot with rows that have ids, which may be neither its own nor those of the tables ``taken``."""
+    length = len(snapshot.keys)
+    table = append_rows(snapshot.rows, rows, *taken)
+    grown = buffers.keys.appended(length, keys)
+    check_finite(grown[length:], "keys")
+    return replace(snapshot, keys=grown, labels=buffers.labels.appended(length, labels), rows=table, **changes)
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
@@ -278,13 +284,3 @@ def use_index(snapshot: Snapshot, index: faiss.Index) -> Snapshot:
     set_nprobe(index, snapshot.options.nprobe)
     rows = len(snapshot.keys)
     return replace(snapshot, index=index, index_rows=np.arange(rows), indexed=rows)
-
-
-def _append(
-    snapshot: Snapshot, buffers: Buffers, keys: np.ndarray, labels: np.ndarray, rows: pa.Table, **changes: Any
-) -> Snapshot:
-    length = len(snapshot.keys)
-    table = append_rows(snapshot.rows, rows)
-    grown = buffers.keys.appended(length, keys)
-    check_finite(grown[length:], "keys")
-    return replace(snapshot, keys=grown, labels=buffers.labels.appended(length, labels), rows=table, **changes)

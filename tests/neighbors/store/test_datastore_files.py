@@ -161,7 +161,7 @@ def exchange(folder, role, write):
         (lambda m: m.update(label_names=["a", "b", 3]), "manifest.json: a label name is not a string"),
         (lambda m: m.update(next_id=-1), "manifest.json: next_id is -1"),
         (lambda m: m.pop("next_id"), "manifest.json: next_id is None, not int"),
-        (lambda m: m.update(version=3), "says format 3, and this docsplit_hf reads up to 2: upgrade docsplit_hf"),
+        (lambda m: m.update(version=4), "says format 4, and this docsplit_hf reads up to 3: upgrade docsplit_hf"),
         (lambda m: m.update(version=0), "manifest.json: there is no format 0"),
         (lambda m: m.update(format="another"), "manifest.json is not the manifest of a datastore"),
         (lambda m: m["index"].update(factory="HNSW0"), "manifest.json: Unknown index 'HNSW0'"),

@@ -1,6 +1,6 @@
 import pytest
 
-from docsplit_hf.neighbors.store.row_table import append_rows, make_rows, renew_automatic_ids
+from docsplit_hf.neighbors.store.row_table import append_rows, automatic_ids, make_rows, renew_automatic_ids
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,17 @@ def test_many_small_additions_do_not_make_many_chunks():
 
 def test_of_two_counters_the_second_is_renewed_and_given_ids_stay():
     theirs = make_rows(5, ["0", "a", "01", "9", "1"], texts=list("vwxyz"))
-    rows, next_id = renew_automatic_ids(theirs, 2, make_rows(3, ["0", "1", "b"]), 2)
+    rows, next_id = renew_automatic_ids(theirs, 2, 2, make_rows(3, ["0", "1", "b"]))
     assert rows["id"].to_pylist() == ["2", "a", "01", "9", "3"]
     assert rows["text"].to_pylist() == list("vwxyz")
     assert next_id == 4
     with pytest.raises(ValueError, match="The id 'a' is there already"):
-        renew_automatic_ids(theirs, 2, make_rows(1, ["a"]), 0)
+        append_rows(make_rows(1, ["b"]), rows, make_rows(1, ["a"]))
+
+
+def test_counters_with_and_without_a_prefix_do_not_meet():
+    rows, next_id = renew_automatic_ids(make_rows(4, ["d0", "1", "d9", "d01"]), 2, 5, make_rows(1, ["d5"]), prefix="d")
+    assert (rows["id"].to_pylist(), next_id) == (["d6", "1", "d9", "d01"], 7)
+    tables = make_rows(1, ["d0"]), make_rows(1, ["d2"])
+    assert automatic_ids(2, 0, *tables, prefix="d") == (["d1", "d3"], 4)
+    assert automatic_ids(2, 0, *tables) == (["0", "1"], 2)

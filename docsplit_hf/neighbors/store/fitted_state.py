@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...text.lone_surrogates import replace_lone_surrogates
+
 DTYPES = ("float32", "float64", "int64", "int32", "bool")
 
 
@@ -63,7 +65,4 @@ def _frozen(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _is_text(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:
-        return False
+    return isinstance(value, str) and replace_lone_surrogates(value) == value

@@ -3,6 +3,7 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.store.fitted_state import DTYPES, FittedState
 
 NAMES = ["fruit", "mineral", "vegetable"]
 
@@ -13,6 +14,47 @@ def make_datastore(rows=50, dimension=8, seed=0, multi_label=False, **options):
     labels = [rng.permutation(3)[: i % 4].tolist() for i in range(rows)] if multi_label else rng.integers(0, 3, rows)
     texts = [f"Text {i}" if i % 3 else None for i in range(rows)]
     return KNNDatastore(keys, labels, NAMES, texts, **options)
+
+
+def make_fitted(seed=0):
+    """A fitted state with arrays of each dtype, of no rows and of no dimensions, and terms of any letters."""
+    rng = np.random.default_rng(seed)
+    arrays = {dtype: (9 * rng.standard_normal((4, 3))).astype(dtype) for dtype in DTYPES}
+    arrays |= {"a transposed one": rng.standard_normal((2, 5)).T, "no/rows": np.zeros((0, 3)), "ü": np.array(2.5)}
+    settings = {"experts": [{"name": "knn", "weight": 0.1 + 0.2}, None, True, "\ud800"], "seed": seed}
+    return FittedState(settings, arrays, ("the", "", "好", "a\0b", "the", f"term {seed}"))
+
+
+def fill(datastore, rows=20, seed=3):
+    """Add documents and a fitted state."""
+    keys = np.random.default_rng(seed).standard_normal((rows, datastore.dimension))
+    datastore.add_documents(keys, [f"Document {i}" if i % 3 else None for i in range(rows)])
+    datastore.remove_documents(["d2"])
+    datastore.fitted = make_fitted(seed)
+    return datastore
+
+
+def contents_of(fitted):
+    """All that a fitted state says, bit by bit."""
+    arrays = [[name, str(a.dtype), list(a.shape), a.tobytes().hex()] for name, a in sorted(fitted.arrays.items())]
+    return [fitted.settings, arrays, list(fitted.vocabulary)]
+
+
+def everything(datastore):
+    """Rows, documents and fitted state, bit by bit, as JSON has it."""
+    rows = [datastore.keys.tobytes().hex(), datastore.dtype, datastore.labels.tolist(), list(datastore.label_names)]
+    rows += [datastore.ids, datastore.texts, datastore.text_pairs]
+    documents, fitted = datastore.documents, datastore.fitted
+    return [rows, documents and everything(documents), fitted and contents_of(fitted)]
+
+
+def same(first, second):
+    """Whether two have the same rows, of whatever index."""
+    return (
+        np.array_equal(first.keys, second.keys)
+        and np.array_equal(first.labels, second.labels)
+        and (first.label_names, first.ids, first.texts) == (second.label_names, second.ids, second.texts)
+    )
 
 
 def make_queries(datastore, count=6, seed=7):

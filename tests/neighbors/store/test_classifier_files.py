@@ -15,6 +15,8 @@ from transformers import BertModel, pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.neighbors.store.datastore_files import DatastoreError
 
+from .datastores import everything, fill
+
 ROBUSTNESS = Path(__file__).parents[3] / "benchmarks" / "robustness.py"
 
 
@@ -95,10 +97,21 @@ def test_a_datastore_that_is_saved_beside_a_classifier_belongs_to_it(pipe, tmp_p
     assert len(load(tmp_path).datastore) == 22
 
 
+def test_documents_and_what_was_fitted_are_saved_and_gone_with_the_classifier(pipe, tmp_path):
+    first = pipe()
+    before = everything(fill(first.datastore))
+    first.save_pretrained(tmp_path)
+    assert everything(load(tmp_path).datastore) == before
+    pipe(1).save_pretrained(tmp_path)
+    assert load(tmp_path).datastore.documents is None and len(list((tmp_path / "datastore").iterdir())) == 3
+
+
 def test_everybody_may_read_what_is_saved(pipe, tmp_path):
     mask = os.umask(0o022)
     try:
-        pipe().save_pretrained(tmp_path)
+        filled = pipe()
+        fill(filled.datastore)
+        filled.save_pretrained(tmp_path)
     finally:
         os.umask(mask)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()} == {0o644}

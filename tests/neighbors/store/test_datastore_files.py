@@ -14,13 +14,18 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from docsplit_hf.neighbors.store.datastore_files import DatastoreError, read_datastore, write_datastore
+from docsplit_hf.neighbors.store.documents import add_documents, no_documents
+from docsplit_hf.neighbors.store.fitted_state import FittedState
 from docsplit_hf.neighbors.store.index import IndexOptions
-from docsplit_hf.neighbors.store.manifest import read_manifest, render_manifest
+from docsplit_hf.neighbors.store.manifest import FILE_NAMES, file_name, read_manifest, render_manifest
 from docsplit_hf.neighbors.store.row_table import make_rows
-from docsplit_hf.neighbors.store.snapshot import Snapshot
+from docsplit_hf.neighbors.store.snapshot import Buffers, Snapshot
+
+from .datastores import contents_of, make_fitted
 
 
-def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True, **changes):
+def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True, whole=False, **changes):
+    """``whole``: with documents and a fitted state."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, (rows, 3)).astype(bool) if multi_label else rng.integers(0, 3, rows)
     snapshot = Snapshot(
@@ -32,6 +37,9 @@ def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True
         options=IndexOptions("IVF16,PQ2", nprobe=4, rerank=2),
         probe=rng.standard_normal((3, 4)).astype(np.float32) if probe else None,
     )
+    if whole:
+        keys, texts = rng.standard_normal((rows + 1, 4)), [f"Document {i} ü 好" for i in range(rows + 1)]
+        snapshot = replace(add_documents(snapshot, Buffers(snapshot), keys, texts), fitted=make_fitted(seed))
     return replace(snapshot, **changes)
 
 
@@ -39,7 +47,9 @@ def contents(snapshot):
     """All that a snapshot says, to be compared."""
     probe = None if snapshot.probe is None else snapshot.probe.tolist()
     arrays = [(array.dtype, array.shape, array.tolist()) for array in (snapshot.keys, snapshot.labels)]
-    return arrays, snapshot.rows.to_pylist(), snapshot.label_names, snapshot.next_id, snapshot.options, probe
+    rows = [arrays, snapshot.rows.to_pylist(), snapshot.label_names, snapshot.next_id, snapshot.options, probe]
+    documents, fitted = snapshot.documents, snapshot.fitted
+    return [*rows, documents and contents(documents), fitted and contents_of(fitted)]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +62,11 @@ def contents(snapshot):
         {"rows": 0, "multi_label": True, "label_names": (), "labels": np.zeros((0, 0), dtype=bool)},
         {"labels": np.zeros((6, 3), dtype=bool)},
         {"rows": 2, "text": [None, "x"], "text_pair": ["y", None]},
+        {"whole": True},
+        {"whole": True, "multi_label": True, "dtype": "float16", "probe": False},
+        {"whole": True, "rows": 0},
+        {"documents": no_documents(make_snapshot()), "fitted": FittedState({}, {}, ())},
+        {"fitted": FittedState({"a": 1}, {"no values": np.zeros((3, 0), dtype=bool)}, ("", ""))},
     ],
 )
 def test_what_is_written_is_read(changes, tmp_path):
@@ -89,17 +104,19 @@ def test_what_the_folder_held_before_is_gone_and_files_of_others_stay(tmp_path):
     (tmp_path / ".saving").mkdir()
     (tmp_path / ".saving" / ".tmpO6hDDo").write_text("of safetensors, killed while it wrote")
     for seed in range(3):
-        write_datastore(tmp_path, make_snapshot(seed))
+        write_datastore(tmp_path, make_snapshot(seed, whole=seed == 1))
     assert len(list(tmp_path.iterdir())) == 3 + 2
     assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(2))
 
 
-def test_each_of_500_flipped_bits_is_noticed_and_its_file_named(tmp_path):
-    write_datastore(tmp_path, make_snapshot(multi_label=True))
+@pytest.mark.parametrize("whole", [False, True])
+def test_each_of_500_flipped_bits_is_noticed_and_its_file_named(whole, tmp_path):
+    write_datastore(tmp_path, make_snapshot(multi_label=True, whole=whole))
     rng = np.random.default_rng(0)
-    files = sorted(path for path in tmp_path.iterdir())
+    files = sorted(path for path in tmp_path.iterdir() if not whole or path.name[:5] not in ("keys-", "rows-"))
+    assert len(files) == (5 if whole else 3)
     for flip in range(500):
-        path = files[flip % 3]
+        path = files[flip % len(files)]
         content = path.read_bytes()
         damaged = bytearray(content)
         damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
@@ -107,12 +124,12 @@ def test_each_of_500_flipped_bits_is_noticed_and_its_file_named(tmp_path):
         with pytest.raises(DatastoreError, match=path.name):
             read_datastore(tmp_path)
         path.write_bytes(content)
-    assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(multi_label=True))
+    assert contents(read_datastore(tmp_path)[0]) == contents(make_snapshot(multi_label=True, whole=whole))
 
 
-@pytest.mark.parametrize("role", ["keys", "rows", "manifest"])
+@pytest.mark.parametrize("role", ["manifest", *FILE_NAMES])
 def test_a_truncated_or_missing_file_is_named(role, tmp_path):
-    write_datastore(tmp_path, make_snapshot())
+    write_datastore(tmp_path, make_snapshot(whole=True))
     (path,) = tmp_path.glob(f"{role}*")
     content = path.read_bytes()
     for kept in (0, len(content) // 2, len(content) - 1):
@@ -138,7 +155,7 @@ def exchange(folder, role, write):
     write(path)
     content = path.read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
-    name = f"{role}-{sha256[:16]}.{'safetensors' if role == 'keys' else 'parquet'}"
+    name = file_name(role, sha256)
     path.rename(folder / name)
     entry = {"name": name, "bytes": len(content), "sha256": sha256}
     sign(folder, lambda manifest: manifest["files"].update({role: entry}))
@@ -186,14 +203,54 @@ def test_a_signed_manifest_that_does_not_fit_is_refused(change, message, tmp_pat
         read_datastore(tmp_path)
 
 
-def test_the_first_format_which_named_no_classifier_is_read(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda m: m["documents"].update(rows=8),
+            r"document_keys-.*holds keys float32 \(7, 4\).*says .*\(8, 4\)",
+        ),
+        (lambda m: m["documents"].update(rows=-1), "manifest.json: documents is {'rows': -1"),
+        (lambda m: m["documents"].update(rows=7.0), "manifest.json: documents is {'rows': 7.0"),
+        (lambda m: m["documents"].update(next_id=True), "manifest.json: documents is"),
+        (lambda m: m["documents"].update(more=1), "manifest.json: documents is"),
+        (lambda m: m["documents"].pop("next_id"), "manifest.json: documents is"),
+        (lambda m: m.update(documents={}), "manifest.json: documents is {}"),
+        (lambda m: m.update(documents=7), "manifest.json: documents is 7"),
+        (lambda m: m.update(documents=None), "manifest.json: files are .*'document_keys'.*, not"),
+        (lambda m: m.pop("documents"), "manifest.json: documents is"),
+        (lambda m: m.update(fitted=[]), r"manifest.json: fitted is \[\]"),
+        (lambda m: m.update(fitted=None), "manifest.json: files are .*'vocabulary'.*, not"),
+        (lambda m: m.pop("fitted"), "manifest.json: fitted is"),
+        (lambda m: m["fitted"].update(weight=float("nan")), "fitted-.*: The settings .* must be JSON"),
+        (lambda m: m["files"].pop("vocabulary"), "manifest.json: files are"),
+        (lambda m: m["files"].update(document_keys=m["files"]["keys"]), "the file of document_keys is named 'keys-"),
+        (lambda m: m["files"]["vocabulary"].update(name="../" + m["files"]["vocabulary"]["name"]), "not by its role"),
+        (lambda m: m["files"]["fitted"].update(bytes=0), "fitted-.* is damaged: it has .* bytes instead of 0"),
+        (lambda m: m.update(version=2), "manifest.json: files are .*, not"),
+    ],
+)
+def test_a_signed_manifest_whose_documents_or_fitted_state_do_not_fit_is_refused(change, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot(whole=True))
+    sign(tmp_path, change)
+    with pytest.raises(DatastoreError, match=message):
+        read_datastore(tmp_path)
+
+
+@pytest.mark.parametrize("missing", [["documents", "fitted"], ["documents", "fitted", "classifier"]])
+def test_older_formats_are_read_as_without_what_they_did_not_have(missing, tmp_path):
     write_datastore(tmp_path, make_snapshot())
-    sign(tmp_path, lambda manifest: (manifest.update(version=1), manifest.pop("classifier")))
+    sign(tmp_path, lambda manifest: (manifest.update(version=4 - len(missing)), *map(manifest.pop, missing)))
     snapshot, manifest = read_datastore(tmp_path)
     assert contents(snapshot) == contents(make_snapshot()) and manifest["classifier"] == {}
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"[" * 100_000, b"\xff", b'{"format": NaN}', b"9" * 5000])
+NESTED = b'{"format": "docsplit_hf datastore", "fitted": ' + b"[" * 800 + b"]" * 800 + b"}"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"null", b"[" * 100_000, b"\xff", b'{"format": NaN}', b"9" * 5000, NESTED]
+)
 def test_what_is_no_manifest_is_refused(content, tmp_path):
     (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(DatastoreError, match="manifest.json is"):
@@ -238,10 +295,10 @@ def bfloat16_file(path):
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(48))
 
 
-@pytest.mark.parametrize("role", ["keys", "rows"])
+@pytest.mark.parametrize("role", FILE_NAMES)
 @pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"nonsense"), bfloat16_file])
 def test_a_signed_file_of_another_format_is_refused(role, write, tmp_path):
-    write_datastore(tmp_path, make_snapshot())
+    write_datastore(tmp_path, make_snapshot(whole=True))
     exchange(tmp_path, role, write)
     with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds keys)"):
         read_datastore(tmp_path)
@@ -277,14 +334,61 @@ def test_rows_that_do_not_fit_are_refused(columns, message, tmp_path):
         read_datastore(tmp_path)
 
 
-def test_reading_while_others_save_gives_one_of_theirs(tmp_path):
+DOCUMENTS = {"id": [f"d{i}" for i in range(7)], "text": list("tuvwxyz")}
+
+
+@pytest.mark.parametrize(
+    ("role", "columns", "message"),
+    [
+        ("document_rows", DOCUMENTS | {"label": [0] * 7}, "has other columns"),
+        ("document_rows", DOCUMENTS | {"id": list("abcdefa")}, "the id 'a' is there twice"),
+        ("document_rows", DOCUMENTS | {"id": [*"abcdef", None]}, "a row has no id"),
+        ("document_rows", DOCUMENTS | {"id": [*"abcdef", "0-3"]}, "the id '0-3' is that of an example too"),
+        ("document_rows", {"id": ["d0"], "text": [None]}, "has 1 rows, manifest.json says 7"),
+        ("vocabulary", {"term": ["a", None]}, "a term is missing"),
+        ("vocabulary", {"term": [1, 2]}, "has other columns"),
+        ("vocabulary", {"word": ["a"]}, "has other columns"),
+        ("vocabulary", {"term": ["long" * 2**20] * 40}, "unpacks to 16[0-9],.* bytes"),
+    ],
+)
+def test_tables_of_documents_and_terms_that_do_not_fit_are_refused(role, columns, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot(whole=True))
+    exchange(tmp_path, role, lambda path: pq.write_table(pa.table(columns), path, compression="zstd"))
+    with pytest.raises(DatastoreError, match=f"{role}-.*parquet.*{message}"):
+        read_datastore(tmp_path)
+
+
+KEYS = np.zeros((7, 4), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("role", "tensors", "message"),
+    [
+        ("document_keys", {"keys": KEYS + np.nan}, "keys: row 0 holds NaN"),
+        ("document_keys", {"keys": KEYS[:, :3].copy()}, r"holds keys float32 \(7, 3\)"),
+        ("document_keys", {"keys": KEYS.astype(np.float16)}, "holds keys float16"),
+        ("document_keys", {"keys": KEYS, "probe": KEYS}, "holds a probe, which belongs to the examples"),
+        ("fitted", {"a": KEYS + np.inf}, "The array 'a' of a fitted state holds NaN or infinity"),
+        ("fitted", {"a": KEYS.astype(np.float16)}, "The array 'a' of a fitted state is float16, not one of"),
+        ("fitted", {"a": KEYS.astype(np.uint8)}, "The array 'a' of a fitted state is uint8, not one of"),
+    ],
+)
+def test_tensors_of_documents_and_of_what_was_fitted_that_do_not_fit_are_refused(role, tensors, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot(whole=True))
+    exchange(tmp_path, role, lambda path: save_file(tensors, path))
+    with pytest.raises(DatastoreError, match=f"{role}-.*safetensors.*{message}"):
+        read_datastore(tmp_path)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_reading_while_others_save_gives_one_of_theirs(whole, tmp_path):
     write_datastore(tmp_path, make_snapshot(0))
-    expected = [contents(make_snapshot(seed)) for seed in range(2)]
+    expected = [contents(make_snapshot(seed, whole=whole and seed == 1)) for seed in range(2)]
     end = time.monotonic() + 1
 
     def save(seed):
         while time.monotonic() < end:
-            write_datastore(tmp_path, make_snapshot(seed))
+            write_datastore(tmp_path, make_snapshot(seed, whole=whole and seed == 1))
 
     with ThreadPoolExecutor(2) as pool:
         writers = [pool.submit(save, seed) for seed in range(2)]
@@ -292,7 +396,7 @@ def test_reading_while_others_save_gives_one_of_theirs(tmp_path):
             assert contents(read_datastore(tmp_path)[0]) in expected
     for writer in writers:
         writer.result()
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 1 + len(read_manifest(tmp_path)["files"])
 
 
 SAVER = """
@@ -300,7 +404,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 from tests.neighbors.store.test_datastore_files import make_snapshot, write_datastore
 
-snapshots = [make_snapshot(seed, rows=2000) for seed in range(2)]
+snapshots = [make_snapshot(seed, rows=2000, whole=sys.argv[2] == "True") for seed in range(2)]
 random.seed(0)
 for line in sys.stdin:
     child = os.fork()
@@ -316,23 +420,25 @@ for line in sys.stdin:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(tmp_path, caplog):
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(whole, tmp_path, caplog):
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
-    expected = [contents(make_snapshot(seed, rows=2000)) for seed in range(2)]
-    write_datastore(tmp_path, make_snapshot(0, rows=2000))
-    command, pipe = [sys.executable, "-c", SAVER, tmp_path], subprocess.PIPE
+    expected = [contents(make_snapshot(seed, rows=2000, whole=whole)) for seed in range(2)]
+    files = 7 if whole else 3
+    write_datastore(tmp_path, make_snapshot(0, rows=2000, whole=whole))
+    command, pipe = [sys.executable, "-c", SAVER, tmp_path, str(whole)], subprocess.PIPE
     with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=pipe, stdout=pipe, text=True) as saver:
         for _ in range(20):
             saver.stdin.write("\n")
             saver.stdin.flush()
             assert saver.stdout.readline() == "killed\n"
             assert contents(read_datastore(tmp_path)[0]) in expected
-            assert len(list(tmp_path.iterdir())) == 3
+            assert len(list(tmp_path.iterdir())) == files
         saver.stdin.close()
     assert "interrupted" in caplog.text  # else none of them was killed in the middle
-    write_datastore(tmp_path, make_snapshot(1, rows=2000))
+    write_datastore(tmp_path, make_snapshot(1, rows=2000, whole=whole))
     assert contents(read_datastore(tmp_path)[0]) == expected[1]
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == files
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.index import build_index
 from docsplit_hf.neighbors.store.index_cache import index_folder
 
-from .datastores import NAMES, answers, make_datastore
+from .datastores import NAMES, answers, everything, fill, make_datastore
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,14 +27,16 @@ FRESH = """
 import json, sys
 from docsplit_hf.neighbors.store.datastore import KNNDatastore
 heavy = sorted({"faiss", "pyarrow", "datasets"} & set(sys.modules))
-from tests.neighbors.store.datastores import answers
-print(json.dumps([heavy, [answers(KNNDatastore.from_pretrained(folder)) for folder in sys.argv[1:]]]))
+from tests.neighbors.store.datastores import answers, everything
+datastores = [KNNDatastore.from_pretrained(folder) for folder in sys.argv[1:]]
+print(json.dumps([heavy, [[answers(datastore), everything(datastore)] for datastore in datastores]]))
 """
 
 
 def test_saved_is_loaded_in_a_fresh_interpreter_with_nothing_but_the_folder(tmp_path):
     pairs = [f"Pair {i}" for i in range(50)]
     datastores = [make_datastore(), make_datastore(dtype="float16", multi_label=True, text_pairs=pairs)]
+    datastores += [fill(make_datastore()), fill(make_datastore(dtype="float16", multi_label=True))]
     for number, datastore in enumerate(datastores):
         datastore.remove(["7"])
         datastore.save_pretrained(tmp_path / "saved" / str(number))
@@ -42,7 +44,7 @@ def test_saved_is_loaded_in_a_fresh_interpreter_with_nothing_but_the_folder(tmp_
     command = [sys.executable, "-c", FRESH, *sorted((tmp_path / "moved").iterdir())]
     finished = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert finished.returncode == 0, finished.stderr
-    assert json.loads(finished.stdout) == [[], [answers(datastore) for datastore in datastores]]
+    assert json.loads(finished.stdout) == [[], [[answers(each), everything(each)] for each in datastores]]
 
 
 def test_what_was_loaded_goes_on_where_it_was_saved(tmp_path):
@@ -51,7 +53,15 @@ def test_what_was_loaded_goes_on_where_it_was_saved(tmp_path):
     datastore.save_pretrained(tmp_path)
     again = KNNDatastore.from_pretrained(tmp_path)
     assert again.add([[1] * 8], ["metal"]) == ["50"]  # an id that was removed is not given again
+    fill(again)
     again.save_pretrained(tmp_path)
+    again = KNNDatastore.from_pretrained(tmp_path)
+    again.remove_documents(["d19"])
+    assert again.add_documents([[1] * 8]) == ["d20"]
+    again.remove_documents(again.documents.ids)
+    again.save_pretrained(tmp_path)
+    again = KNNDatastore.from_pretrained(tmp_path)
+    assert again.documents is None and again.add_documents([[1] * 8]) == ["d21"]
     assert KNNDatastore.from_pretrained(str(tmp_path)).label_names == (*NAMES, "metal")
 
 
@@ -65,13 +75,15 @@ def test_a_folder_without_a_datastore_says_so(tmp_path, hub):
 
 
 def test_what_is_pushed_is_loaded(hub):
-    make_datastore(rows=20).push_to_hub("things")
+    fill(make_datastore(rows=20)).push_to_hub("things")
+    assert len(hub.files("datastore/*")) == 7
+    assert everything(KNNDatastore.from_pretrained("me/things")) == everything(fill(make_datastore(rows=20)))
     (hub.folder / "config.json").write_text("the model's")
     datastore = make_datastore(seed=1)
     assert datastore.push_to_hub("things", "A commit", private=True, revision="main") == "A commit"
     assert len(hub.files("datastore/*")) == 3 and len(hub.files()) == 4  # and the model's file is still there
     assert answers(KNNDatastore.from_pretrained("me/things", revision="abc", token="secret")) == answers(datastore)
-    assert hub.calls[2:] == [
+    assert hub.calls[3:] == [
         ("create", "things", {"private": True, "exist_ok": True}),
         ("upload", "me/things", {"commit_message": "A commit", "revision": "main"}),
         ("download", "me/things", {"revision": "abc", "token": "secret", "allow_patterns": "datastore/*"}),

@@ -1,7 +1,6 @@
 """Rows come and go: all that a datastore says stays what it would be had it been made anew, for every reader."""
 
 import contextlib
-import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,15 +10,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 
-from .datastores import NAMES, make_datastore, make_queries
-
-
-def same(first, second):
-    return (
-        np.array_equal(first.keys, second.keys)
-        and np.array_equal(first.labels, second.labels)
-        and (first.label_names, first.ids, first.texts) == (second.label_names, second.ids, second.texts)
-    )
+from .datastores import NAMES, make_datastore, make_queries, same
 
 
 def test_neighbors_stay_what_they_were_when_rows_go():
@@ -67,62 +58,6 @@ def test_any_sequence_of_changes_equals_a_datastore_made_from_scratch(multi_labe
     assert np.array_equal(found.distances, expected.distances)
     assert np.array_equal(found.labels, expected.labels)
     assert (found.ids, found.texts) == (expected.ids, expected.texts)
-
-
-@pytest.mark.parametrize("multi_label", [False, True])
-def test_merging_equals_a_datastore_made_from_scratch(multi_label):
-    rng = np.random.default_rng(0)
-
-    def labels(*names):
-        return [list(name) for name in names] if multi_label else [name[0] for name in names]
-
-    first = KNNDatastore(rng.standard_normal((2, 4)), labels("ab", "b"), ["b", "a"], texts=["One", None])
-    second = KNNDatastore(
-        rng.standard_normal((3, 4)), labels("ca", "a", "c"), ["c", "a"], texts=["x", "y", "z"], ids=["p", "q", "r"]
-    )
-    second.remove(["q"])
-    second.add(rng.standard_normal((1, 4)), labels("a"), texts=["Two"])
-    expected = KNNDatastore(
-        np.concatenate([first.keys, second.keys]),
-        labels("ab", "b", "ca", "c", "a"),
-        ["b", "a", "c"],
-        texts=["One", None, "x", "z", "Two"],
-        ids=["0", "1", "p", "r", "2"],
-    )
-    assert first.merge(second) == ["p", "r", "2"]
-    assert same(first, expected)
-    assert first.add([[0] * 4], labels("a")) == ["3"]
-    with pytest.raises(ValueError, match="The id 'p' is there already"):
-        first.merge(second)
-
-
-def test_merging_with_itself_and_in_another_dtype():
-    datastore = make_datastore(rows=3, dtype="float16")
-    assert datastore.merge(datastore) == ["3", "4", "5"]
-    assert np.array_equal(datastore.keys[:3], datastore.keys[3:])
-    datastore.merge(make_datastore(rows=2))
-    assert (datastore.dtype, len(datastore)) == ("float16", 8)
-
-
-def test_what_cannot_be_merged(caplog):
-    rng = np.random.default_rng(0)
-    probe = rng.standard_normal((3, 8))
-    datastore = make_datastore(probe=probe)
-    with pytest.raises(ValueError, match="keys of the other datastore must be .*8"):
-        datastore.merge(make_datastore(dimension=9))
-    with pytest.raises(ValueError, match="several labels per row"):
-        datastore.merge(KNNDatastore([[0] * 8], [[0]], NAMES))
-    with pytest.raises(ValueError, match="built by another encoder"):
-        datastore.merge(make_datastore(probe=probe + 1))
-    assert len(datastore) == 50
-    with caplog.at_level(logging.WARNING):
-        datastore.merge(make_datastore())
-    assert "One of the datastores has no probe" in caplog.text
-    datastore.merge(make_datastore(probe=probe * 1.001))
-    empty = KNNDatastore.empty(8)
-    empty.merge(datastore)
-    with pytest.raises(ValueError, match="another encoder"):
-        empty.check_encoder(-probe)
 
 
 @pytest.mark.parametrize("index", ["Flat", "IVF8,Flat"])

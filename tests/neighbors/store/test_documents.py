@@ -1,0 +1,161 @@
+"""Unlabeled documents beside the examples: neither knows of the other, and both are one state."""
+
+import contextlib
+import copy
+import pickle
+import threading
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from docsplit_hf import KNNDatastore
+
+from .datastores import answers, assert_exact, everything, fill, make_datastore, same
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_any_sequence_of_changes_equals_two_datastores_of_which_one_has_no_labels(dtype):
+    rng = np.random.default_rng(0)
+    both, examples = (make_datastore(dtype=dtype) for _ in range(2))
+    documents = KNNDatastore.empty(8, multi_label=True, dtype=dtype)
+    for step in range(60):
+        ours, labels = (both.documents, None) if rng.random() < 0.6 else (both, [step % 3])
+        keys = rng.standard_normal((rng.integers(1, 6), 8))
+        texts = [f"{step}-{i}" for i in range(len(keys))]
+        if labels:
+            assert both.add(keys, labels * len(keys), texts) == examples.add(keys, labels * len(keys), texts)
+        elif rng.random() < 0.7:
+            ids = both.add_documents(keys, texts)
+            assert documents.add(keys, [[]] * len(keys), texts, ids=ids) == ids
+        elif ours is not None:
+            gone = rng.permutation(ours.ids)[:4].tolist()
+            both.remove_documents(gone)
+            documents.remove(gone)
+        if step % 5 == 4:
+            gone = rng.permutation(both.ids)[:3].tolist()
+            both.remove(gone)
+            examples.remove(gone)
+    assert len(documents) > 20 and same(both, examples) and same(both.documents, documents)
+    assert answers(both) == answers(examples) and answers(both.documents) == answers(documents)
+    assert_exact(both.documents)
+    assert (both.documents.dtype, both.documents.index) == (dtype, "Flat")
+    assert both.documents.labels.shape == (len(documents), 0) and both.documents.label_names == ()
+
+
+def test_ids_of_documents_are_a_counter_of_their_own():
+    datastore = KNNDatastore([[0, 0]] * 2, ["a", "a"], [], ids=["d1", "0"])
+    assert datastore.documents is None
+    assert datastore.add_documents([[0, 0]] * 2) == ["d0", "d2"]
+    assert datastore.add_documents([[0, 0]], ids=["1"]) == ["1"]
+    datastore.remove_documents(["d2"])
+    assert datastore.add_documents([[0, 0]]) == ["d3"] and datastore.add([[0, 0]] * 2, ["a", "a"]) == ["2", "3"]
+    datastore.remove_documents(datastore.documents.ids)
+    assert datastore.documents is None and datastore.add_documents([[0, 0]]) == ["d4"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "message"),
+    [
+        ([[np.nan] * 8], {}, "keys: row 0 holds NaN"),
+        ([[0] * 7], {}, r"keys must be numbers of shape \(N, 8\)"),
+        ([[0] * 8], {"ids": ["d3"]}, "The id 'd3' is there already"),
+        ([[0] * 8], {"ids": ["3"]}, "The id '3' is there already"),
+        ([[0] * 8], {"texts": [3]}, "The text of row 0 is 3"),
+        ([[0] * 8] * 2, {"texts": ["a"]}, "There are 2 keys, but 1 of text"),
+    ],
+)
+def test_a_failed_addition_of_documents_changes_nothing(keys, options, message):
+    datastore = fill(make_datastore())
+    before, contents = datastore._state, everything(datastore)
+    with pytest.raises(ValueError, match=message):
+        datastore.add_documents(keys, **options)
+    with pytest.raises(ValueError, match="The id 'd3' is there already"):
+        datastore.add([[0] * 8], [0], ids=["d3"])
+    with pytest.raises(ValueError, match="no row with the id '3'"):
+        datastore.remove_documents(["d4", "3"])
+    assert datastore._state is before and everything(datastore) == contents
+    assert datastore.add_documents([[0] * 8]) == ["d20"]
+
+
+def test_documents_outlive_changes_of_examples_and_of_the_index():
+    datastore = fill(make_datastore(rows=1100))
+    documents, fitted = datastore.documents, datastore.fitted
+    datastore.add([[0] * 8], [0])
+    datastore.remove(["1", "2"])
+    for index in ("IVF4,Flat", "Flat"):
+        datastore.reindex(index)
+    assert same(datastore.documents, documents) and datastore.fitted is fitted
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
+def test_copies_grow_apart(copied):
+    datastore = fill(make_datastore())
+    before, other = everything(datastore), copied(datastore)
+    assert everything(other) == before
+    assert other.add_documents([[1] * 8]) == datastore.add_documents([[2] * 8]) == ["d20"]
+    assert other.documents.keys[-1].tolist() == [1] * 8 and datastore.documents.keys[-1].tolist() == [2] * 8
+    for array in (other.documents.keys, other.fitted.arrays["float64"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    view = datastore.documents
+    view.add([[3] * 8], [[]])
+    assert len(datastore.documents) == len(view) - 1
+
+
+def peak_of_adding(blocks):
+    block = np.ones((64, 128), dtype=np.float32)
+    datastore = KNNDatastore.empty(128)
+    tracemalloc.start()
+    for _ in range(blocks):
+        datastore.add_documents(block)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(datastore.documents) == 64 * blocks
+    return peak / (blocks * block.nbytes)
+
+
+def test_the_memory_for_documents_is_linear_in_them():
+    assert all(peak_of_adding(blocks) < 3.5 for blocks in (32, 128, 512))  # while it grows: what there is, and twice it
+
+
+def test_searches_are_never_torn_while_documents_come_and_go():
+    def key(number):
+        return np.stack([np.sin(number * (i + 1)) for i in range(6)], axis=-1).astype(np.float32)
+
+    def add(numbers):
+        datastore.add_documents(key(numbers), [f"Text {i}" for i in numbers], ids=[f"d{i}" for i in numbers])
+
+    datastore = KNNDatastore(key(np.arange(100)), ["a"] * 100, [])
+    add(np.arange(500))
+    done = threading.Event()
+
+    def search(thread):
+        rng, searches = np.random.default_rng(thread), 0
+        while not done.is_set():
+            queries = key(rng.integers(0, 2000, 5))
+            for neighbors, letters in ((datastore.search(queries, 8), 0), (datastore.documents.search(queries, 8), 1)):
+                numbers = np.array([[int(row_id[letters:]) for row_id in ids] for ids in neighbors.ids])
+                expected = ((queries[:, None] - key(numbers)) ** 2).sum(-1)
+                np.testing.assert_allclose(neighbors.distances, expected, rtol=1e-4, atol=1e-6)
+                assert neighbors.texts == [[f"Text {i}" if letters else None for i in row] for row in numbers]
+            copied = pickle.loads(pickle.dumps(datastore)).documents  # of one moment
+            assert np.array_equal(copied.keys, key(np.array([int(row_id[1:]) for row_id in copied.ids])))
+            searches += 1
+        return searches
+
+    rng, changes, present, end = np.random.default_rng(9), 0, set(range(500)), time.monotonic() + 1
+    with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
+        stack.callback(done.set)
+        searchers = [pool.submit(search, thread) for thread in range(2)]
+        while time.monotonic() < end:
+            gone = rng.permutation(list(present))[:40]
+            datastore.remove_documents([f"d{i}" for i in gone])
+            present -= set(gone.tolist())
+            new = rng.permutation([i for i in range(2000) if i not in present])[:40]
+            add(new)
+            present |= set(new.tolist())
+            changes += 1
+    assert min(searcher.result() for searcher in searchers) > 5 and changes > 5

@@ -191,7 +191,7 @@ def _read_tensors(path: Path) -> dict[str, np.ndarray]:
 
     try:
         return load_file(path)
-    except (SafetensorError, TypeError) as error:  # the latter for a dtype that NumPy does not have
+    except (SafetensorError, TypeError, ValueError) as error:  # of NumPy, for dtypes and shapes that it does not have
         raise DatastoreError(f"{path} is no safetensors file: {error}. {REMEDY}") from error
 
 

@@ -42,7 +42,9 @@ def read_table(
         with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
             table = file.read()
         _check_unpacked(path, _text_bytes(table))
-        return table.cast(schema)
+        table = table.cast(schema)
+        table.validate(full=True)  # that texts are UTF-8, which nothing else asks before they are shown
+        return table
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise

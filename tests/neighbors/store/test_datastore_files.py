@@ -295,13 +295,22 @@ def bfloat16_file(path):
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(48))
 
 
+def huge_file(path):
+    header = b'{"keys":{"dtype":"F32","shape":[9223372036854775807,0],"data_offsets":[0,0]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+
+
 @pytest.mark.parametrize("role", FILE_NAMES)
-@pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"nonsense"), bfloat16_file])
+@pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"nonsense"), bfloat16_file, huge_file])
 def test_a_signed_file_of_another_format_is_refused(role, write, tmp_path):
     write_datastore(tmp_path, make_snapshot(whole=True))
     exchange(tmp_path, role, write)
     with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds keys)"):
         read_datastore(tmp_path)
+
+
+def not_utf8(rows):
+    return pa.Array.from_buffers(pa.string(), rows, pa.array([b"\xff"] * rows).buffers())
 
 
 ROWS = {"id": list("abcdef"), "label": [0, 1, 2, 0, 1, 2], "text": list("uvwxyz")}
@@ -318,6 +327,7 @@ TABLE = pa.table(ROWS)
         (ROWS | {"id": list("abcdea")}, "the id 'a' is there twice"),
         (ROWS | {"id": [*"abcde", None]}, "a row has no id"),
         (ROWS | {"id": list(range(6))}, "has other columns"),
+        (ROWS | {"id": not_utf8(6)}, "Invalid UTF8"),
         (ROWS | {"more": list("uvwxyz")}, "has other columns"),
         (TABLE.append_column("id", TABLE["text"]), "has other columns"),
         (TABLE.select(["id", "label"]), "has other columns"),
@@ -345,6 +355,8 @@ DOCUMENTS = {"id": [f"d{i}" for i in range(7)], "text": list("tuvwxyz")}
         ("document_rows", DOCUMENTS | {"id": [*"abcdef", None]}, "a row has no id"),
         ("document_rows", DOCUMENTS | {"id": [*"abcdef", "0-3"]}, "the id '0-3' is that of an example too"),
         ("document_rows", {"id": ["d0"], "text": [None]}, "has 1 rows, manifest.json says 7"),
+        ("document_rows", DOCUMENTS | {"text": not_utf8(7)}, "Invalid UTF8"),
+        ("vocabulary", {"term": not_utf8(2)}, "Invalid UTF8"),
         ("vocabulary", {"term": ["a", None]}, "a term is missing"),
         ("vocabulary", {"term": [1, 2]}, "has other columns"),
         ("vocabulary", {"word": ["a"]}, "has other columns"),

@@ -140,8 +140,8 @@ class KNNDatastore(ReadableRows):
         return self._state
 
     def __setstate__(self, state: Snapshot) -> None:
-        for rows in filter(None, (state, state.documents)):
-            rows.keys.flags.writeable = rows.labels.flags.writeable = False  # which neither a pickle nor a file keeps
+        for array in (state.keys, state.labels):
+            array.flags.writeable = False  # which neither a pickle nor a file keeps
         self._writing = threading.Lock()
         self._state, self._buffers = state, Buffers(state)
 

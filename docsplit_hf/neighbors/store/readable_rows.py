@@ -28,6 +28,11 @@ class ReadableRows:
         )
 
     @property
+    def snapshot(self) -> Snapshot:
+        """What is there at this moment: it never changes."""
+        return self._state
+
+    @property
     def dimension(self) -> int:
         """D of the keys."""
         return self._state.keys.shape[1]

@@ -1,0 +1,1 @@
+"""Experts on labels, from few examples and many documents without labels, and what each of them counts."""

@@ -1,0 +1,41 @@
+"""The expert "classifier" where none was trained: a linear probe, logistic regression on the vectors of examples."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+INVERSE_REGULARIZATION = 20.0
+UNKNOWN = 1e-3  # the share of a label that no example, or every example, has
+
+
+def fit_probe(vectors: np.ndarray, targets: np.ndarray, several: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Weights ``(C, D)`` and biases ``(C,)`` whose ``vectors @ weights.T + biases`` are logits, by ``targets`` (n, C).
+
+    With several labels per text there is one regression for each label, and the logits are log odds.
+    """
+    if several:
+        columns = [_binary(vectors, column) for column in targets.T]
+        return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
+    if targets.shape[1] == 1:
+        return np.zeros((1, vectors.shape[1]), np.float32), np.zeros(1, np.float32)
+    model = _regression().fit(vectors, targets.argmax(1))
+    weights, biases = model.coef_, model.intercept_
+    if len(weights) == 1:  # of two labels scikit-learn gives the log odds of the second
+        weights, biases = np.vstack([-weights, weights]) / 2, np.array([-biases[0], biases[0]]) / 2
+    return weights.astype(np.float32), biases.astype(np.float32)
+
+
+def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, float]:
+    if has_label.min() == has_label.max():
+        share = np.clip(has_label.mean(), UNKNOWN, 1 - UNKNOWN)
+        return np.zeros(vectors.shape[1]), float(np.log(share / (1 - share)))
+    model = _regression().fit(vectors, has_label > 0)
+    return model.coef_[0], float(model.intercept_[0])
+
+
+def _regression():  # noqa: ANN202
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300)

@@ -1,0 +1,73 @@
+"""Corpus: all texts of a datastore that experts are fitted on, the examples first, then the documents without labels."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .document_vectors import DocumentVectors, fit_document_vectors
+from .soft_labels import neighbor_graph
+from .words import fit_words
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from ..store.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+MOST_DOCUMENTS = 100_000
+
+
+class Corpus(NamedTuple):
+    """N texts, of which the first n are examples, as the experts see them."""
+
+    examples: int  # n
+    ids: np.ndarray  # int64 (N,): of the ids in the datastore
+    vectorizer: TfidfVectorizer | None  # None where no texts are kept, or no words are in them
+    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    document_vectors: DocumentVectors
+    of_words: np.ndarray  # (N, r)
+    vectors: np.ndarray  # (N, D + r), of norm 1
+    whitened: np.ndarray
+    graph: sp.csr_array
+
+
+def make_corpus(snapshot: Snapshot, with_words: bool) -> Corpus:
+    """The corpus of a datastore; of more than 100,000 documents a random sample, always the same."""
+    import pyarrow as pa
+
+    keys, rows, documents = [snapshot.keys], [snapshot.rows], snapshot.documents
+    if documents is not None:
+        kept = np.arange(len(documents.keys))
+        if len(kept) > MOST_DOCUMENTS:
+            kept = np.sort(np.random.default_rng(0).choice(kept, MOST_DOCUMENTS, replace=False))
+            logger.warning("Of %d documents, a random %d are used.", len(documents.keys), MOST_DOCUMENTS)
+        keys, rows = [*keys, documents.keys[kept]], [*rows, documents.rows.take(kept)]
+    embeddings = np.concatenate(keys).astype(np.float32, copy=False)
+    table = pa.concat_tables(rows)
+    texts = joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
+    vectorizer = fit_words(texts) if with_words else None
+    words = None if vectorizer is None else vectorizer.transform(texts)
+    fitted = fit_document_vectors(embeddings, words)
+    of_words = fitted.of_words(words, len(embeddings))
+    vectors = fitted.join(embeddings, of_words)
+    ids = id_numbers(table["id"].to_pylist())
+    views = (vectorizer, words, fitted, of_words, vectors, fitted.whitened(vectors))
+    return Corpus(len(snapshot.keys), ids, *views, neighbor_graph(vectors))
+
+
+def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
+    """The words of a pair are those of both texts; a text that is not kept has none."""
+    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
+
+
+def id_numbers(ids: Sequence[str]) -> np.ndarray:
+    """An int64 for each id, so that ids can be kept in an array."""
+    digests = b"".join(hashlib.blake2b(row_id.encode(), digest_size=8).digest() for row_id in ids)
+    return np.frombuffer(digests, dtype=np.int64)

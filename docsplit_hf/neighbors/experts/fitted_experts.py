@@ -1,0 +1,167 @@
+"""FittedExperts: the experts of a datastore with their weights, as data, and what they say of new texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..store.fitted_state import FittedState
+from .corpus import id_numbers, joined_texts
+from .document_vectors import DocumentVectors
+from .log_linear_pool import pool
+from .models import Models, all_scores
+from .neighbor_scores import neighbor_shares
+from .words import saved_words
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from ..store.snapshot import Snapshot
+
+
+class FittedExperts(NamedTuple):
+    """What ``fit`` made of a datastore, ready to be asked."""
+
+    settings: dict[str, Any]  # see fit_experts
+    document_vectors: DocumentVectors
+    vectorizer: TfidfVectorizer | None
+    models: Models
+    ids: np.ndarray  # int64 (N,): of the corpus
+    of_words: np.ndarray  # (N, r): of the corpus
+
+    @property
+    def experts(self) -> list[str]:
+        """The names of the experts."""
+        return list(self.settings["weights"])
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels that had examples, in the order of all arrays."""
+        return self.settings["labels"]
+
+    @property
+    def several(self) -> bool:
+        """Whether a text may have several labels."""
+        return self.settings["several"]
+
+    def to_state(self) -> FittedState:
+        """As data, for the datastore."""
+        terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
+        arrays = {**self.document_vectors._asdict(), **self.models._asdict(), "ids": self.ids, "of_words": self.of_words}
+        arrays["idf"] = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
+        return FittedState(self.settings, arrays, terms)
+
+    @classmethod
+    def from_state(cls, state: FittedState) -> FittedExperts:
+        """The experts of a state; their answers are the same to the bit."""
+        arrays = state.arrays
+        vectors = DocumentVectors(*(arrays[name] for name in DocumentVectors._fields))
+        models = Models(*(arrays[name] for name in Models._fields))
+        words = saved_words(state.vocabulary, arrays["idf"])
+        return cls(state.settings, vectors, words, models, arrays["ids"], arrays["of_words"])
+
+    def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
+        """The words of texts, TF-IDF ``(N, V)``."""
+        return None if self.vectorizer is None else self.vectorizer.transform(texts)
+
+
+class Voters(NamedTuple):
+    """The texts that are neighbors now, ``(N, D)``, and their labels, soft or given, ``(N, L)``."""
+
+    vectors: np.ndarray
+    soft: np.ndarray
+
+
+class Answers(NamedTuple):
+    """What the experts say of N texts."""
+
+    probabilities: np.ndarray  # (N, L), over all labels of the datastore
+    scores: np.ndarray  # (E, N, C): the logits of each expert times its weight, over the labels that were fitted
+    words: sp.csr_matrix | None
+
+
+def find_voters(fitted: FittedExperts, snapshot: Snapshot) -> Voters:
+    """The documents that are still there, with their soft labels, and the examples of this moment, with their own.
+
+    So an example that was added after ``fit`` has its say at once, and one that was removed has none.
+    """
+    ids = id_numbers(snapshot.rows["id"].to_pylist())
+    vectors = [_vectors(fitted, snapshot, ids)]
+    soft = [_given_labels(snapshot)]
+    if snapshot.documents is not None:
+        documents, place = snapshot.documents, _places(fitted, id_numbers(snapshot.documents.rows["id"].to_pylist()))
+        known = np.flatnonzero(place >= 0)
+        joined = fitted.document_vectors.join(documents.keys[known], fitted.of_words[place[known]])
+        labels = np.zeros((len(known), len(snapshot.label_names)), np.float32)
+        labels[:, _columns(fitted, snapshot)] = fitted.models.soft[place[known]]
+        vectors, soft = [*vectors, joined], [*soft, labels]
+    return Voters(np.concatenate(vectors), np.concatenate(soft))
+
+
+def ask_experts(
+    fitted: FittedExperts,
+    snapshot: Snapshot,
+    voters: Voters,
+    embeddings: np.ndarray,
+    texts: list[str],
+    logits: np.ndarray | None,
+) -> Answers:
+    """Ask all experts about N texts, by their embeddings ``(N, D)`` and words.
+
+    ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels. Labels that came after ``fit``
+    have the probability that the neighbors give them; the others share the rest.
+    """
+    words = fitted.count_words(texts)
+    vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
+    shares = neighbor_shares(vectors, voters.vectors, voters.soft)
+    columns = _columns(fitted, snapshot)
+    known = shares[:, columns]
+    if not fitted.several:
+        known = known / np.maximum(known.sum(1, keepdims=True), 1e-12)
+    head = None if logits is None else logits_of(logits, columns)
+    whitened = fitted.document_vectors.whitened(vectors)
+    scores = all_scores(fitted.models, fitted.experts, fitted.several, vectors, whitened, words, known, head)
+    weights = np.array(list(fitted.settings["weights"].values()))
+    fitted_probabilities = pool(scores, weights, fitted.several)
+    probabilities = shares.copy()
+    new = np.setdiff1d(np.arange(shares.shape[1]), columns)
+    rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)
+    probabilities[:, columns] = rest * fitted_probabilities
+    return Answers(probabilities, weights[:, None, None] * scores, words)
+
+
+def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The logits of some labels by a trained classifier; very low for those that came after its training."""
+    least = np.full((len(logits), max(columns.max() + 1 - logits.shape[1], 0)), logits.min() - 30.0)
+    return np.hstack([logits, least])[:, columns]
+
+
+def _columns(fitted: FittedExperts, snapshot: Snapshot) -> np.ndarray:
+    return np.array([snapshot.label_names.index(name) for name in fitted.labels])
+
+
+def _places(fitted: FittedExperts, ids: np.ndarray) -> np.ndarray:
+    """Where ids are in the corpus, or -1."""
+    order = np.argsort(fitted.ids, kind="stable")
+    found = order[np.searchsorted(fitted.ids, ids, sorter=order).clip(0, len(order) - 1)]
+    return np.where(fitted.ids[found] == ids, found, -1)
+
+
+def _vectors(fitted: FittedExperts, snapshot: Snapshot, ids: np.ndarray) -> np.ndarray:
+    """The vectors of the examples; the words of those that came after ``fit`` are counted now."""
+    place = _places(fitted, ids)
+    of_words = fitted.of_words[place]
+    new = np.flatnonzero(place < 0)
+    if len(new):
+        table = snapshot.rows.take(new)
+        words = fitted.count_words(joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist()))
+        of_words[new] = fitted.document_vectors.of_words(words, len(new))
+    return fitted.document_vectors.join(snapshot.keys, of_words)
+
+
+def _given_labels(snapshot: Snapshot) -> np.ndarray:
+    if snapshot.multi_label:
+        return snapshot.labels.astype(np.float32)
+    return np.eye(len(snapshot.label_names), dtype=np.float32)[snapshot.labels]

@@ -1,0 +1,63 @@
+"""The mixture of experts: a product of their distributions, each to the power of its weight (log-linear pool).
+
+    p(y | x)  ~  exp( sum_e w_e s_e(y | x) )
+
+with the logits ``s_e``; log odds where a text may have several labels. With few examples a sum of distributions, as in
+equation 3 of Liang et al. 2023, gives a confident expert its say whatever the others know; a product asks all of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+
+# What the experts count before any label is seen. Chosen on ten data sets: topics, sentiment, pairs, two languages.
+PRIOR = {"classifier": 0.2, "words": 0.2, "neighbors": 0.25, "topics": 0.35}
+SHARPNESS = 1.5  # of their sum, in standard deviations of the logits
+STRENGTH = 200.0  # how many examples it takes to move the proportions; the sharpness is free
+
+
+def pool(scores: np.ndarray, weights: np.ndarray, several: bool) -> np.ndarray:
+    """Probabilities ``(N, C)`` of the logits of all experts, ``(E, N, C)``."""
+    pooled = np.tensordot(weights, scores, 1)
+    return expit(pooled) if several else softmax(pooled, axis=1)
+
+
+def spread_of_scores(scores: np.ndarray, several: bool) -> np.ndarray:
+    """The standard deviation of the logits of each expert, ``(E,)``: in this unit experts can be compared."""
+    centered = scores if several else scores - scores.mean(2, keepdims=True)
+    return np.maximum(np.sqrt(np.square(centered).mean((1, 2))), 1e-6)
+
+
+def prior_weights(experts: list[str]) -> np.ndarray:
+    """The proportions of some of the experts, which add up to 1."""
+    weights = np.array([PRIOR[name] for name in experts])
+    return weights / weights.sum()
+
+
+def fit_weights(scores: np.ndarray, targets: np.ndarray, prior: np.ndarray, several: bool) -> np.ndarray:
+    """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
+
+    It maximizes ``sum log p(y) - 100 |w - t prior|^2 - (log t / 1.5)^2 / 2`` over w and the sharpness t. So the examples
+    set how sure the mixture is at once, and what the experts count against one another only as they become many.
+    The logits are in units of ``spread_of_scores``.
+    """
+    from scipy.optimize import minimize
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        weights, sharpness = parameters[:-1], parameters[-1]
+        pooled = np.tensordot(weights, scores, 1)
+        if several:
+            likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum() / targets.shape[1]
+            error = (expit(pooled) - targets) / targets.shape[1]
+        else:
+            likelihood = (log_softmax(pooled, axis=1) * targets).sum()
+            error = softmax(pooled, axis=1) - targets
+        away, log_sharpness = weights - sharpness * prior, np.log(sharpness / SHARPNESS)
+        value = -likelihood + STRENGTH / 2 * away @ away + log_sharpness**2 / 2
+        gradient = np.tensordot(scores, error, 2) + STRENGTH * away
+        return value, np.append(gradient, -STRENGTH * away @ prior + log_sharpness / sharpness)
+
+    start = np.append(SHARPNESS * prior, SHARPNESS)
+    bounds = [(0, None)] * len(prior) + [(0.05, 20)]
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]

@@ -1,0 +1,30 @@
+"""The expert "neighbors": the labels, soft where nobody gave one, of the nearest of all texts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..store.index import exact_search
+
+NEIGHBORS, POWER = 30, 4  # the weight of a neighbor is its cosine to this power
+LEAST_SHARE = 1e-3
+
+
+def neighbor_shares(queries: np.ndarray, vectors: np.ndarray, soft: np.ndarray) -> np.ndarray:
+    """The share of each label among the 30 nearest, ``(Q, C)``; ``vectors`` ``(N, D)`` of norm 1, labels ``(N, C)``."""
+    shares = np.empty((len(queries), soft.shape[1]), np.float64)
+    for start in range(0, len(queries), 1024):
+        part = slice(start, start + 1024)
+        distances, rows = exact_search(queries[part], vectors, min(NEIGHBORS, len(vectors)))
+        weights = np.maximum(1 - distances.astype(np.float64) / 2, LEAST_SHARE) ** POWER  # |a - b|^2 = 2 - 2 cos
+        weights /= weights.sum(1, keepdims=True)
+        shares[part] = np.einsum("qk,qkc->qc", weights, soft[rows])
+    return shares
+
+
+def neighbor_scores(shares: np.ndarray, several: bool) -> np.ndarray:
+    """Logits of shares; log odds where texts have several labels."""
+    if several:
+        kept = np.clip(shares, 10 * LEAST_SHARE, 1 - 10 * LEAST_SHARE)
+        return np.log(kept / (1 - kept))
+    return np.log(shares + LEAST_SHARE)

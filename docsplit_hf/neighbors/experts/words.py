@@ -1,0 +1,52 @@
+"""The words of texts as TF-IDF, in scripts with and without spaces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from ...text.lone_surrogates import replace_lone_surrogates
+
+MOST_TERMS = 30_000
+MOST_CHARACTERS = 50_000  # of a text: what comes after changes its words little, and a book would hold up all others
+FEW_TEXTS = 200  # below them a word that only one text has is kept
+# Thai, Lao, Khmer, Burmese, Japanese and Chinese: the pairs of neighboring characters stand for words.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_SPACED_WORD = re.compile(r"\w\w+")
+_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]{{2,}}")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case; of a script without spaces, the pairs of neighboring characters."""
+    text = text[:MOST_CHARACTERS].lower()
+    if not _HAS_UNSPACED.search(text):
+        return _SPACED_WORD.findall(text)
+    words: list[str] = []
+    for run in _RUN.findall(text):
+        pairs = [run[i : i + 2] for i in range(max(len(run) - 1, 1))]
+        words += pairs if _HAS_UNSPACED.match(run) else [run]
+    return words
+
+
+def fit_words(texts: Sequence[str]) -> TfidfVectorizer | None:
+    """The vocabulary of texts and how rare its words are; None if there is no word in them."""
+    least = 1 if len(texts) < FEW_TEXTS else 2
+    options = {"min_df": least, "max_df": 1.0 if least == 1 else 0.5, "max_features": MOST_TERMS}
+    vectorizer = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **options)
+    try:
+        return vectorizer.fit([replace_lone_surrogates(text) for text in texts])
+    except ValueError:  # scikit-learn's way to say that no word is left
+        return None
+
+
+def saved_words(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:
+    """``fit_words`` again, from its terms in order and their ``idf_``."""
+    if not terms:
+        return None
+    vectorizer = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, vocabulary=list(terms))
+    vectorizer.idf_ = idf
+    return vectorizer

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..models.inference.batched_inference import predict
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from .store.datastore import KNNDatastore
-from .store.duplicates import first_of_equals, ids_of_examples
+from .store.duplicates import first_of_equals, ids_of_examples, number_texts
 from .store.embedding import encoder_probe
 from .store.labels import is_multi_label
 from .texts_and_labels import names_of_labels, texts_and_pairs
@@ -26,14 +28,14 @@ logger = logging.getLogger(__name__)
 def add_examples(
     model: KNNClassifier,
     tokenizer: PreTrainedTokenizerBase,
-    datastore: KNNDatastore | None,
+    datastore: KNNDatastore,
     texts: Any,
     labels: Sequence[Any],
     ids: Sequence[str] | None,
     allow_new_labels: bool,
     allow_duplicates: bool,
-) -> tuple[list[str], KNNDatastore | None]:
-    """Add examples as ``KNNClassifierPipeline.add_examples`` says; gives the ids, and the datastore if it has grown."""
+) -> list[str]:
+    """Add examples as ``KNNClassifierPipeline.add_examples`` says; gives the ids."""
     config, ids = model.config, None if ids is None else list(ids)
     texts, pairs = texts_and_pairs(texts)
     labels = names_of_labels(labels)
@@ -42,10 +44,6 @@ def add_examples(
             raise ValueError(f"Text {i} is empty: nothing can be near it. Leave it out.")
     if len(labels) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(labels)} labels: give one label for each text.")
-    if datastore is None:
-        several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
-        probe = encoder_probe(model, tokenizer)
-        datastore = KNNDatastore.empty(config.retrieval_size, config.label_names, multi_label=several, probe=probe)
     if not allow_new_labels and (len(datastore) > 0 or config.num_labels):
         _refuse_new_labels(labels, datastore.label_names)
     if ids is not None and len(ids) != len(texts):
@@ -53,7 +51,7 @@ def add_examples(
     known: list[Any] = [None] * len(texts)
     first: Sequence[int] = range(len(texts))
     if not allow_duplicates:
-        known = ids_of_examples(datastore._state, texts, pairs, labels)
+        known = ids_of_examples(datastore.snapshot, texts, pairs, labels)
         first = first_of_equals(texts, pairs, labels)
     rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
     if len(rows) < len(texts):
@@ -63,14 +61,53 @@ def add_examples(
             *(len(texts) - len(rows), len(texts), "" if ids is None else ", nor are their ids"),
         )
     if not rows:
-        return [known[i] for i in first], None
+        return [known[i] for i in first]
     new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
-    keys = predict(model, tokenizer, new, new_pairs).retrieval_embeddings
+    keys, documents = _embed(model, tokenizer, datastore, new, new_pairs)
     new_ids = None if ids is None else [ids[i] for i in rows]
     added = datastore.add(keys, new_labels, texts=new, text_pairs=new_pairs, ids=new_ids)
     for i, added_id in zip(rows, added, strict=True):
         known[i] = added_id
-    return [known[i] for i in first], datastore
+    if documents:
+        datastore.remove_documents(documents)
+    return [known[i] for i in first]
+
+
+def datastore_to_grow(
+    model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, datastore: KNNDatastore | None, labels: Sequence[Any] = ()
+) -> KNNDatastore:
+    """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
+    config = model.config
+    several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
+    if datastore is not None and (len(datastore) or datastore.multi_label == several):
+        return datastore
+    probe = encoder_probe(model, tokenizer)
+    new = KNNDatastore.empty(config.retrieval_size, config.label_names, multi_label=several, probe=probe)
+    if datastore is not None and datastore.documents is not None:  # they were there before the first labels
+        documents = datastore.documents
+        new.add_documents(documents.keys, documents.texts, documents.text_pairs, documents.ids)
+    return new
+
+
+def _embed(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    datastore: KNNDatastore,
+    texts: list[str],
+    pairs: list[str | None],
+) -> tuple[np.ndarray, list[str]]:
+    """The embeddings of texts, and the ids of the documents that some of them were until now: these have theirs."""
+    documents = datastore.snapshot.documents
+    if documents is None:
+        return predict(model, tokenizer, texts, pairs).retrieval_embeddings, []
+    in_table, own = number_texts(documents.rows, texts, pairs)
+    rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
+    place = np.array([rows.get(number, -1) for number in own.tolist()])
+    keys = documents.keys[place].astype(np.float32)
+    if len(new := np.flatnonzero(place < 0)):
+        given = [texts[i] for i in new], [pairs[i] for i in new]
+        keys[new] = predict(model, tokenizer, *given).retrieval_embeddings
+    return keys, documents.rows["id"].take(np.unique(place[place >= 0])).to_pylist()
 
 
 def _refuse_new_labels(labels: list[Any], known: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
-"""From a mixture to the output of a text-classification pipeline: labels, scores, the neighbors that speak for them."""
+"""From a mixture to the output of a text-classification pipeline: labels, scores, and what speaks for them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,21 +10,39 @@ if TYPE_CHECKING:
     from .mixing.mixture import Mixture
 
 
-def classification_output(mixture: Mixture, row: int, top_k: int | None, shown: int, best_only: bool) -> Any:
-    """The output for one text: the best label with all ``shown`` neighbors, or ``top_k`` labels, each with its own."""
+class Shown(NamedTuple):
+    """What is shown beside an answer."""
+
+    neighbors: int = 0  # how many of the nearest examples
+    documents: int = 0  # how many of the nearest documents without labels
+    explanation: bool = False
+
+
+def classification_output(mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool) -> Any:
+    """The output for one text: the best label with all neighbors, or ``top_k`` labels, each with its own."""
     scores = mixture.mixture[row]
-    neighbors = [_neighbor(mixture, row, rank) for rank in range(min(shown, mixture.weights.shape[1]))]
+    count = min(shown.neighbors, mixture.weights.shape[1])
+    neighbors = [_neighbor(mixture, row, rank) for rank in range(count)]
     outputs = []
     for label in np.argsort(-scores, kind="stable")[: 1 if best_only else top_k]:
         name = mixture.label_names[label]
         output = {"label": name, "score": float(scores[label])}
-        if shown:
+        if shown.neighbors:
             speaking = [n for n in neighbors if name in n.get("labels", [n.get("label")])]
             output["neighbors"] = neighbors if best_only else speaking
+        if shown.explanation:
+            output["explanation"] = mixture.explain(row, int(label))
         outputs.append(output)
+    if shown.documents:
+        outputs[0]["documents"] = [_document(mixture, row, rank) for rank in range(mixture.documents.rows.shape[1])]
     return outputs[0] if best_only else outputs
 
 
 def _neighbor(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
     neighbor = mixture.neighbors.example(row, rank) | {"weight": float(mixture.weights[row, rank])}
     return neighbor if neighbor["text_pair"] is not None else {k: v for k, v in neighbor.items() if k != "text_pair"}
+
+
+def _document(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
+    document = mixture.documents.example(row, rank)
+    return {name: value for name, value in document.items() if name != "labels" and value is not None}

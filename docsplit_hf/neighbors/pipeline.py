@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,25 @@ from ..models.inference.batched_inference import Predictions, predict
 from ..models.inference.cut_texts import cut_texts_summed_up
 from ..models.portable.modeling_knn_classifier import KNNClassifier
 from ..models.portable.packing import use_packing
-from .add_examples import add_examples
+from .add_documents import add_documents
+from .add_examples import add_examples, datastore_to_grow
+from .add_labels import described_examples
 from .card import ClassifierFacts, save_classifier_card
-from .classification_output import classification_output
+from .classification_output import Shown, classification_output
 from .encoder_as_classifier import encoder_as_classifier
+from .experts.corpus import joined_texts
+from .experts.fitted_experts import ReadyExperts, ready_experts
+from .experts.mixture_of_experts import mix_experts
 from .find_datastore import find_datastore
-from .mixing.mixture import Mixture, mix_with_neighbors
+from .fit import fit
+from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
 from .texts_and_labels import as_list, texts_and_pairs
 
 if TYPE_CHECKING:
+    from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
     from .store.datastore import KNNDatastore
 
@@ -89,6 +96,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         use_packing(self.model, packing)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
+        self._experts: ReadyExperts | None = None
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
 
@@ -101,10 +109,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 a generator or a data set of them; or a DataFrame or ``datasets.Dataset`` with the column ``text`` and
                 maybe ``text_pair``.
             **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
-                the nearest examples to give. ``k``, ``knn_temperature``, ``knn_weight``: instead of the calibrated
-                ones. ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward.
-                ``bf16``: compute in bfloat16, faster where the hardware has it, and not quite the same.
-                ``max_length``: the longest input in tokens. ``show_progress``: whether to show a progress bar.
+                the nearest examples to give, ``return_documents``: of the nearest documents without labels.
+                ``explain``: whether to say why, after ``fit``. ``k``, ``knn_temperature``, ``knn_weight``: instead of
+                the calibrated ones; with any of them, the answer is that of equation 3, whatever was fitted.
+                ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward. ``bf16``:
+                compute in bfloat16, faster where the hardware has it, and not quite the same. ``max_length``: the
+                longest input in tokens. ``show_progress``: whether to show a progress bar.
 
         Returns:
             ``{"label": ..., "score": ...}`` for each text, the best label; with ``top_k`` a list of them. A single text
@@ -112,7 +122,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
             (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
             (squared L2) and ``weight``: its share in the vote, which adds up to 1 over the k neighbors and is 0 beyond
-            them. With ``top_k``, each label has those of them that have it.
+            them. With ``top_k``, each label has those of them that have it. With ``explain``, ``explanation`` has
+            ``experts``: what each adds to the log odds of the label against the next best one, ``against``; and
+            ``words``: those that add most.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -154,12 +166,110 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new.
         """
+        datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore, labels)
         options = (ids, allow_new_labels, allow_duplicates)
-        added, grown = add_examples(self.model, self.tokenizer, self.datastore, texts, labels, *options)
-        if grown is not None:
-            self.datastore = grown
-            recalibrate_if_grown(self.model.config, grown)
+        added = add_examples(self.model, self.tokenizer, datastore, texts, labels, *options)
+        self.datastore = datastore
+        recalibrate_if_grown(self.model.config, datastore)
+        if datastore.fitted is not None:
+            logger.info("The neighbors know the new examples from now on; the other experts learn of them by fit().")
         return added
+
+    def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
+        """Add labels by name: what is said of each is its first example, and counts as one among those that come.
+
+        So there are answers before any text is labeled. A description that is given again replaces the one before.
+
+        Args:
+            descriptions: For each label a few words, or a sentence, on what its texts say.
+
+        Returns:
+            The ids of the descriptions among the examples, ``"label:<name>"``.
+
+        Raises:
+            ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
+        """
+        texts, labels, ids = described_examples(descriptions)
+        if self.datastore is not None and (known := set(self.datastore.ids) & set(ids)):
+            self.datastore.remove(known)
+        has_head = self.model.config.num_labels > 0
+        return self.add_examples(texts, labels, ids, allow_new_labels=not has_head, allow_duplicates=True)
+
+    def add_documents(
+        self, texts: Any, ids: Sequence[str] | None = None, show_progress: bool = False, **options: Any
+    ) -> list[str | None]:
+        """Add documents without labels, from which ``fit`` learns what the examples cannot show.
+
+        They are kept with the examples, and given back as neighbors only when asked (``return_documents``). One that
+        gets a label later, by ``add_examples``, becomes an example, and is not embedded again.
+
+        Args:
+            texts: Texts, or pairs of texts, in any form that a call takes.
+            ids: A name for each, to remove it by. None: they are numbered, "d0", "d1", ...
+            show_progress: Whether to show a progress bar.
+            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
+
+        Returns:
+            The ids; None for a text that is not added, which is logged: it is empty, or there already.
+
+        Raises:
+            TypeError: If a text is not a string.
+            ValueError: If an id is taken.
+        """
+        datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore)
+        options |= {"show_progress": show_progress}
+        added = add_documents(self.model, self.tokenizer, datastore, texts, ids, options)
+        self.datastore = datastore
+        return added
+
+    def remove_documents(self, ids: Sequence[str]) -> None:
+        """Remove documents.
+
+        Args:
+            ids: As ``add_documents`` returned them.
+
+        Raises:
+            ValueError: If there is no document of that id.
+        """
+        (self._datastore() if self.datastore is None else self.datastore).remove_documents(ids)
+
+    def fit(
+        self,
+        texts: Any = None,
+        labels: Sequence[Any] | None = None,
+        experts: Sequence[str] | None = None,
+        show_progress: bool = True,
+    ) -> FitReport:
+        """Learn from all examples and documents that are there, choose what each expert counts, and print it.
+
+        The experts are the ``classifier`` (its head, or a linear probe where there is none), the ``neighbors``, the
+        ``words``, and the ``topics``: how near a text is to the middle of each label's texts. Labels of the examples
+        are spread to the documents without any, so that the last three learn from these too. What the experts count is
+        chosen by folds of the examples, and is kept with them: calls answer by the mixture of the experts from now on.
+        Seconds for some thousand documents, as none is embedded again.
+
+        Args:
+            texts: Held-out texts to choose by, instead of folds. A classifier that was trained on the examples needs
+                them.
+            labels: The names of their labels.
+            experts: The names of those to use. None: all.
+            show_progress: Whether to show a progress bar.
+
+        Returns:
+            What was chosen, and how good each expert is. It is printed too.
+
+        Raises:
+            ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
+
+        Example:
+
+            >>> pipe.add_examples(texts, labels)  # doctest: +SKIP
+            >>> pipe.add_documents(unlabeled_texts)  # doctest: +SKIP
+            >>> pipe.fit()  # doctest: +SKIP
+        """
+        report = fit(self.model, self.tokenizer, self._datastore(), texts, labels, experts, show_progress)
+        print(report)
+        return report
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.
@@ -266,11 +376,17 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return texts_and_pairs(inputs, first)
 
     def postprocess(
-        self, mixture: Mixture, top_k: int | None = 1, return_neighbors: int = 0, _legacy: bool = True
+        self,
+        mixture: Mixture,
+        top_k: int | None = 1,
+        return_neighbors: int = 0,
+        return_documents: int = 0,
+        explain: bool = False,
+        _legacy: bool = True,
     ) -> list[Any]:
         """One output per text; ``_legacy`` gives the best label alone, as ``TextClassificationPipeline`` has it."""
-        rows = range(len(mixture.mixture))
-        return [classification_output(mixture, row, top_k, return_neighbors, _legacy) for row in rows]
+        shown = Shown(return_neighbors, return_documents, explain)
+        return [classification_output(mixture, row, top_k, shown, _legacy) for row in range(len(mixture.mixture))]
 
     def check_model_type(self, supported_models: Any) -> None:
         """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
@@ -279,6 +395,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         self,
         top_k: Any = "",
         return_neighbors: int | None = None,
+        return_documents: int | None = None,
+        explain: bool | None = None,
         k: int | None = None,
         knn_temperature: float | None = None,
         knn_weight: float | None = None,
@@ -295,31 +413,41 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if truncation not in (True, "longest_first"):
             raise ValueError(f"truncation={truncation!r}: texts that are too long are always cut, and counted.")
         preprocess = {"max_length": max_length, "max_tokens_per_batch": max_tokens_per_batch}
-        counts = {**preprocess, "k": k, "top_k": None if top_k == "" else top_k, "return_neighbors": return_neighbors}
-        for name, value in counts.items():
-            least = 0 if name == "return_neighbors" else 1
+        shown = {"return_neighbors": return_neighbors, "return_documents": return_documents}
+        for name, value in {**preprocess, "k": k, "top_k": None if top_k == "" else top_k, **shown}.items():
+            least = 0 if name in shown else 1
             if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
         if knn_temperature is not None and not knn_temperature > 0:
             raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
         if knn_weight is not None and not 0 <= knn_weight <= 1:
             raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
-        if show_progress not in (None, True, False):
-            raise ValueError(f"show_progress must be True or False, got {show_progress!r}.")
+        for name, value in (("show_progress", show_progress), ("explain", explain)):
+            if value not in (None, True, False):
+                raise ValueError(f"{name} must be True or False, got {value!r}.")
         preprocess |= {"bf16": bf16, "show_progress": show_progress}
         forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight}
         labels = {} if top_k == "" else {"top_k": top_k, "_legacy": False}
-        return _given(preprocess), _given(forward), _given({"return_neighbors": return_neighbors}) | labels
+        return _given(preprocess), _given(forward), _given({**shown, "explain": explain}) | labels
 
-    def _forward(self, predictions: Predictions, shown: int = 0, **overrides: Any) -> Mixture:
-        config = self.model.config
-        if config.num_labels == 0 and overrides.get("weight", 1) != 1:
-            raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
+    def _forward(self, predictions: Predictions, texts: list[str], shown: Shown, **overrides: Any) -> Mixture:
+        config, datastore = self.model.config, self._datastore()
+        self._experts = ready_experts(datastore.snapshot, self._experts)
         chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
-        return mix_with_neighbors(predictions, self._datastore(), **chosen, shown=shown)
+        if self._experts is not None and not overrides:
+            mixture = mix_experts(self._experts, predictions, texts, config.k, config.knn_temperature, shown.neighbors)
+        elif shown.explanation:
+            raise ValueError(
+                "Only fitted experts can explain an answer: call fit(), and leave out k and knn_weight."
+            )
+        elif config.num_labels == 0 and overrides.get("weight", 1) != 1:
+            raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
+        else:
+            mixture = mix_with_neighbors(predictions, datastore, **chosen, shown=shown.neighbors)
+        return with_documents(mixture, datastore.snapshot, predictions.retrieval_embeddings, shown.documents)
 
     def _datastore(self) -> KNNDatastore:
-        if self.datastore is None:
+        if self.datastore is None or not len(self.datastore):
             where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
             raise ValueError(
                 f"There are no examples to be near to{f' in {where}' if where else ''}: call add_examples(texts, "
@@ -333,15 +461,18 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     ) -> Iterator[Any]:
         self._datastore()  # which says so before anything is computed
         preprocess_params, forward_params, postprocess_params = parameters
-        done, shown = 0, postprocess_params.get("return_neighbors", 0)
+        asked = ("return_neighbors", "return_documents", "explain")
+        done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))
         options = dict(preprocess_params)
         show_progress = options.pop("show_progress", False)
         most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
         with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
             while window := list(itertools.islice(stream, min(size, most))):
+                texts = self.preprocess(window, done)
                 with self.device_placement():
-                    predictions = predict(self.model, self.tokenizer, *self.preprocess(window, done), **options)
-                yield from self.postprocess(self._forward(predictions, shown, **forward_params), **postprocess_params)
+                    predictions = predict(self.model, self.tokenizer, *texts, **options)
+                mixture = self._forward(predictions, joined_texts(*texts), shown, **forward_params)
+                yield from self.postprocess(mixture, **postprocess_params)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 INVERSE_REGULARIZATION = 20.0
 UNKNOWN = 1e-3  # the share of a label that no example, or every example, has
@@ -20,7 +24,9 @@ def fit_probe(vectors: np.ndarray, targets: np.ndarray, several: bool) -> tuple[
         return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
     if targets.shape[1] == 1:
         return np.zeros((1, vectors.shape[1]), np.float32), np.zeros(1, np.float32)
-    model = _regression().fit(vectors, targets.argmax(1))
+    with warnings.catch_warnings():  # where each label has one example, scikit-learn asks whether they are numbers
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        model = _regression().fit(vectors, targets.argmax(1))
     weights, biases = model.coef_, model.intercept_
     if len(weights) == 1:  # of two labels scikit-learn gives the log odds of the second
         weights, biases = np.vstack([-weights, weights]) / 2, np.array([-biases[0], biases[0]]) / 2
@@ -35,7 +41,7 @@ def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, flo
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _regression():  # noqa: ANN202
+def _regression() -> LogisticRegression:
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300)

@@ -1,4 +1,4 @@
-"""Corpus: all texts of a datastore that experts are fitted on, the examples first, then the documents without labels."""
+"""Corpus: all texts of a datastore that experts are fitted on, the examples first, then the unlabeled documents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Corpus(NamedTuple):
     graph: sp.csr_array
 
 
-def make_corpus(snapshot: Snapshot, with_words: bool) -> Corpus:
+def make_corpus(snapshot: Snapshot) -> Corpus:
     """The corpus of a datastore; of more than 100,000 documents a random sample, always the same."""
     import pyarrow as pa
 
@@ -52,7 +52,7 @@ def make_corpus(snapshot: Snapshot, with_words: bool) -> Corpus:
     embeddings = np.concatenate(keys).astype(np.float32, copy=False)
     table = pa.concat_tables(rows)
     texts = joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
-    vectorizer = fit_words(texts) if with_words else None
+    vectorizer = fit_words(texts)
     words = None if vectorizer is None else vectorizer.transform(texts)
     fitted = fit_document_vectors(embeddings, words)
     of_words = fitted.of_words(words, len(embeddings))

@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 from ...metrics.registry import metric_class
 from ..store.duplicates import number_texts
 from .corpus import Corpus, make_corpus
-from .fitted_experts import FittedExperts, ask_experts, find_voters
+from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, find_voters
 from .folds import assign_folds
 from .label_thresholds import label_thresholds
 from .log_linear_pool import SHARPNESS, fit_weights, pool, prior_weights, spread_of_scores
@@ -62,7 +62,7 @@ def fit_experts(
     folds = None if held_out is not None else _folds(snapshot)
     count = 0 if folds is None else int(folds.max()) + 1
     with tqdm(total=count + 2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
-        corpus = make_corpus(snapshot, with_words=True)
+        corpus = make_corpus(snapshot)
         progress.update()
         experts = [name for name in experts if _exists(name, corpus, several)]
         models = fit_models(corpus, rows, targets, several, experts, has_head)
@@ -145,9 +145,9 @@ def _scores_of_held_out(
     if not len(usable):
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
     texts, logits = [held_out.texts[i] for i in usable], held_out.logits
-    voters = find_voters(fitted, snapshot)
+    ready = ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
     logits = None if logits is None else logits[usable]
-    answers = ask_experts(fitted, snapshot, voters, held_out.embeddings[usable], texts, logits)
+    answers = ask_experts(ready, held_out.embeddings[usable], texts, logits)
     return answers.scores, targets[usable]
 
 

@@ -49,8 +49,9 @@ class FittedExperts(NamedTuple):
     def to_state(self) -> FittedState:
         """As data, for the datastore."""
         terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
-        arrays = {**self.document_vectors._asdict(), **self.models._asdict(), "ids": self.ids, "of_words": self.of_words}
-        arrays["idf"] = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
+        idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
+        arrays = {**self.document_vectors._asdict(), **self.models._asdict()}
+        arrays |= {"ids": self.ids, "of_words": self.of_words, "idf": idf}
         return FittedState(self.settings, arrays, terms)
 
     @classmethod
@@ -80,6 +81,7 @@ class Answers(NamedTuple):
     probabilities: np.ndarray  # (N, L), over all labels of the datastore
     scores: np.ndarray  # (E, N, C): the logits of each expert times its weight, over the labels that were fitted
     words: sp.csr_matrix | None
+    columns: np.ndarray  # (C,): which of all labels were fitted
 
 
 def find_voters(fitted: FittedExperts, snapshot: Snapshot) -> Voters:
@@ -100,10 +102,26 @@ def find_voters(fitted: FittedExperts, snapshot: Snapshot) -> Voters:
     return Voters(np.concatenate(vectors), np.concatenate(soft))
 
 
+class ReadyExperts(NamedTuple):
+    """The experts of one snapshot, and its voters: what is made once for many texts."""
+
+    snapshot: Snapshot
+    fitted: FittedExperts
+    voters: Voters
+
+
+def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> ReadyExperts | None:
+    """The experts of a snapshot, those of ``before`` where nothing changed; None where nothing was fitted."""
+    if snapshot.fitted is None:
+        return None
+    if before is not None and before.snapshot is snapshot:
+        return before
+    fitted = FittedExperts.from_state(snapshot.fitted)
+    return ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
+
+
 def ask_experts(
-    fitted: FittedExperts,
-    snapshot: Snapshot,
-    voters: Voters,
+    ready: ReadyExperts,
     embeddings: np.ndarray,
     texts: list[str],
     logits: np.ndarray | None,
@@ -113,6 +131,7 @@ def ask_experts(
     ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels. Labels that came after ``fit``
     have the probability that the neighbors give them; the others share the rest.
     """
+    snapshot, fitted, voters = ready
     words = fitted.count_words(texts)
     vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
     shares = neighbor_shares(vectors, voters.vectors, voters.soft)
@@ -129,7 +148,7 @@ def ask_experts(
     new = np.setdiff1d(np.arange(shares.shape[1]), columns)
     rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)
     probabilities[:, columns] = rest * fitted_probabilities
-    return Answers(probabilities, weights[:, None, None] * scores, words)
+    return Answers(probabilities, weights[:, None, None] * scores, words, columns)
 
 
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -38,8 +38,8 @@ def prior_weights(experts: list[str]) -> np.ndarray:
 def fit_weights(scores: np.ndarray, targets: np.ndarray, prior: np.ndarray, several: bool) -> np.ndarray:
     """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
 
-    It maximizes ``sum log p(y) - 100 |w - t prior|^2 - (log t / 1.5)^2 / 2`` over w and the sharpness t. So the examples
-    set how sure the mixture is at once, and what the experts count against one another only as they become many.
+    It maximizes ``sum log p(y) - 100 |w - t prior|^2 - (log t / 1.5)^2 / 2`` over w and the sharpness t. So the
+    examples say at once how sure the mixture is, and only as they become many what the experts count.
     The logits are in units of ``spread_of_scores``.
     """
     from scipy.optimize import minimize

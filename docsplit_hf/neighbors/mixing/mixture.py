@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,19 +10,24 @@ from .classifier_distribution import classifier_probabilities
 from .knn_distribution import add_one_smoothing, knn_probabilities, neighbor_weights
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...models.inference.batched_inference import Predictions
-    from ..store.datastore import KNNDatastore, Neighbors
+    from ..store.datastore import KNNDatastore
+    from ..store.snapshot import Neighbors, Snapshot
 
 
 class Mixture(NamedTuple):
-    """The distributions of N texts over L labels, float64 ``(N, L)``, and the neighbors they were made from."""
+    """The distributions of N texts over L labels, float64 ``(N, L)``, and what they were made from."""
 
-    mixture: np.ndarray  # equation 3
-    knn: np.ndarray  # equation 2 after add_one_smoothing
+    mixture: np.ndarray  # equation 3, or the mixture of the fitted experts
+    knn: np.ndarray | None  # equation 2 after add_one_smoothing; None of fitted experts
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
-    weights: np.ndarray  # (N, k) or wider: what each neighbor counts in knn
-    neighbors: Neighbors
+    weights: np.ndarray  # (N, k) or wider: what each neighbor counts in equation 2
+    neighbors: Neighbors | None  # None where they were not asked for
     label_names: tuple[str, ...]
+    documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
+    explain: Callable[[int, int], dict[str, Any]] | None = None  # why a text has a label, both by number
 
 
 def interpolate(knn: np.ndarray, classifier: np.ndarray, weight: float) -> np.ndarray:
@@ -58,3 +63,12 @@ def mix_with_neighbors(
         return Mixture(knn, knn, None, weights, neighbors, names)
     classifier = np.pad(classifier, ((0, 0), (0, len(names) - classifier.shape[1])))
     return Mixture(interpolate(knn, classifier, weight), knn, classifier, weights, neighbors, names)
+
+
+def with_documents(mixture: Mixture, snapshot: Snapshot, embeddings: np.ndarray, count: int) -> Mixture:
+    """The mixture with the nearest documents without labels, if any are asked for."""
+    if not count:
+        return mixture
+    if snapshot.documents is None or not len(snapshot.documents.keys):
+        raise ValueError(f"return_documents={count}: there are no documents without labels, call add_documents(texts).")
+    return mixture._replace(documents=snapshot.documents.search(embeddings, count))

@@ -1,0 +1,64 @@
+"""Adding documents without labels to a classifier's datastore."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..models.inference.batched_inference import predict
+from .store.datastore import KNNDatastore
+from .store.duplicates import number_texts
+from .texts_and_labels import texts_and_pairs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from ..models.portable.modeling_knn_classifier import KNNClassifier
+
+logger = logging.getLogger(__name__)
+
+
+def add_documents(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    datastore: KNNDatastore,
+    texts: Any,
+    ids: Sequence[str] | None,
+    options: dict[str, Any],
+) -> list[str | None]:
+    """Add documents as ``KNNClassifierPipeline.add_documents`` says; ``options`` go to ``predict``."""
+    texts, pairs = texts_and_pairs(texts)
+    if ids is not None and len(ids) != len(texts):
+        raise ValueError(f"{len(texts)} texts and {len(ids)} ids: give one id for each text.")
+    new = _new_texts(datastore, texts, pairs)
+    empty = sum(not text.strip() for text in texts)
+    if len(new) < len(texts):
+        logger.warning(
+            "%d of %d documents are not added: %d are empty, the others are there already or stand there twice.",
+            *(len(texts) - len(new), len(texts), empty),
+        )
+    added: list[str | None] = [None] * len(texts)
+    if not new:
+        return added
+    new_texts, new_pairs = ([given[i] for i in new] for given in (texts, pairs))
+    keys = predict(model, tokenizer, new_texts, new_pairs, **options).retrieval_embeddings
+    new_ids = None if ids is None else [ids[i] for i in new]
+    for i, document_id in zip(new, datastore.add_documents(keys, new_texts, new_pairs, new_ids), strict=True):
+        added[i] = document_id
+    return added
+
+
+def _new_texts(datastore: KNNDatastore, texts: list[str], pairs: list[str | None]) -> list[int]:
+    """The places of texts that are neither empty, nor among examples and documents, nor among those before them."""
+    snapshot, known = datastore.snapshot, set()
+    for state in (snapshot, snapshot.documents):
+        if state is not None:
+            in_table, numbers = number_texts(state.rows, texts, pairs)
+            known |= set(in_table.tolist())
+    new = []
+    for i, number in enumerate(number_texts(snapshot.rows, texts, pairs)[1].tolist()):
+        if texts[i].strip() and number not in known:
+            known.add(number)
+            new.append(i)
+    return new

@@ -1,0 +1,48 @@
+"""FitReport: what fit chose, and why, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What ``pipe.fit()`` found; printed, it is a table.
+
+    Attributes:
+        examples: The number of labeled examples.
+        documents: The number of documents without labels that were used.
+        labels: The names of the labels that have examples.
+        measured_on: What the weights were chosen on: folds of the examples, or held-out texts.
+        shares: What each expert counts, from 0 to 1, by its name.
+        measured: For each expert, and then the mixture, its ``accuracy``, ``macro_f1`` and ``log_loss`` there. The
+            mixture's own are a little too good, as its weights were chosen there.
+    """
+
+    examples: int
+    documents: int
+    labels: list[str]
+    measured_on: str
+    shares: dict[str, float]
+    measured: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> FitReport:
+        """The report of fitted experts."""
+        return cls(**{name: settings[name] for name in cls.__dataclass_fields__})
+
+    def __str__(self) -> str:
+        import pandas as pd
+
+        head = (
+            f"Fitted on {self.examples:,} examples of {len(self.labels)} labels and {self.documents:,} documents "
+            f"without labels. Weights chosen on {self.measured_on}."
+        )
+        table = pd.DataFrame({"weight": self.shares}).map("{:.2f}".format)
+        if self.measured:
+            measured = pd.DataFrame(self.measured).set_index("expert")
+            for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
+                measured[name] = measured[name].map(digits.format)
+            table = table.reindex(measured.index).fillna("").join(measured)
+        return f"{head}\n{table.rename_axis(None).to_string()}"

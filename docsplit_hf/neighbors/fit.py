@@ -1,0 +1,77 @@
+"""Fitting the experts of a pipeline's datastore, by folds of its examples or on held-out texts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..models.inference.batched_inference import predict
+from .experts.corpus import joined_texts
+from .experts.fit_experts import HeldOut, fit_experts
+from .experts.fit_report import FitReport
+from .experts.models import EXPERTS
+from .store.duplicates import number_texts
+from .texts_and_labels import names_of_labels, texts_and_pairs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from .store.datastore import KNNDatastore
+
+logger = logging.getLogger(__name__)
+
+
+def fit(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    datastore: KNNDatastore,
+    texts: Any,
+    labels: Sequence[Any] | None,
+    experts: Sequence[str] | None,
+    show_progress: bool,
+) -> FitReport:
+    """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
+    has_head = model.config.num_labels > 0
+    _check_experts(experts)
+    if (texts is None) != (labels is None):
+        raise ValueError("Give held-out texts and their labels, or neither.")
+    if texts is None and has_head:
+        raise ValueError(
+            "This classifier was trained on examples, so folds of them do not tell how good it is: pass held-out texts "
+            "and their labels, fit(texts, labels)."
+        )
+    held_out = None if texts is None else _held_out(model, tokenizer, datastore, texts, labels)
+    fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress)
+    datastore.fitted = fitted.to_state()
+    return FitReport.of(fitted.settings)
+
+
+def _check_experts(experts: Sequence[str] | None) -> None:
+    for name in experts or ():
+        if name not in EXPERTS:
+            raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")
+    if experts is not None and not len(experts):
+        raise ValueError(f"No expert is left: choose among {', '.join(EXPERTS)}.")
+
+
+def _held_out(
+    model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, datastore: KNNDatastore, texts: Any, labels: Sequence[Any]
+) -> HeldOut:
+    texts, pairs = texts_and_pairs(texts)
+    numbers = datastore.label_array(names_of_labels(labels))
+    if len(numbers) != len(texts):
+        raise ValueError(f"{len(texts)} texts and {len(numbers)} labels: give one label for each text.")
+    in_table, own = number_texts(datastore.snapshot.rows, texts, pairs)
+    examples = set(in_table.tolist())
+    kept = [i for i, number in enumerate(own.tolist()) if number not in examples]
+    if len(kept) < len(texts):
+        known = len(texts) - len(kept)
+        logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
+    if not kept:
+        raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
+    texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
+    predictions = predict(model, tokenizer, texts, pairs)
+    logits = predictions.logits if model.config.num_labels else None
+    return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], logits)

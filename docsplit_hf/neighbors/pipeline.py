@@ -437,9 +437,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if self._experts is not None and not overrides:
             mixture = mix_experts(self._experts, predictions, texts, config.k, config.knn_temperature, shown.neighbors)
         elif shown.explanation:
-            raise ValueError(
-                "Only fitted experts can explain an answer: call fit(), and leave out k and knn_weight."
-            )
+            raise ValueError("Only fitted experts can explain an answer: call fit(), and leave out k and knn_weight.")
         elif config.num_labels == 0 and overrides.get("weight", 1) != 1:
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
         else:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...metrics.registry import metric_class
 from ..store.duplicates import number_texts
 from .corpus import Corpus, make_corpus
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, find_voters
@@ -162,6 +161,8 @@ def _measure(
     scores: np.ndarray, targets: np.ndarray, weights: np.ndarray, experts: list[str], several: bool
 ) -> list[dict[str, Any]]:
     """What each expert alone, in the sharpness that suits it, and the mixture make of examples they did not see."""
+    from ...metrics.registry import metric_class  # which imports evaluate, and datasets with it
+
     labels = targets.astype(int) if several else targets.argmax(1)
     unit, records = spread_of_scores(scores, several), []
     for name, rows in [*((name, [i]) for i, name in enumerate(experts)), ("mixture", list(range(len(experts))))]:

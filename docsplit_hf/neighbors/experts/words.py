@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ...text.lone_surrogates import replace_lone_surrogates
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
 MOST_TERMS = 30_000
 MOST_CHARACTERS = 50_000  # of a text: what comes after changes its words little, and a book would hold up all others
@@ -34,6 +37,8 @@ def words_of(text: str) -> list[str]:
 
 def fit_words(texts: Sequence[str]) -> TfidfVectorizer | None:
     """The vocabulary of texts and how rare its words are; None if there is no word in them."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     least = 1 if len(texts) < FEW_TEXTS else 2
     options = {"min_df": least, "max_df": 1.0 if least == 1 else 0.5, "max_features": MOST_TERMS}
     vectorizer = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **options)
@@ -45,6 +50,8 @@ def fit_words(texts: Sequence[str]) -> TfidfVectorizer | None:
 
 def saved_words(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:
     """``fit_words`` again, from its terms in order and their ``idf_``."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     if not terms:
         return None
     vectorizer = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, vocabulary=list(terms))

@@ -10,7 +10,7 @@ import argparse
 from collections import defaultdict
 
 import numpy as np
-from few_examples import draw
+from few_labels.protocol import draw
 from scipy import stats
 
 from docsplit_hf import DocumentEncoder

@@ -1,0 +1,94 @@
+"""Few labels per class: this package and what else one would take, on the same draws; resumable, a record at a time.
+
+    python benchmarks/few_labels/run.py --tasks data/20news data/bbc --records output/few_labels.jsonl \\
+        --systems ours ours_without_documents two_way probe tfidf setfit name_cosine --per_label 0 1 5 20 100 all
+    python benchmarks/few_labels/report.py --records output/few_labels.jsonl --out output/few_labels
+
+Of a task's training set, 2,500 random documents are the pool. The labeled examples are drawn from it, all classes
+alike; the rest of the pool has no labels. SetFit needs an environment, see rivals_requirements.txt. Its options stand
+behind its name: ``setfit#num_iterations=20``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))  # for benchmark_inputs and few_labels
+
+from benchmark_inputs import default_model
+from few_labels.embedder import Embedder
+from few_labels.protocol import FewLabels, draw, load_few_labels, scores
+from few_labels.records import KEY, add_record, read_records
+from few_labels.rivals import RIVALS, run_rival
+from few_labels.systems import SYSTEMS, WITHOUT_LABELS
+
+from docsplit_hf.experiments.systems.encoders import split_name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--tasks", nargs="+", required=True, help="Folders of jsonl with train and test, or the paper's tasks by name.")
+    add("--systems", nargs="+", default=["two_way", "probe", "tfidf"], help="Default: %(default)s.")
+    add(
+        "--per_label", nargs="+", default=["1", "5", "20", "100", "all"], help="Labels per class. Default: %(default)s."
+    )
+    add("--draws", type=int, default=5, help="Of the examples; of 0 and all there is one. Default: %(default)s.")
+    add("--encoder", help="Any encoder. Default: the installed all-MiniLM-L6-v2.")
+    add("--records", type=Path, required=True, help="A file of jsonl. What is in it is not measured again.")
+    add("--pool_size", type=int, default=2500, help="Default: %(default)s.")
+    add("--embeddings", default="output/embeddings", help="Where they are kept. Default: %(default)s.")
+    add("--python", default="output/rivals/bin/python", help="Of the rivals' environment. Default: %(default)s.")
+    options = parser.parse_args()
+    if unknown := {split_name(name)[0] for name in options.systems} - {*SYSTEMS, *RIVALS}:
+        parser.error(f"There is no system {unknown.pop()!r}: choose of {', '.join((*SYSTEMS, *RIVALS))}.")
+    encoder = options.encoder or default_model()
+    name = Path(encoder).name if options.encoder else "all-MiniLM-L6-v2"
+    done = {tuple(record[field] for field in KEY) for record in read_records(options.records)}
+    for folder in options.tasks:
+        wanted = [key for key in plan(options, Path(folder).name, name) if key not in done]
+        if wanted:
+            measure(load_few_labels(folder, options.pool_size), wanted, encoder, options)
+
+
+def plan(options: argparse.Namespace, task: str, encoder: str) -> list[tuple]:
+    """What is to be measured of a task, each in the order of ``KEY``; of 0 labels, by systems that need none."""
+    draws = {per_label: 1 if per_label in ("0", "all") else options.draws for per_label in options.per_label}
+    numbered = [(per_label, number) for per_label, count in draws.items() for number in range(count)]
+    return [
+        (task, system, encoder, *drawn)
+        for drawn in numbered
+        for system in options.systems
+        if (system in WITHOUT_LABELS if drawn[0] == "0" else system != "name_cosine")
+    ]
+
+
+def measure(task: FewLabels, wanted: list[tuple], encoder: str, options: argparse.Namespace) -> None:
+    """Append a record for each key."""
+    embedder = None
+    for key in wanted:
+        _, name, _, per_label, number = key
+        rows = np.arange(len(task.pool)) if per_label == "all" else draw(task.pool_labels, int(per_label), number)
+        system, given = split_name(name)
+        if system in RIVALS:
+            settings = {option: json.loads(value) for option, value in given.items()}
+            answer = run_rival(options.python, system, settings, task, rows, encoder, number)
+        else:
+            embedder = embedder or Embedder(encoder, task, options.embeddings)
+            answer = SYSTEMS[system](task, rows, embedder, number)
+        metrics = scores(answer.probabilities, task.test_labels)
+        fields = {name: value for name, value in vars(answer).items() if name != "probabilities"}
+        record = dict(zip(KEY, key, strict=True)) | {"examples": len(rows), "classes": len(task.names)}
+        add_record(options.records, record | metrics | fields)
+        print(
+            *key, *(f"{name} {value:.4f}" for name, value in metrics.items()), f"{answer.fit_seconds:.1f} s", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The systems on a frozen encoder or on words: each takes a task, the rows of its pool with labels, and a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+from few_labels.embedder import SAMPLE, Embedder
+from few_labels.protocol import Answer, FewLabels, Text, as_one_text, rest
+from scipy.special import softmax
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from docsplit_hf.experiments.systems.load_system import WORDS
+
+DEFAULT_C, C_GRID = 10.0, [1.0, 10.0, 100.0, 1000.0, 10_000.0]
+COSINE_SCALE = 20  # sentence-transformers' own, for probabilities from cosines
+
+
+def ours(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int, documents: bool, fit: bool) -> Answer:
+    """The pipeline as a user calls it, with or without unlabeled documents; without fit, the mixture of two."""
+    pipe, unlabeled = embedder.pipeline(), rest(len(task.pool), rows) if documents else []
+    with embedder.remembered():
+        with timed() as spent:
+            if len(rows):
+                pipe.add_examples([task.pool[row] for row in rows], [task.names[i] for i in task.pool_labels[rows]])
+            else:
+                pipe.add_labels(dict(zip(task.names, task.descriptions, strict=True)))
+            if len(unlabeled):
+                pipe.add_documents([task.pool[row] for row in unlabeled])
+            if fit:
+                pipe.fit()
+        answers = pipe(task.test, top_k=None)
+    scores = [{answer["label"]: answer["score"] for answer in given} for given in answers]
+    spent["embedding_seconds"] = embedder.seconds_per_text * (len(rows) + len(unlabeled))
+    spent["documents_per_second"] = speed(partial(pipe, top_k=None), task, seed)
+    return Answer(np.array([[given.get(name, 0.0) for name in task.names] for given in scores]), **spent)
+
+
+def probe(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
+    """Logistic regression on the embeddings, as everybody does it."""
+    examples, test = (embedder.embed(texts) for texts in ([task.pool[row] for row in rows], task.test))
+    with timed() as spent:
+        model = logistic_regression(examples, task.pool_labels[rows], seed)
+    spent["embedding_seconds"] = embedder.seconds_per_text * len(rows)
+    spent["documents_per_second"] = speed(lambda texts: model.predict_proba(embedder.embed_anew(texts)), task, seed)
+    return Answer(model.predict_proba(test), **spent, settings={"C": model.C})
+
+
+def tfidf(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
+    """Logistic regression on words, whose document frequencies are those of the whole pool."""
+    pool, test = as_one_text(task.pool), as_one_text(task.test)
+    with timed() as spent:
+        vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=WORDS).fit(pool)
+        features = vectorizer.transform([pool[row] for row in rows])
+        seen = np.unique(features.indices)  # a word that no example has gets no weight: without it this is faster
+        model = logistic_regression(features[:, seen], task.pool_labels[rows], seed)
+
+    def classify(texts: list[Text]) -> np.ndarray:
+        return model.predict_proba(vectorizer.transform(as_one_text(texts))[:, seen])
+
+    spent["documents_per_second"] = speed(classify, task, seed)
+    return Answer(classify(test), **spent, settings={"C": model.C})
+
+
+def name_cosine(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
+    """The class whose description is nearest, for 0 labels."""
+    with timed() as spent:
+        classes = embedder.embed_anew(task.descriptions)
+
+    def classify(embeddings: np.ndarray) -> np.ndarray:
+        return softmax(COSINE_SCALE * embeddings @ classes.T, axis=1)
+
+    spent["documents_per_second"] = speed(lambda texts: classify(embedder.embed_anew(texts)), task, seed)
+    return Answer(classify(embedder.embed(task.test)), **spent)
+
+
+SYSTEMS: dict[str, Callable[..., Answer]] = {
+    "ours": partial(ours, documents=True, fit=True),
+    "ours_without_documents": partial(ours, documents=False, fit=True),
+    "two_way": partial(ours, documents=False, fit=False),
+    "probe": probe,
+    "tfidf": tfidf,
+    "name_cosine": name_cosine,
+}
+WITHOUT_LABELS = ("ours", "ours_without_documents", "name_cosine")  # which the last one does not look at
+
+
+def logistic_regression(features: Any, labels: np.ndarray, seed: int) -> LogisticRegression:
+    """C by the log loss of folds that hold each class at least twice, where each class has two examples."""
+    fewest = np.unique(labels, return_counts=True)[1].min()
+    # At the default of 1e-4 it stops after a few steps on words: macro F1 falls by up to 20 points, at random.
+    model = LogisticRegression(C=DEFAULT_C, tol=1e-6, max_iter=300)
+    if fewest < 2:
+        return model.fit(features, labels)
+    folds = StratifiedKFold(min(5, fewest), shuffle=True, random_state=seed)
+    search = GridSearchCV(model, {"C": C_GRID}, scoring="neg_log_loss", cv=folds)
+    return search.fit(features, labels).best_estimator_
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float | None]]:
+    """Seconds of the block, by the clock and of the processor."""
+    spent: dict[str, float | None] = {}
+    wall, cpu = perf_counter(), process_time()
+    yield spent
+    spent |= {"fit_seconds": perf_counter() - wall, "fit_cpu_seconds": process_time() - cpu}
+
+
+def speed(classify: Callable[[list[Text]], Any], task: FewLabels, seed: int) -> float | None:
+    """Documents per second on a sample, embedding included; None after the first draw, as it would say the same."""
+    if seed > 0:
+        return None
+    sample = task.test[:SAMPLE]
+    start = perf_counter()
+    classify(sample)
+    return len(sample) / (perf_counter() - start)

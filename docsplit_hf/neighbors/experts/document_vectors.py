@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-WORD_DIMENSIONS = 128
+WORD_DIMENSIONS = 256
+TEXTS_PER_DIMENSION = 3  # at least: of fewer, the words of one text would be a dimension, and tell folds too much
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening is mostly noise
 
 
@@ -55,7 +56,7 @@ def _latent_words(words: sp.csr_matrix | None) -> np.ndarray:
 
     if words is None:
         return np.zeros((0, 0), np.float32)
-    dimensions = min(WORD_DIMENSIONS, min(words.shape) - 1)
+    dimensions = min(WORD_DIMENSIONS, words.shape[0] // TEXTS_PER_DIMENSION, words.shape[1] - 1)
     if dimensions < 1:
         return np.zeros((0, words.shape[1]), np.float32)
     return TruncatedSVD(dimensions, n_iter=3, random_state=0).fit(words).components_.astype(np.float32)

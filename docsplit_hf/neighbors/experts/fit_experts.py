@@ -75,7 +75,7 @@ def fit_experts(
         else:
             scores, right = _scores_by_folds(corpus, folds, targets, several, experts, progress)
             measured_on = f"{count} folds of the examples" if len(right) else "nothing: each label has one example"
-    prior = prior_weights(experts)
+    prior = prior_weights(experts, len(corpus.ids) > 2 * len(rows))
     if len(right):
         unit = spread_of_scores(scores, several)
         weights = fit_weights(scores / unit[:, None, None], right, prior, several)
@@ -132,7 +132,7 @@ def _scores_by_folds(
 
 def _scores_in_corpus(corpus: Corpus, models: Any, several: bool, experts: list[str], rows: np.ndarray) -> np.ndarray:
     words = None if corpus.words is None else corpus.words[rows]
-    shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft)
+    shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft, own=rows)
     return all_scores(models, experts, several, corpus.vectors[rows], corpus.whitened[rows], words, shares, None)
 
 

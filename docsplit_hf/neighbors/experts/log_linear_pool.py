@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 # What the experts count before any label is seen. Chosen on ten data sets: topics, sentiment, pairs, two languages.
 PRIOR = {"classifier": 0.2, "words": 0.2, "neighbors": 0.25, "topics": 0.35}
 PRIOR_ALONE = {"classifier": 0.45, "words": 0.05, "neighbors": 0.05, "topics": 0.45}  # without more documents
-SHARPNESS = 1.5  # of their sum, in standard deviations of the logits
+SHARPNESS, LEAST, MOST = 1.2, 0.05, 20.0  # of their sum, in standard deviations of the logits
 STRENGTH = 200.0  # how many examples it takes to move the proportions; the sharpness is free
 
 
@@ -39,7 +39,7 @@ def prior_weights(experts: list[str], with_documents: bool) -> np.ndarray:
 def fit_weights(scores: np.ndarray, targets: np.ndarray, prior: np.ndarray, several: bool) -> np.ndarray:
     """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
 
-    It maximizes ``sum log p(y) - 100 |w - t prior|^2 - (log t / 1.5)^2 / 2`` over w and the sharpness t. So the
+    It maximizes ``sum log p(y) - 100 |w - t prior|^2 - (log t / 1.2)^2 / 2`` over w and the sharpness t. So the
     examples say at once how sure the mixture is, and only as they become many what the experts count.
     The logits are in units of ``spread_of_scores``.
     """
@@ -60,5 +60,6 @@ def fit_weights(scores: np.ndarray, targets: np.ndarray, prior: np.ndarray, seve
         return value, np.append(gradient, -STRENGTH * away @ prior + log_sharpness / sharpness)
 
     start = np.append(SHARPNESS * prior, SHARPNESS)
-    bounds = [(0, None)] * len(prior) + [(0.05, 20)]
-    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
+    bounds = [(0, None)] * len(prior) + [(LEAST, MOST)]
+    weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
+    return weights if weights.any() else LEAST * prior  # no expert knows anything: the least that is still an answer

@@ -18,6 +18,7 @@ _MODULE_OF_NAME = {
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collation.collator",
     "DataCollatorForLabeledExamples": "classification.labeled_collator",
+    "DocSplitClassifier": "neighbors.docsplit_classifier",
     "DocumentEncoder": "models.inference.encoder",
     "EndpointEncoder": "experiments.systems.endpoint",
     "KNNClassifier": "models.portable.modeling_knn_classifier",
@@ -48,6 +49,7 @@ __all__ = [
     "ContrastiveTrainingArguments",
     "DataCollatorForDocSplit",
     "DataCollatorForLabeledExamples",
+    "DocSplitClassifier",
     "DocumentEncoder",
     "EndpointEncoder",
     "KNNClassifier",
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from .models.inference.encoder import DocumentEncoder
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .models.portable.modeling_knn_classifier import KNNClassifier
+    from .neighbors.docsplit_classifier import DocSplitClassifier
     from .neighbors.pipeline import KNNClassifierPipeline
     from .neighbors.store.datastore import KNNDatastore
     from .pretraining.arguments import ContrastiveTrainingArguments

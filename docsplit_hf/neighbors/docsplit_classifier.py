@@ -1,0 +1,188 @@
+"""DocSplitClassifier: the experts of ``pipeline("docsplit-knn")`` as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from .experts.corpus import joined_texts
+from .experts.fitted_experts import ask_experts, ready_experts
+from .fit import fit
+from .kept_embeddings import embed_once
+from .loaded_encoder import encoder_pipeline
+from .store.datastore import KNNDatastore
+from .store.embedding import encoder_probe
+from .texts_and_labels import texts_and_pairs
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from sklearn.utils import Tags
+
+
+class DocSplitClassifier(ClassifierMixin, BaseEstimator):
+    """Classifies texts by a few labeled ones and many without labels, as an estimator of scikit-learn.
+
+    It is ``pipeline("docsplit-knn")`` with ``add_documents``, ``add_examples`` and ``fit``. The encoder is not trained:
+    a process loads it once, and embeds each text once for all folds and candidates of a cross-validation.
+
+    Args:
+        encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
+        unlabeled: Texts without labels, in any form that ``fit`` takes: they say which words and topics go together.
+        experts: The names of those to use, of ``"classifier"``, ``"words"``, ``"neighbors"`` and ``"topics"``. None:
+            all.
+        max_length: The longest input in tokens. None: as many as the encoder reads.
+
+    Attributes:
+        classes_: The labels, sorted; with several labels per text the numbers of the columns.
+        pipeline_: The fitted ``KNNClassifierPipeline``, which explains, shows neighbors and saves
+            (``pipeline_.save_pretrained``). Its names of labels are ``str`` of the classes.
+        report_: What each expert counts, and how good it is on folds of the examples.
+
+    Example:
+
+        >>> texts = ["apples and pears", "ripe apples", "iron and stone", "red iron"]
+        >>> model = DocSplitClassifier().fit(texts, ["fruit", "fruit", "mineral", "mineral"])
+        >>> model.predict(["pears and apples"]).tolist()
+        ['fruit']
+    """
+
+    def __init__(
+        self,
+        encoder: str | Path | None = None,
+        unlabeled: Any = None,
+        experts: Sequence[str] | None = None,
+        max_length: int | None = None,
+    ) -> None:
+        self.encoder = encoder
+        self.unlabeled = unlabeled
+        self.experts = experts
+        self.max_length = max_length
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Learn from labeled texts.
+
+        Args:
+            X: Texts, or pairs of texts: a list, an array (of shape ``(n, 1)`` too, or ``(n, 2)`` for pairs), a Series,
+                or a DataFrame with the column ``text`` and maybe ``text_pair``.
+            y: Their labels, of any type that scikit-learn takes; or, where a text may have several, a matrix of 0 and
+                1, dense or sparse.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            TypeError: If a text is not a string.
+            ValueError: If a text is empty, a label is missing, there is one class only, the numbers differ, or a
+                parameter is out of its range.
+        """
+        texts, pairs = _texts_of(X)
+        targets = _targets_of(y)
+        check_consistent_length(texts, targets.labels)
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length must be at least 1, got {self.max_length}.")
+        pipe, fingerprint = encoder_pipeline(self.encoder)
+        pipe.model.config.max_length = self.max_length or pipe.model.config.max_length
+        has_documents = self.unlabeled is not None and len(self.unlabeled)
+        documents = zip(*_texts_of(self.unlabeled), strict=True) if has_documents else ()
+        all_texts = dict.fromkeys([*documents, *zip(texts, pairs, strict=True)])
+        columns = list(zip(*(given for given in all_texts if given[0].strip()), strict=True))
+        size, probe = pipe.model.config.retrieval_size, encoder_probe(pipe.model, pipe.tokenizer)
+        pipe.datastore = KNNDatastore.empty(size, targets.names, multi_label=targets.several, probe=probe)
+        # All texts are documents until add_examples makes examples of those with labels, embedded as they are.
+        if columns:
+            keys = embed_once(pipe.model, pipe.tokenizer, fingerprint, *columns)
+            pipe.datastore.add_documents(keys, *columns)
+        examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
+        pipe.add_examples(examples, targets.labels, allow_duplicates=True)
+        self.report_ = fit(pipe.model, pipe.tokenizer, pipe.datastore, None, None, self.experts, show_progress=False)
+        self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability of each class, or of each label.
+
+        Args:
+            X: As for ``fit``.
+
+        Returns:
+            ``(n, C)``, in the order of ``classes_``. Rows add up to 1, unless a text may have several labels.
+        """
+        check_is_fitted(self)
+        texts, pairs = _texts_of(X)
+        pipe = self.pipeline_
+        embeddings = embed_once(pipe.model, pipe.tokenizer, self._fingerprint, texts, pairs)
+        ready = ready_experts(pipe.datastore.snapshot)
+        return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most probable class; or the labels whose probability reaches the threshold that ``fit`` found for each.
+
+        Args:
+            X: As for ``fit``.
+
+        Returns:
+            Classes ``(n,)``, or 0 and 1 ``(n, C)``.
+        """
+        probabilities = self.predict_proba(X)
+        datastore = self.pipeline_.datastore
+        if not datastore.multi_label:
+            return self.classes_[probabilities.argmax(1)]
+        settings = datastore.fitted.settings
+        thresholds = dict(zip(settings["labels"], settings["thresholds"], strict=True))
+        never = np.inf  # of a label without examples
+        return (probabilities >= [thresholds.get(name, never) for name in datastore.label_names]).astype(int)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class _Targets(NamedTuple):
+    classes: np.ndarray  # (C,)
+    names: list[str]  # of the classes, in the pipeline
+    labels: list[Any]  # of each text its name, or a list of names
+    several: bool
+
+
+def _targets_of(y: Any) -> _Targets:
+    if y is None:
+        raise ValueError("DocSplitClassifier requires y to be passed, but the target y is None.")
+    y = y.toarray() if issparse(y) else y
+    missing = np.argwhere(pd.isna(y))
+    if len(missing):
+        raise ValueError(f"Input y contains NaN: text {missing[0][0]} has no label: move it to unlabeled.")
+    check_classification_targets(y)
+    kind = type_of_target(y)
+    if kind == "multilabel-indicator":
+        has_label = np.asarray(y) > 0
+        names = [str(column) for column in range(has_label.shape[1])]
+        labels = [[names[column] for column in np.flatnonzero(row)] for row in has_label]
+        return _Targets(np.arange(len(names)), names, labels, several=True)
+    if kind == "multiclass-multioutput":
+        raise ValueError("y has several columns of classes: fit one classifier for each, or pass a matrix of 0 and 1.")
+    classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y has only one class, {classes.tolist()}: there is nothing to tell apart. Add others.")
+    names = [str(label) for label in classes]
+    return _Targets(classes, names, [names[number] for number in numbers], several=False)
+
+
+def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] in (1, 2):
+        X = pd.DataFrame(X, columns=["text", "text_pair"][: X.shape[1]])  # noqa: N806
+    texts, pairs = texts_and_pairs(X)
+    if not texts:
+        raise ValueError("X has no texts: give one at least.")
+    return texts, pairs

@@ -63,7 +63,9 @@ DOCUMENTED = {
     "_forward",
     "_compute",  # and _info: huggingface.co/docs/evaluate/creating_and_sharing
     "_info",
-    "_replace",  # docs.python.org, collections.namedtuple
+    "_replace",  # and _asdict, _fields: docs.python.org, collections.namedtuple
+    "_asdict",
+    "_fields",
     "_exit",  # docs.python.org, os
 }
 

@@ -63,7 +63,8 @@ def fit_experts(
     with tqdm(total=count + 2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         corpus = make_corpus(snapshot)
         progress.update()
-        experts = [name for name in experts if _exists(name, corpus, several)]
+        wanted, experts = experts, [name for name in experts if _exists(name, corpus, several)]
+        _check_experts(experts, wanted)
         models = fit_models(corpus, rows, targets, several, experts, has_head)
         progress.update()
         vectors = (corpus.document_vectors, corpus.vectorizer, models, corpus.ids, corpus.of_words)
@@ -95,6 +96,14 @@ def fit_experts(
 def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Labels as float32 ``(n, C)`` of 0 and 1, for some of the labels."""
     return (labels[:, columns] if labels.ndim == 2 else labels[:, None] == columns).astype(np.float32)
+
+
+def _check_experts(experts: list[str], wanted: Sequence[str] | None) -> None:
+    if not experts:
+        raise ValueError(
+            f"Of {', '.join(wanted or EXPERTS)} none can be fitted here: 'words' needs texts with words in the "
+            "datastore, and 'topics' one label per text. Name others."
+        )
 
 
 def _check_labels(names: list[str], examples: int) -> None:

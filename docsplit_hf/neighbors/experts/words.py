@@ -11,6 +11,7 @@ import numpy as np
 from ...text.lone_surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 MOST_TERMS = 30_000
@@ -35,17 +36,21 @@ def words_of(text: str) -> list[str]:
     return words
 
 
-def fit_words(texts: Sequence[str]) -> TfidfVectorizer | None:
-    """The vocabulary of texts and how rare its words are; None if there is no word in them."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def fit_words(texts: Sequence[str]) -> tuple[TfidfVectorizer, sp.csr_matrix] | None:
+    """The vocabulary of texts and how rare its words are, and their TF-IDF; None if there is no word in them."""
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
     least = 1 if len(texts) < FEW_TEXTS else 2
     options = {"min_df": least, "max_df": 1.0 if least == 1 else 0.5, "max_features": MOST_TERMS}
-    vectorizer = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **options)
+    counter = CountVectorizer(analyzer=words_of, dtype=np.float32, **options)
     try:
-        return vectorizer.fit([replace_lone_surrogates(text) for text in texts])
+        counts = counter.fit_transform([replace_lone_surrogates(text) for text in texts])
     except ValueError:  # scikit-learn's way to say that no word is left
         return None
+    counts.sort_indices()  # as TfidfVectorizer.transform has them, which would find all words a second time
+    weighing = TfidfTransformer(sublinear_tf=True)
+    words = weighing.fit_transform(counts)
+    return saved_words(counter.get_feature_names_out().tolist(), weighing.idf_), words
 
 
 def saved_words(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:

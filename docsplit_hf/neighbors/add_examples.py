@@ -98,7 +98,7 @@ def _embed(
 ) -> tuple[np.ndarray, list[str]]:
     """The embeddings of texts, and the ids of the documents that some of them were until now: these have theirs."""
     documents = datastore.snapshot.documents
-    if documents is None:
+    if documents is None or not len(documents.keys):
         return predict(model, tokenizer, texts, pairs).retrieval_embeddings, []
     in_table, own = number_texts(documents.rows, texts, pairs)
     rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}

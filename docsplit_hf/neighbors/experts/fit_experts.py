@@ -57,7 +57,7 @@ def fit_experts(
     names = [snapshot.label_names[column] for column in columns]
     _check_labels(names, len(rows))
     targets = one_hot(snapshot.labels, columns)
-    experts = list(EXPERTS if experts is None else experts)
+    experts = list(EXPERTS if experts is None else dict.fromkeys(experts))
     folds = None if held_out is not None else _folds(snapshot)
     count = 0 if folds is None else int(folds.max()) + 1
     with tqdm(total=count + 2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:

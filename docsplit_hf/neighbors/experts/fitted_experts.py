@@ -153,8 +153,9 @@ def ask_experts(
 
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The logits of some labels by a trained classifier; very low for those that came after its training."""
-    least = np.full((len(logits), max(columns.max() + 1 - logits.shape[1], 0)), logits.min() - 30.0)
-    return np.hstack([logits, least])[:, columns]
+    missing = max(columns.max() + 1 - logits.shape[1], 0)
+    least = logits.min(1, keepdims=True) - 30.0  # of the text itself, so that its answer is the same in any batch
+    return np.hstack([logits, np.repeat(least, missing, axis=1)])[:, columns]
 
 
 def _columns(fitted: FittedExperts, snapshot: Snapshot) -> np.ndarray:

@@ -147,13 +147,19 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
-    """The SHA-256 of all that answers depend on: the model, its tokenizer and calibration, and the examples."""
+    """The SHA-256 of all that answers depend on: model, tokenizer, calibration, examples, and what was fitted."""
     store = pipe.datastore
     digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer).encode())
     if store is not None:
         for array in (store.keys, store.labels):
             digest.update(np.ascontiguousarray(array))
         digest.update(json.dumps([store.label_names, store.ids, store.texts, store.text_pairs, store.index]).encode())
+        if store.fitted is not None:
+            digest.update(json.dumps([store.fitted.settings, store.fitted.vocabulary]).encode())
+            for array in store.fitted.arrays.values():
+                digest.update(np.ascontiguousarray(array))
+            if store.documents is not None:
+                digest.update(json.dumps(store.documents.ids).encode())
     return digest.hexdigest()
 
 

@@ -14,6 +14,7 @@ from .soft_labels import neighbor_graph
 from .words import fit_words
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -28,7 +29,7 @@ class Corpus(NamedTuple):
     """N texts, of which the first n are examples, as the experts see them."""
 
     examples: int  # n
-    ids: np.ndarray  # int64 (N,): of the ids in the datastore
+    ids: np.ndarray  # int64 (N,): of the rows in the datastore
     vectorizer: TfidfVectorizer | None  # None where no texts are kept, or no words are in them
     words: sp.csr_matrix | None  # TF-IDF (N, V)
     document_vectors: DocumentVectors
@@ -56,7 +57,7 @@ def make_corpus(snapshot: Snapshot) -> Corpus:
     fitted = fit_document_vectors(embeddings, words)
     of_words = fitted.of_words(words, len(embeddings))
     vectors = fitted.join(embeddings, of_words)
-    ids = id_numbers(table["id"].to_pylist())
+    ids = np.concatenate([id_numbers(*pair) for pair in zip(rows, keys, strict=True)])
     views = (vectorizer, words, fitted, of_words, vectors, fitted.whitened(vectors))
     return Corpus(len(snapshot.keys), ids, *views, neighbor_graph(vectors))
 
@@ -66,7 +67,8 @@ def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> li
     return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
 
 
-def id_numbers(ids: Sequence[str]) -> np.ndarray:
-    """An int64 for each id, so that ids can be kept in an array."""
-    digests = b"".join(hashlib.blake2b(row_id.encode(), digest_size=8).digest() for row_id in ids)
+def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
+    """An int64 for each row, of its id and its key: an id may be given to another text."""
+    both = zip(rows["id"].to_pylist(), keys, strict=True)
+    digests = b"".join(hashlib.blake2b(row_id.encode() + key.tobytes(), digest_size=8).digest() for row_id, key in both)
     return np.frombuffer(digests, dtype=np.int64)

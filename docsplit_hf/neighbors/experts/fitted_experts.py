@@ -89,11 +89,12 @@ def find_voters(fitted: FittedExperts, snapshot: Snapshot) -> Voters:
 
     So an example that was added after ``fit`` has its say at once, and one that was removed has none.
     """
-    ids = id_numbers(snapshot.rows["id"].to_pylist())
+    ids = id_numbers(snapshot.rows, snapshot.keys)
     vectors = [_vectors(fitted, snapshot, ids)]
     soft = [_given_labels(snapshot)]
     if snapshot.documents is not None:
-        documents, place = snapshot.documents, _places(fitted, id_numbers(snapshot.documents.rows["id"].to_pylist()))
+        documents = snapshot.documents
+        place = _places(fitted, id_numbers(documents.rows, documents.keys))
         known = np.flatnonzero(place >= 0)
         joined = fitted.document_vectors.join(documents.keys[known], fitted.of_words[place[known]])
         labels = np.zeros((len(known), len(snapshot.label_names)), np.float32)

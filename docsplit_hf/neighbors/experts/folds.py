@@ -15,13 +15,18 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -
     """
     rng = np.random.default_rng(0)
     count = FOLDS if len(groups) <= MANY_EXAMPLES else FEWER_FOLDS
-    folds = np.full(len(groups), -1)
+    distinct, groups = np.unique(groups, return_inverse=True)
+    folds = np.full(len(distinct), -1)  # of each group
     strata = labels if labels.ndim == 1 else np.zeros(len(groups), np.int64)
-    for stratum in np.unique(strata):
-        members = np.flatnonzero((strata == stratum) & held_out)
-        distinct = rng.permutation(np.unique(groups[members]))
-        is_only = len(np.unique(groups[strata == stratum])) == 1
+    members = [np.unique(groups[strata == stratum]) for stratum in np.unique(strata)]
+    always = np.unique(groups[~held_out])
+    for stratum in members:
+        asked = rng.permutation(np.setdiff1d(stratum, always))
         start = rng.integers(count)
-        for i, group in enumerate(distinct if not is_only else ()):
-            folds[members[groups[members] == group]] = (start + i) % count
-    return folds
+        if len(stratum) > 1:  # a copy with another label has its fold already
+            folds[asked] = np.where(folds[asked] < 0, (start + np.arange(len(asked))) % count, folds[asked])
+    for stratum in members:
+        if len(np.unique(folds[stratum])) == 1:  # nothing of the label would be left to learn from
+            folds[stratum] = -1
+    used = np.unique(folds[folds >= 0])
+    return np.where(folds < 0, -1, np.searchsorted(used, folds))[groups]

@@ -190,6 +190,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
         """
         texts, labels, ids = described_examples(descriptions)
+        if self.datastore is not None and self.datastore.multi_label:
+            labels = [[label] for label in labels]
         if self.datastore is not None and (known := set(self.datastore.ids) & set(ids)):
             self.datastore.remove(known)
         has_head = self.model.config.num_labels > 0

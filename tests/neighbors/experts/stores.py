@@ -1,0 +1,59 @@
+"""Datastores whose texts and embeddings say their label, more or less."""
+
+import numpy as np
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+
+NAMES = ["fruit", "mineral", "animal"]
+OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]
+COMMON = "the a of in with and for one two many".split()
+DIMENSION = 16
+
+
+def make_texts(labels, seed=0):
+    """Texts of 12 words, four of which are of the label."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.permutation([*rng.choice(OWN[label], 4), *rng.choice(COMMON, 8)])) for label in labels]
+
+
+def make_keys(labels, seed=0, noise=1.0):
+    """Embeddings around a center for each label."""
+    centers = 2 * np.random.default_rng(99).standard_normal((3, DIMENSION))
+    noises = noise * np.random.default_rng(seed).standard_normal((len(labels), DIMENSION))
+    return (centers[np.asarray(labels)] + noises).astype(np.float32)
+
+
+def make_store(examples=12, documents=60, texts=True, pairs=False, several=False, seed=0):
+    """A datastore of three labels, and documents without labels."""
+    numbers = np.arange(examples) % 3
+    words = make_texts(numbers, seed) if texts else None
+    seconds = make_texts(numbers, seed + 7) if pairs else None
+    given = [[int(n), 0] if i % 4 == 3 and n else [int(n)] for i, n in enumerate(numbers)] if several else numbers
+    store = KNNDatastore(make_keys(numbers, seed), given, NAMES, words, seconds)
+    if documents:
+        unknown = np.random.default_rng(seed + 1).integers(0, 3, documents)
+        words = make_texts(unknown, seed + 2) if texts else None
+        seconds = make_texts(unknown, seed + 8) if pairs else None
+        store.add_documents(make_keys(unknown, seed + 3), words, seconds)
+    return store
+
+
+def fitted_store(*args, experts=None, **options):
+    """A datastore with what was fitted on it."""
+    store = make_store(*args, **options)
+    store.fitted = fit_experts(store.snapshot, experts, show_progress=False).to_state()
+    return store
+
+
+def make_queries(count=9, seed=5):
+    """Labels, embeddings and texts that are in no datastore."""
+    labels = np.arange(count) % 3
+    return labels, make_keys(labels, seed), make_texts(labels, seed + 1)
+
+
+def ask(store, logits=None, **options):
+    """What the experts of a datastore say of the queries."""
+    _, keys, texts = make_queries(**options)
+    return ask_experts(ready_experts(store.snapshot), keys, texts, logits)

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from scipy.optimize import check_grad, minimize
+from scipy.special import expit, log_softmax, softmax
+
+from docsplit_hf.neighbors.experts import log_linear_pool
+from docsplit_hf.neighbors.experts.log_linear_pool import (
+    SHARPNESS,
+    fit_weights,
+    pool,
+    prior_weights,
+    spread_of_scores,
+)
+from docsplit_hf.neighbors.experts.models import EXPERTS
+
+
+def make_scores(count, several=False, useful=(1.0, 0.7, 0.0), classes=3, seed=0):
+    """Logits of experts in one unit, of which some know the labels better than others."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, count)
+    targets = rng.integers(0, 2, (count, classes)).astype(float) if several else np.eye(classes)[labels]
+    scores = np.stack([u * (targets - targets.mean()) + rng.standard_normal(targets.shape) for u in useful])
+    return scores / spread_of_scores(scores, several)[:, None, None], targets
+
+
+def test_the_pool_is_the_softmax_of_the_sum():
+    scores, weights = make_scores(20)[0], np.array([0.5, 2.0, 0.0])
+    np.testing.assert_allclose(pool(scores, weights, False), softmax(0.5 * scores[0] + 2 * scores[1], axis=1))
+    np.testing.assert_allclose(pool(scores, weights, True), expit(0.5 * scores[0] + 2 * scores[1]))
+    np.testing.assert_allclose(pool(scores[:1], np.ones(1), False), softmax(scores[0], axis=1))
+    product = np.prod([softmax(s, axis=1) ** w for s, w in zip(scores, weights, strict=True)], axis=0)
+    np.testing.assert_allclose(pool(scores, weights, False), product / product.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_spread_does_not_see_what_softmax_does_not_see(several):
+    scores = make_scores(50, several)[0]
+    np.testing.assert_allclose(spread_of_scores(7 * scores, several), 7, rtol=1e-6)
+    moved = scores + np.random.default_rng(1).standard_normal((3, 50, 1))
+    assert several or np.allclose(spread_of_scores(moved, several), 1)
+    assert spread_of_scores(np.zeros((1, 2, 3)), several) > 0
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_gradient_is_that_of_the_loss(several, monkeypatch):
+    seen = []
+
+    def spy(loss, start, **options):
+        seen.append((loss, start))
+        return minimize(loss, start, **options)
+
+    monkeypatch.setattr("scipy.optimize.minimize", spy)
+    fit_weights(*make_scores(40, several), np.array([0.5, 0.3, 0.2]), several)
+    loss, start = seen[0]
+    for point in (start, start + [0.3, -0.1, 0.2, 0.5]):
+        scale = np.abs(loss(point)[1]).max()
+        assert check_grad(lambda x: loss(x)[0], lambda x: loss(x)[1], point) < 1e-5 * max(scale, 1)
+
+
+def test_no_examples_leave_the_prior_and_few_move_only_the_sharpness():
+    prior = prior_weights(list(EXPERTS), True)
+    none = fit_weights(np.zeros((4, 0, 3)), np.zeros((0, 3)), prior, False)
+    np.testing.assert_allclose(none, SHARPNESS * prior, rtol=1e-4)
+    scores, targets = make_scores(6, useful=(5.0, 0.0, 0.0))
+    prior = np.array([0.2, 0.3, 0.5])
+    few = fit_weights(scores, targets, prior, False)
+    np.testing.assert_allclose(few / few.sum(), prior, atol=0.06)
+
+
+def test_a_strong_prior_lets_only_the_sharpness_be_chosen(monkeypatch):
+    monkeypatch.setattr(log_linear_pool, "STRENGTH", 1e7)
+    scores, targets = make_scores(2_000)
+    prior = np.array([0.2, 0.3, 0.5])
+    found = fit_weights(scores, targets, prior, False)
+    np.testing.assert_allclose(found / found.sum(), prior, atol=1e-3)
+
+
+def test_of_many_examples_it_is_maximum_likelihood_and_an_expert_that_knows_nothing_counts_nothing():
+    scores, targets = make_scores(20_000)
+    found = fit_weights(scores, targets, np.full(3, 1 / 3), False)
+    likelihood = lambda w: -(log_softmax(np.tensordot(w, scores, 1), axis=1) * targets).sum()  # noqa: E731
+    best = minimize(likelihood, np.ones(3), bounds=[(0, None)] * 3).x
+    np.testing.assert_allclose(found, best, atol=0.03)
+    assert found[2] < 0.06 < found[1] < found[0]
+    scores, targets = make_scores(20_000, several=True)
+    found = fit_weights(scores, targets, np.full(3, 1 / 3), True)
+    assert found[2] < 0.06 < found[1] < found[0]
+
+
+@pytest.mark.parametrize("with_documents", [True, False])
+def test_the_prior_of_some_experts_keeps_their_proportions(with_documents):
+    everything = dict(zip(EXPERTS, prior_weights(list(EXPERTS), with_documents), strict=True))
+    assert sum(everything.values()) == pytest.approx(1)
+    two = prior_weights(["words", "classifier"], with_documents)
+    assert two.sum() == pytest.approx(1)
+    assert two[0] / two[1] == pytest.approx(everything["words"] / everything["classifier"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..store.index import approximate_search, build_index, exact_search, set_nprobe
+from ..store.index import ROWS_PER_CENTROID, approximate_search, build_index, exact_search, set_nprobe
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -30,7 +30,7 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
     if count <= EXACT_GRAPH:
         found = exact_search(vectors, vectors, k + 1)[1]
     else:
-        index = build_index(vectors, f"IVF{LISTS},Flat")
+        index = build_index(vectors, f"IVF{min(LISTS, count // ROWS_PER_CENTROID)},Flat")
         set_nprobe(index, NPROBE)
         found = approximate_search(index, vectors, k + 1)
     rows, columns = np.repeat(np.arange(count), k + 1), found.ravel()

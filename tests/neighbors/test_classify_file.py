@@ -178,3 +178,16 @@ def test_lone_surrogates_deep_in_a_row_do_not_stop_the_writing(pipe, tmp_path, e
     (row,) = read_rows(texts.target)
     meta = json.loads(row["meta"]) if ending == "csv" else row["meta"]
     assert meta == {"\ufffd": ["\ufffd"]}
+
+
+def test_answers_of_another_mixture_are_not_gone_on_with(pipe, classify):
+    """After fit() all are given anew, and again after another fit."""
+    classify("a.jsonl", interrupted=True)
+    assert classify("a.jsonl", interrupted=True) is None
+    try:
+        pipe.fit(show_progress=False)
+        classify("a.jsonl", interrupted=True)
+        pipe.fit(experts=["words"], show_progress=False)
+        assert classify("a.jsonl") == 0
+    finally:
+        pipe.datastore.fitted = None

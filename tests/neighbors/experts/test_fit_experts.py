@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.fit_experts import LABEL_ID, HeldOut, fit_experts
+from docsplit_hf.neighbors.experts.fit_report import FitReport
+from docsplit_hf.neighbors.experts.log_linear_pool import prior_weights
+from docsplit_hf.neighbors.experts.models import EXPERTS
+
+from .stores import NAMES, ask, fitted_store, make_keys, make_queries, make_store, make_texts
+
+EVERYTHING = list(EXPERTS)
+
+
+def fit(store, experts=None, **options):
+    return fit_experts(store.snapshot, experts, show_progress=False, **options).settings
+
+
+def test_settings_say_what_was_found():
+    settings = fit(make_store())
+    assert settings["labels"] == NAMES and settings["several"] is False
+    assert (settings["examples"], settings["documents"]) == (12, 60)
+    assert settings["measured_on"] == "4 folds of the examples" or "5 folds" in settings["measured_on"]
+    assert list(settings["weights"]) == list(settings["shares"]) == EVERYTHING
+    assert sum(settings["shares"].values()) == pytest.approx(1)
+    assert [record["expert"] for record in settings["measured"]] == [*EVERYTHING, "mixture"]
+    report = str(FitReport.of(settings))
+    assert "12 examples of 3 labels and 60 documents" in report and all(name in report for name in EVERYTHING)
+
+
+def test_it_is_the_same_each_time():
+    first, second = (fitted_store().fitted for _ in range(2))
+    assert first.settings == second.settings and first.vocabulary == second.vocabulary
+    assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
+
+
+def test_one_example_of_each_label_has_the_prior_weights():
+    for documents in (60, 0):
+        settings = fit(make_store(3, documents))
+        assert settings["measured"] == [] and "each label has one example" in settings["measured_on"]
+        expected = prior_weights(EVERYTHING, documents > 0)
+        np.testing.assert_allclose(list(settings["shares"].values()), expected)
+        assert all(np.isfinite(weight) for weight in settings["weights"].values())
+    assert (ask(fitted_store(3)).probabilities.argmax(1) == make_queries()[0]).mean() > 0.7
+
+
+def test_descriptions_of_labels_are_learned_from_and_never_asked():
+    store = make_store(3)
+    store.remove(["0", "1", "2"])
+    labels = np.arange(3)
+    store.add(make_keys(labels), NAMES, make_texts(labels), ids=[f"{LABEL_ID}{name}" for name in NAMES])
+    assert fit(store)["measured"] == []
+    more = np.zeros(3, int)
+    store.add(make_keys(more, 1), more, make_texts(more, 1))
+    assert fit(store)["measured"][0]["accuracy"] in (0, 1 / 3, 2 / 3, 1)  # of three, not of six
+
+
+def test_a_label_without_examples_is_none_of_those_that_were_fitted():
+    store = make_store()
+    keys = make_keys([0])
+    store.add(keys, ["a new one"], ["a text"])
+    store.remove(["12"])
+    assert store.label_names[3] == "a new one" and fit(store)["labels"] == NAMES
+    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    found = ask(store).probabilities
+    assert found.shape == (9, 4) and not found[:, 3].any()
+
+
+def test_copies_with_the_same_and_with_other_labels():
+    store = make_store()
+    for labels in (store.labels[:3], (store.labels[:3] + 1) % 3):
+        store.add(store.keys[:3], labels, store.texts[:3])
+    assert fit(store)["examples"] == 18
+
+
+def test_held_out_texts_choose_the_weights():
+    """Where the others guess, a classifier that is always right counts more than one that guesses too."""
+    store = make_store()
+    labels, keys, texts = make_queries(300)
+    others = np.random.default_rng(1).permutation(300)
+    keys, texts = keys[others], [texts[i] for i in others]
+    right = 3 * np.eye(3)[labels].astype(np.float32)
+    guessed = np.random.default_rng(0).permutation(right)
+    shares = []
+    for logits in (right, guessed):
+        settings = fit(store, held_out=HeldOut(keys, texts, labels, logits), has_head=True)
+        assert settings["measured_on"] == "held-out texts"
+        shares.append(settings["shares"]["classifier"])
+    assert shares[0] > shares[1] + 0.2
+    fitted = fit_experts(store.snapshot, None, HeldOut(keys, texts, labels, right), True, False)
+    assert fitted.models.probe.shape == (3, 0)
+    store.fitted = fitted.to_state()
+    assert (ask(store, right[:9]).probabilities.argmax(1) == labels[:9]).all()
+
+
+def test_several_labels_have_thresholds():
+    settings = fit(make_store(60, several=True))
+    assert settings["several"] and len(settings["thresholds"]) == 3
+    assert all(0 < threshold < 1 for threshold in settings["thresholds"])
+    assert "thresholds" not in fit(make_store())
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_one_of_two_labels_is_rare(several):
+    rng = np.random.default_rng(0)
+    labels = [0] * 20 + [1]
+    given = [[label] for label in labels] if several else labels
+    store = KNNDatastore(rng.standard_normal((21, 4)), given, ["often", "once"], [f"text {i}" for i in range(21)])
+    settings = fit(store)
+    assert settings["labels"] == ["often", "once"] and len(settings["measured"])
+
+
+ERRORS = {
+    "no examples": (lambda: KNNDatastore.empty(4), {}, "There are no examples: add_examples"),
+    "one label": (
+        lambda: KNNDatastore(np.eye(4), [0] * 4, NAMES),
+        {},
+        "All 4 examples have the label 'fruit': there is nothing to tell apart",
+    ),
+    "no label at all": (
+        lambda: KNNDatastore(np.eye(4), [[]] * 4, NAMES, multi_label=True),
+        {},
+        "All 4 examples have no label",
+    ),
+    "words without texts": (
+        lambda: make_store(texts=False),
+        {"experts": ["words"]},
+        "None of the experts words can be had here: words need texts",
+    ),
+    "topics of several labels": (lambda: make_store(several=True), {"experts": ["topics"]}, "None of the experts topi"),
+    "held-out texts of other labels": (
+        lambda: KNNDatastore(np.eye(4, 16), [0, 1] * 2, NAMES, ["a"] * 4),
+        {"held_out": HeldOut(np.ones((1, 16), np.float32), ["x"], np.array([2]), None)},
+        "No held-out text has a label that the examples have",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_be_fitted_is_refused(case):
+    make, options, message = ERRORS[case]
+    with pytest.raises(ValueError, match=message):
+        fit(make(), **options)
+
+
+def test_an_expert_that_is_named_twice_counts_once():
+    assert fit(make_store(), ["words", "words"])["shares"] == {"words": 1.0}
+
+
+def test_texts_without_any_word():
+    store = KNNDatastore(make_keys(np.arange(12) % 3), np.arange(12) % 3, NAMES, ["?"] * 12)
+    assert list(fit(store)["weights"]) == ["classifier", "neighbors", "topics"]

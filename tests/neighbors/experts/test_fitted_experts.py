@@ -1,0 +1,202 @@
+import numpy as np
+import pytest
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts import fitted_experts
+from docsplit_hf.neighbors.experts.corpus import make_corpus
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, find_voters, logits_of, ready_experts
+from docsplit_hf.neighbors.experts.log_linear_pool import pool
+from docsplit_hf.neighbors.experts.neighbor_scores import neighbor_scores, neighbor_shares
+
+from .stores import NAMES, ask, fitted_store, make_queries
+
+KINDS = {
+    "one label": {},
+    "several labels": {"several": True},
+    "pairs": {"pairs": True},
+    "no texts": {"texts": False},
+    "no documents": {"documents": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def stores():
+    return {kind: fitted_store(**options) for kind, options in KINDS.items()}
+
+
+def copy_of(store):
+    copied = KNNDatastore.__new__(KNNDatastore)
+    copied.__setstate__(store.snapshot)
+    return copied
+
+
+def queries_of(store):
+    """Vectors of the queries as the experts see them."""
+    fitted = FittedExperts.from_state(store.fitted)
+    _, keys, texts = make_queries()
+    words = fitted.count_words(texts)
+    return fitted.document_vectors.join(keys, fitted.document_vectors.of_words(words, len(texts)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_distributions_and_right(kind, stores):
+    found = ask(stores[kind]).probabilities
+    assert found.shape == (9, 3) and ((0 <= found) & (found <= 1)).all()
+    if kind == "several labels":
+        assert (found.argmax(1) == make_queries()[0]).mean() > 0.7
+    else:
+        np.testing.assert_allclose(found.sum(1), 1)
+        assert (found.argmax(1) == make_queries()[0]).mean() > 0.8
+
+
+def test_which_experts_there_are(stores):
+    experts = {kind: list(store.fitted.settings["weights"]) for kind, store in stores.items()}
+    everything = ["classifier", "words", "neighbors", "topics"]
+    assert experts["one label"] == experts["pairs"] == experts["no documents"] == everything
+    assert experts["several labels"] == everything[:3] and experts["no texts"] == [*everything[:1], *everything[2:]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mixture_is_the_pool_of_its_weighted_scores(kind, stores):
+    answers = ask(stores[kind])
+    several = kind == "several labels"
+    np.testing.assert_allclose(pool(answers.scores, np.ones(len(answers.scores)), several), answers.probabilities)
+
+
+@pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics"])
+def test_one_expert_alone_is_its_softmax(name):
+    store = fitted_store(experts=[name])
+    answers = ask(store)
+    odds = np.exp(answers.scores[0])
+    np.testing.assert_allclose(answers.probabilities, odds / odds.sum(1, keepdims=True))
+    assert store.fitted.settings["shares"] == {name: 1.0}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_says_the_same_to_the_bit(kind, stores):
+    fitted = FittedExperts.from_state(stores[kind].fitted)
+    again = FittedExperts.from_state(fitted.to_state())
+    assert again.settings == fitted.settings
+    before, after = fitted.to_state(), again.to_state()
+    assert before.vocabulary == after.vocabulary and before.arrays.keys() == after.arrays.keys()
+    for name, array in before.arrays.items():
+        assert array.dtype == after.arrays[name].dtype and array.tobytes() == after.arrays[name].tobytes(), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_loaded_the_answers_are_the_same_to_the_bit(kind, stores, tmp_path):
+    stores[kind].save_pretrained(tmp_path)
+    before, after = ask(stores[kind]), ask(KNNDatastore.from_pretrained(tmp_path))
+    assert np.array_equal(before.probabilities, after.probabilities) and np.array_equal(before.scores, after.scores)
+
+
+def test_an_example_that_is_added_or_removed_has_its_say_or_none_at_once(stores):
+    store = copy_of(stores["one label"])
+    _, keys, texts = make_queries()
+    before = ask(store)
+    store.add(keys[:1], ["animal"], texts=texts[:1], ids=["new"])
+    after = ask(store)
+    assert after.probabilities[0, 2] > before.probabilities[0, 2]
+    for place, name in enumerate(store.fitted.settings["weights"]):
+        assert np.array_equal(after.scores[place], before.scores[place]) == (name != "neighbors")
+    store.remove(["new"])
+    assert np.array_equal(ask(store).probabilities, before.probabilities)
+    own = store.ids[:6]
+    store.remove(own)
+    voters = find_voters(FittedExperts.from_state(store.fitted), store.snapshot)
+    assert len(voters.vectors) == 66
+    store.remove_documents(["d3"])
+    assert len(find_voters(FittedExperts.from_state(store.fitted), store.snapshot).vectors) == 65
+
+
+def test_a_document_that_came_after_fit_has_no_say_until_it_is_fitted(stores):
+    store = copy_of(stores["one label"])
+    before = ask(store).probabilities
+    _, keys, texts = make_queries()
+    store.add_documents(keys, texts)  # copies of what is asked
+    assert np.array_equal(ask(store).probabilities, before)
+
+
+@pytest.mark.parametrize("kind", ["one label", "several labels"])
+def test_a_label_that_came_after_fit_has_the_share_of_the_neighbors_and_the_others_the_rest(kind, stores):
+    store = copy_of(stores[kind])
+    label = ["brand new"] if kind == "several labels" else "brand new"
+    _, keys, texts = make_queries()
+    before = ask(store)
+    store.add(keys[:2], [label] * 2, texts=texts[:2])
+    after = ask(store)
+    ready = ready_experts(store.snapshot)
+    shares = neighbor_shares(queries_of(store), ready.voters.vectors, ready.voters.soft)
+    assert store.label_names[3] == "brand new" and shares[0, 3] > 0.03
+    np.testing.assert_allclose(after.probabilities[:, 3], shares[:, 3], rtol=1e-5)
+    known = shares[:, :3]
+    place = list(store.fitted.settings["weights"]).index("neighbors")
+    if kind == "one label":
+        known = known / known.sum(1, keepdims=True)
+        np.testing.assert_allclose(after.probabilities.sum(1), 1)
+    scores = before.scores.copy()
+    weight = store.fitted.settings["weights"]["neighbors"]
+    scores[place] = weight * neighbor_scores(known, kind == "several labels")
+    rest = 1 if kind == "several labels" else 1 - shares[:, 3:]
+    expected = rest * pool(scores, np.ones(len(scores)), kind == "several labels")
+    np.testing.assert_allclose(after.probabilities[:, :3], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_another_text_of_the_same_id_is_another_text(stores):
+    """As a label is that is described anew, or a document that is put back."""
+    store = copy_of(stores["one label"])
+    _, keys, texts = make_queries()
+    store.remove(["0"])
+    store.remove_documents(["d0"])
+    store.add(keys[:1], ["animal"], texts=texts[:1], ids=["0"])
+    store.add_documents(keys[1:2], texts[1:2], ids=["d0"])
+    voters = find_voters(FittedExperts.from_state(store.fitted), store.snapshot)
+    np.testing.assert_allclose(voters.vectors[11], queries_of(store)[0], atol=1e-6)
+    assert voters.soft[11].tolist() == [0, 0, 1] and len(voters.vectors) == 12 + 59
+
+
+def test_the_voters_of_the_moment_of_fit_are_the_corpus(stores):
+    store = stores["one label"]
+    fitted = FittedExperts.from_state(store.fitted)
+    voters = find_voters(fitted, store.snapshot)
+    assert np.array_equal(voters.vectors, make_corpus(store.snapshot).vectors)
+    assert np.array_equal(voters.soft, fitted.models.soft)
+
+
+def test_experts_are_made_ready_once(stores):
+    store = stores["one label"]
+    ready = ready_experts(store.snapshot)
+    assert ready_experts(store.snapshot, ready) is ready
+    other = copy_of(store)
+    other.fitted = None
+    assert ready_experts(other.snapshot, ready) is None
+
+
+def test_no_text_of_a_batch_changes_the_answer_to_another(stores):
+    """Where a label came after the training of a classifier, too."""
+    logits = np.random.default_rng(0).standard_normal((9, 2)).astype(np.float32)
+    logits[8] *= 100
+    found = logits_of(logits, np.array([0, 2, 3]))
+    assert np.array_equal(found[:3], logits_of(logits[:3], np.array([0, 2, 3])))
+    np.testing.assert_array_equal(found[:, 0], logits[:, 0])
+    np.testing.assert_allclose(found[:, 1:], np.repeat(logits.min(1, keepdims=True) - 30, 2, axis=1))
+    assert np.array_equal(logits_of(logits, np.array([1])), logits[:, 1:])
+    store = stores["one label"]
+    many, one = ask(store).probabilities, ask(store, count=1).probabilities
+    assert many.shape == (9, 3) and one.shape == (1, 3)
+
+
+def test_half_precision_and_an_index_answer_alike():
+    store = fitted_store()
+    half = KNNDatastore(store.keys, store.labels, NAMES, store.texts, ids=store.ids, dtype="float16", index="HNSW16")
+    documents = store.documents
+    half.add_documents(documents.keys, documents.texts, ids=documents.ids)
+    half.fitted = fit_experts(half.snapshot, show_progress=False).to_state()
+    np.testing.assert_allclose(ask(half).probabilities, ask(store).probabilities, atol=0.02)
+
+
+def test_places_of_what_is_not_there_are_minus_one():
+    fitted = FittedExperts.from_state(fitted_store(documents=0).fitted)
+    ids = np.array([fitted.ids[5], 3, fitted.ids[0], np.iinfo(np.int64).max, np.iinfo(np.int64).min])
+    assert fitted_experts._places(fitted, ids).tolist() == [5, -1, 0, -1, -1]

@@ -1,0 +1,240 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from transformers import pipeline
+
+from docsplit_hf.neighbors.experts import corpus
+from docsplit_hf.neighbors.experts.models import EXPERTS
+
+NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
+EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
+
+
+def label(text):
+    return "river" if "river" in text or len(text) % 3 == 0 else "engine"
+
+
+def labels_of(texts):
+    return [label(text) for text in texts]
+
+
+@pytest.fixture
+def filled(untrained, texts):
+    untrained.add_examples(texts[:14], labels_of(texts[:14]))
+    untrained.add_documents(texts[14:36])
+    return untrained
+
+
+@pytest.fixture
+def fitted(filled):
+    filled.fit(show_progress=False)
+    return filled
+
+
+def scores_of(answers):
+    return np.array([[entry["score"] for entry in sorted(a, key=lambda e: e["label"])] for a in answers])
+
+
+def test_it_prints_what_it_chose_and_changes_the_answers(filled, texts, capsys):
+    before = filled(texts[36:], top_k=None)
+    report = filled.fit(show_progress=False)
+    assert str(report) in capsys.readouterr().out and list(report.shares) == list(EXPERTS)
+    assert (report.examples, report.documents, sorted(report.labels)) == (14, 22, ["engine", "river"])
+    after = filled(texts[36:], top_k=None)
+    assert not np.allclose(scores_of(before), scores_of(after))
+    np.testing.assert_allclose(scores_of(after).sum(1), 1)
+
+
+def test_equation_3_stays_exactly_available(filled, texts):
+    before = [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3]
+    filled.fit(show_progress=False)
+    assert [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3] == before
+    filled.datastore.fitted = None
+    assert filled(texts[36:40], top_k=None, k=3) == before[1]
+
+
+@pytest.mark.parametrize("experts", [("classifier", "neighbors"), ("words",), ("topics", "words")], ids=str)
+def test_experts_can_be_switched_off(experts, filled, texts):
+    report = filled.fit(experts=experts, show_progress=False)
+    assert tuple(report.shares) == experts and sum(report.shares.values()) == pytest.approx(1)
+    (answer,) = filled([texts[40]], explain=True)
+    assert tuple(answer["explanation"]["experts"]) == experts
+
+
+def test_the_explanation_adds_up_to_the_log_odds(fitted, texts):
+    for answer in fitted(texts[36:42], top_k=None, explain=True):
+        best, second = answer
+        odds = np.log(best["score"] / second["score"])
+        assert sum(best["explanation"]["experts"].values()) == pytest.approx(odds, abs=1e-5)
+        assert sum(second["explanation"]["experts"].values()) == pytest.approx(-odds, abs=1e-5)
+        assert best["explanation"]["against"] == second["label"]
+
+
+def test_any_text_has_an_answer(fitted):
+    answers = fitted(NEW, top_k=None, explain=True, return_neighbors=1, return_documents=1)
+    assert np.isfinite(scores_of(answers)).all() and not answers[2][0]["explanation"]["words"]
+    one_by_one = [fitted([text], top_k=None)[0] for text in NEW]
+    np.testing.assert_allclose(scores_of(answers), scores_of(one_by_one), atol=1e-4)
+
+
+def test_an_example_that_comes_later_is_known_at_once(fitted, texts, caplog):
+    before = scores_of(fitted([texts[40]], top_k=None))[0]
+    with caplog.at_level("INFO", logger="docsplit_hf"):
+        added = fitted.add_examples([texts[40]], ["river"])
+    assert "the other experts learn of them by fit()" in caplog.text
+    assert scores_of(fitted([texts[40]], top_k=None))[0, 1] > before[1]
+    fitted.remove_examples(added)
+    np.testing.assert_array_equal(scores_of(fitted([texts[40]], top_k=None))[0], before)
+    fitted.add_examples([texts[40]], ["a new one"], allow_new_labels=True)
+    scores = {entry["label"]: entry["score"] for entry in fitted([texts[40]], top_k=None)[0]}
+    assert scores["a new one"] > 0.02 and sum(scores.values()) == pytest.approx(1)
+
+
+def test_copies_of_what_is_asked_are_no_answers(filled, texts):
+    """Unlabeled documents that repeat the queries, or the examples, tell nothing about their labels."""
+    filled.add_documents(texts[36:])
+    assert filled.add_documents(texts[:14]) == [None] * 14
+    report = filled.fit(show_progress=False)
+    assert report.documents == 34
+    found = scores_of(filled(texts[36:], top_k=None))
+    assert np.isfinite(found).all() and 0.02 < found.mean() < 0.98 and (found.max(1) < 0.9999).all()
+
+
+def test_several_labels_and_pairs(untrained, texts):
+    several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
+    pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]
+    untrained.add_examples(pairs[:24], several)
+    untrained.add_documents(pairs[24:40])
+    report = untrained.fit(show_progress=False)
+    assert list(report.shares) == ["classifier", "words", "neighbors"]
+    assert len(untrained.datastore.fitted.settings["thresholds"]) == 2
+    answers = untrained(pairs[40:], top_k=None, explain=True)
+    assert all(0 < entry["score"] < 1 and entry["explanation"]["against"] is None for a in answers for entry in a)
+
+
+def test_a_classifier_with_a_head_is_fitted_on_held_out_texts(pipe, texts):
+    names = ["river" if "river" in text else "engine" for text in texts]
+    pipe.remove_examples(pipe.datastore.ids[24:])
+    pipe.add_documents(texts[24:36])
+    before = pipe(texts[36:38], top_k=None, knn_weight=0.3)
+    head = pipe(texts[36:38], top_k=None, knn_weight=0.0)
+    with pytest.raises(ValueError, match="pass held-out texts and their labels"):
+        pipe.fit()
+    report = pipe.fit([*texts[30:48], texts[0]], [*names[30:48], names[0]], show_progress=False)
+    assert report.measured_on == "held-out texts" and list(report.shares) == list(EXPERTS)
+    assert pipe(texts[36:38], top_k=None, knn_weight=0.3) == before
+    pipe.fit(texts[30:48], names[30:48], experts=["classifier"], show_progress=False)
+    np.testing.assert_array_equal(scores_of(pipe(texts[36:38], top_k=None)).argmax(1), scores_of(head).argmax(1))
+    weight = pipe.datastore.fitted.settings["weights"]["classifier"]
+    powered = scores_of(head) ** weight
+    expected = powered / powered.sum(1, keepdims=True)
+    np.testing.assert_allclose(scores_of(pipe(texts[36:38], top_k=None)), expected, atol=1e-5)
+
+
+def test_a_datastore_without_texts_has_no_words(pipe, texts):
+    bare = type(pipe.datastore)(
+        pipe.datastore.keys, pipe.datastore.labels, pipe.datastore.label_names, probe=pipe.datastore.snapshot.probe
+    )
+    pipe.datastore = bare
+    report = pipe.fit(["The river.", "An engine."], ["river", "engine"], show_progress=False)
+    assert list(report.shares) == ["classifier", "neighbors", "topics"]
+    assert pipe(texts[3], explain=True)[0]["explanation"]["words"] == []
+
+
+def test_many_documents_are_a_sample(filled, texts, monkeypatch):
+    monkeypatch.setattr(corpus, "MOST_DOCUMENTS", 10)
+    assert filled.fit(show_progress=False).documents == 10
+    assert len(filled.datastore.fitted.arrays["soft"]) == 24
+    assert np.isfinite(scores_of(filled(texts[36:], top_k=None))).all()
+
+
+SCRIPT = """
+import json, sys
+import transformers
+import docsplit_hf
+pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
+print(json.dumps(pipe(json.loads(sys.argv[2]), top_k=None, explain=True, return_neighbors=2, return_documents=2)))
+"""
+
+
+def test_in_another_process_a_saved_classifier_says_the_same_to_the_bit(fitted, texts, tmp_path):
+    fitted.add_examples([texts[40]], ["a new one"], allow_new_labels=True)
+    options = {"top_k": None, "explain": True, "return_neighbors": 2, "return_documents": 2}
+    expected = fitted(texts[36:], **options)
+    fitted.save_pretrained(tmp_path)
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(texts[36:])]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(found.splitlines()[-1]) == expected
+
+
+ERRORS = {
+    "one of the two": (lambda p: p.fit(["a"]), ValueError, "Give held-out texts and their labels, or neither"),
+    "fewer labels": (lambda p: p.fit(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels"),
+    "an unknown label": (lambda p: p.fit(["a"], ["lake"]), ValueError, "no label 'lake'"),
+    "a number for a label": (lambda p: p.fit(["a"], [1]), TypeError, "not a name"),
+    "an unknown expert": (lambda p: p.fit(experts=["word"]), ValueError, "no expert 'word': choose among classifier"),
+    "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
+    "explaining before": (lambda p: p("a", explain=True), ValueError, "Only fitted experts can explain"),
+    "explaining equation 3": (
+        lambda p: (p.fit(show_progress=False), p("a", explain=True, k=2)), ValueError, "leave out k and knn_weight",
+    ),
+    "explain as a number": (lambda p: p("a", explain=3), ValueError, "explain must be True or False, got 3"),
+    "no documents": (
+        lambda p: (p.remove_documents(p.datastore.documents.ids), p("a", return_documents=1)), ValueError,
+        "return_documents=1: there are no documents",
+    ),
+    "fewer than no documents": (lambda p: p("a", return_documents=-1), ValueError, "return_documents must be"),
+    "one class": (
+        lambda p: (p.remove_examples(ids_with(p, "river")), p.fit()), ValueError, "have the label 'engine'",
+    ),
+    "no examples": (lambda p: (p.remove_examples(p.datastore.ids), p.fit()), ValueError, "There are no examples"),
+    "held-out texts among the examples": (
+        lambda p: p.fit(p.datastore.texts[:2], ["river"] * 2), ValueError, "All 2 held-out texts are among",
+    ),
+}  # fmt: skip
+
+
+def ids_with(pipe, name):
+    store = pipe.datastore
+    return [row_id for row_id, n in zip(store.ids, store.labels, strict=True) if store.label_names[n] == name]
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_be_is_refused(case, filled):
+    act, error, message = ERRORS[case]
+    with pytest.raises(error, match=message):
+        act(filled)
+
+
+def test_nothing_at_all_has_no_answer(untrained):
+    for act in (lambda: untrained.fit(), lambda: untrained("a"), lambda: untrained.remove_documents(["d0"])):
+        with pytest.raises(ValueError, match="There are no examples"):
+            act()
+
+
+def test_a_class_with_one_example_is_a_class(filled, texts):
+    filled.add_examples([texts[40]], ["once"], allow_new_labels=True)
+    assert filled.fit(show_progress=False).labels[-1] == "once"
+    assert {entry["label"] for entry in filled([texts[41]], top_k=None)[0]} == {"river", "engine", "once"}
+
+
+def test_nan_from_an_encoder_is_refused(fitted, texts):
+    encoder = fitted.model.encoder
+    encoder.encoder.layer[1].output.dense.weight.data.fill_(float("nan"))
+    for act in (
+        lambda: fitted(texts[40]),
+        lambda: fitted.add_documents(["A new document."]),
+        lambda: fitted.add_examples(["A new example."], ["river"]),
+    ):
+        with pytest.raises(ValueError, match="gives NaN or infinity for text 0 of 1"):
+            act()
+    assert len(fitted.datastore) == 14 and len(fitted.datastore.documents) == 22
+
+
+def test_an_old_datastore_without_experts_is_the_mixture_of_two(filled, tmp_path):
+    filled.save_pretrained(tmp_path)
+    again = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
+    assert again.datastore.fitted is None and again("The river.", top_k=None) == filled("The river.", top_k=None)

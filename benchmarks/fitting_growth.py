@@ -133,9 +133,10 @@ def draw(costs: list[Cost], path: Path) -> None:
 
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
     documents = np.array([cost.documents for cost in costs])
-    measured = (("seconds", [c.seconds for c in costs], BLUE), ("memory, MiB", [c.memory for c in costs], ORANGE))
-    for axes, (name, values, color) in zip(panels, measured, strict=True):
-        axes.plot(documents, values, "o-", color=color, label="fit()")
+    panels[0].plot(documents, [cost.seconds for cost in costs], "s--", color=ORANGE, label="fit()")
+    measured = (("seconds", [c.processor for c in costs]), ("memory, MiB", [c.memory for c in costs]))
+    for axes, (name, values), label in zip(panels, measured, ("fit(), of all cores", "fit()"), strict=True):
+        axes.plot(documents, values, "o-", color=BLUE, label=label)
         axes.plot(documents, values[-1] * documents / documents[-1], ":", color="gray", label="proportional")
         axes.set(xlabel="documents without labels", ylabel=name, xscale="log", yscale="log")
         axes.grid(alpha=0.3, which="both")

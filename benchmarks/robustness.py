@@ -15,6 +15,7 @@ The model is a BERT of 30,000 random weights: what is tried is how files are wri
 
 import argparse
 import contextlib
+import io
 import json
 import logging
 import multiprocessing
@@ -42,6 +43,7 @@ TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place)
     [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
 )]  # fmt: skip
 LABELS = ["fruit", "mineral"] * 20
+DOCUMENTS = [text.replace("The", "A").replace("number", "size") for text in TEXTS]
 SCRIPT = Path(__file__).parents[1] / "examples" / "run_classification.py"
 STARTED, CALIBRATED = (
     "training examples out",
@@ -50,7 +52,7 @@ STARTED, CALIBRATED = (
 
 
 def make_pipeline(seed: int) -> KNNClassifierPipeline:
-    """A classifier with examples: other weights, examples and calibration for each seed."""
+    """A classifier with examples, documents and fitted experts: others of all, and other weights, for each seed."""
     torch.manual_seed(seed)
     tokenizer = train_small_bert_tokenizer(TEXTS, vocab_size=200)
     config = BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
@@ -59,13 +61,20 @@ def make_pipeline(seed: int) -> KNNClassifierPipeline:
     pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu")
     pipe.add_examples(TEXTS[seed:], LABELS[seed:])
     pipe.calibrate()
+    pipe.add_documents(DOCUMENTS[seed:20])
+    with contextlib.redirect_stdout(io.StringIO()):
+        pipe.fit(DOCUMENTS[20 + seed :], LABELS[20 + seed :], show_progress=False)
     return pipe
 
 
 def answers(folder: Path) -> str:
     """All that the classifier in a folder says, as it says it."""
     pipe = transformers.pipeline("docsplit-knn", model=str(folder), device="cpu")
-    return json.dumps(pipe(TEXTS[:8], top_k=None, return_neighbors=3))
+    shown = {"top_k": None, "return_neighbors": 3}
+    said = [pipe(TEXTS[:8], **shown)]
+    if pipe.datastore.fitted is not None:
+        said += [pipe(TEXTS[:8], explain=True, return_documents=3, **shown), pipe(TEXTS[:8], knn_weight=0.5, **shown)]
+    return json.dumps(said)
 
 
 def files(folder: Path) -> list[str]:
@@ -201,14 +210,14 @@ def wait_for(marker: str, process: subprocess.Popen, log: Path) -> None:
         time.sleep(0.001)
 
 
-def flipped_bits(flips: int, rng: random.Random) -> None:
-    """Flip one bit of one file, each file in turn."""
+def flipped_bits(flips: int, pattern: str, rng: random.Random) -> None:
+    """Flip one bit of one file, each file of a pattern in turn."""
     outcomes: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "classifier")
         make_pipeline(0).save_pretrained(folder)
         expected = answers(folder)
-        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        paths = sorted(path for path in folder.glob(pattern) if path.is_file())
         for flip in range(flips):
             path = paths[flip % len(paths)]
             content = path.read_bytes()
@@ -239,6 +248,7 @@ def main() -> None:
     parser.add_argument("--limits", type=int, help="Saves under a limit on the size of files. Default: as --kills.")
     parser.add_argument("--runs", type=int, default=0, help="Runs of the script to kill. Default: %(default)s.")
     parser.add_argument("--flips", type=int, default=60, help="Bits to flip. Default: %(default)s.")
+    parser.add_argument("--files", default="**/*", help="Whose bits are flipped. Default: all, %(default)s.")
     parser.add_argument("--full_disk", type=Path, help="A folder on a small file system of its own, to be filled.")
     parser.add_argument("--fills", type=int, default=20, help="How often to fill it. Default: %(default)s.")
     parser.add_argument("--seed", type=int, default=0, help="Of moments and bits. Default: %(default)s.")
@@ -250,7 +260,7 @@ def main() -> None:
     transformers.logging.disable_progress_bar()
     rng = random.Random(options.seed)
     disturbed_saves(options.kills, options.kills if options.limits is None else options.limits, rng)
-    flipped_bits(options.flips, rng)
+    flipped_bits(options.flips, options.files, rng)
     if options.runs:
         killed_runs(options.runs, rng)
     if options.full_disk is not None:

@@ -45,11 +45,13 @@ def make_corpus(snapshot: Snapshot) -> Corpus:
 
     keys, rows, documents = [snapshot.keys], [snapshot.rows], snapshot.documents
     if documents is not None:
-        kept = np.arange(len(documents.keys))
+        kept = np.ones(len(documents.keys), bool)
         if len(kept) > MOST_DOCUMENTS:
-            kept = np.sort(np.random.default_rng(0).choice(kept, MOST_DOCUMENTS, replace=False))
-            logger.warning("Of %d documents, a random %d are used.", len(documents.keys), MOST_DOCUMENTS)
-        keys, rows = [*keys, documents.keys[kept]], [*rows, documents.rows.take(kept)]
+            kept[:] = False
+            kept[np.random.default_rng(0).choice(len(kept), MOST_DOCUMENTS, replace=False)] = True
+            logger.warning("Of %d documents, a random %d are used.", len(kept), MOST_DOCUMENTS)
+        # Not Table.take: Arrow joins all texts for it, and fails where they are more than 2 GiB.
+        keys, rows = [*keys, documents.keys[kept]], [*rows, documents.rows.filter(pa.array(kept))]
     embeddings = np.concatenate(keys).astype(np.float32, copy=False)
     table = pa.concat_tables(rows)
     texts = joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .words import FEW_TEXTS
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
@@ -56,6 +58,8 @@ def _latent_words(words: sp.csr_matrix | None) -> np.ndarray:
 
     if words is None:
         return np.zeros((0, 0), np.float32)
+    if words.shape[0] < FEW_TEXTS:
+        return np.zeros((0, words.shape[1]), np.float32)
     dimensions = min(WORD_DIMENSIONS, words.shape[0] // TEXTS_PER_DIMENSION, words.shape[1] - 1)
     if dimensions < 1:
         return np.zeros((0, words.shape[1]), np.float32)

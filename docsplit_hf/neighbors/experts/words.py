@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOST_TERMS = 30_000
 MOST_CHARACTERS = 50_000  # of a text: what comes after changes its words little, and a book would hold up all others
-FEW_TEXTS = 200  # below them a word that only one text has is kept
+FEW_TEXTS = 200  # below them a word that only one text has is kept, and words make no dimensions of vectors
 # Thai, Lao, Khmer, Burmese, Japanese and Chinese: the pairs of neighboring characters stand for words.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")

@@ -125,9 +125,9 @@ ERRORS = {
     "words without texts": (
         lambda: make_store(texts=False),
         {"experts": ["words"]},
-        "None of the experts words can be had here: words need texts",
+        "Of words none can be fitted here: 'words' needs",
     ),
-    "topics of several labels": (lambda: make_store(several=True), {"experts": ["topics"]}, "None of the experts topi"),
+    "topics of several labels": (lambda: make_store(several=True), {"experts": ["topics"]}, "Of topics none can"),
     "held-out texts of other labels": (
         lambda: KNNDatastore(np.eye(4, 16), [0, 1] * 2, NAMES, ["a"] * 4),
         {"held_out": HeldOut(np.ones((1, 16), np.float32), ["x"], np.array([2]), None)},

@@ -1,7 +1,8 @@
-"""The arguments of run_classification.py, beside those of TrainingArguments."""
+"""The arguments of run_classification.py, beside those of TrainingArguments, and which go together."""
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from transformers.hf_argparser import HfArg
 
@@ -9,7 +10,10 @@ from docsplit_hf import KNNClassifierTrainingArguments
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.text.paper_tasks import TASKS
 
-TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples")
+TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")
+# What --no_training has no use for, beside all that RunArguments says but these.
+OF_TRAINING = {"use_peft", "lora_r", "retrieval_pooling", "decouple", "retrieval_dimension", "normalize"}
+OF_ANY_RUN = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
 
 
 @dataclass
@@ -31,6 +35,11 @@ class ModelArguments:
     max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
     use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder; they are merged at the end.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
+    no_training: bool = HfArg(
+        default=False,
+        help="Take the encoder as it is: experts on its embeddings and on the words learn from the labeled examples, "
+        "and from --unlabeled_name. Takes seconds once all is embedded; best where labels are few.",
+    )
 
 
 @dataclass
@@ -46,6 +55,11 @@ class DataArguments:
         "documentation of installed packages, by package.",
     )
     task_name: str | None = HfArg(default=None, help=f"Instead: a task of the paper, one of {', '.join(TASKS)}.")
+    unlabeled_name: str | None = HfArg(
+        default=None,
+        help="Documents without labels, from which experts learn too: a file as for --dataset_name, with the same "
+        "--text_column; a .txt file with one in each line; a folder of .txt files; or a data set on the Hub.",
+    )
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
@@ -58,7 +72,9 @@ class DataArguments:
     validation_split: str | None = HfArg(default=None, help="Split of it to calibrate on. Default: held out.")
     test_split: str | None = HfArg(default=None, help="Split of it to report on.")
     validation_size: float = HfArg(
-        default=0.1, help="Where there is no validation split: the share, or the number, of examples to hold out."
+        default=0.1,
+        help="Where there is no validation split: the share, or the number, of examples to hold out. With "
+        "--no_training none is held out unless you give it: folds of the examples choose.",
     )
     test_size: float = HfArg(
         default=0, help="Where there is no test split: the same for the examples to report on, held out first."
@@ -86,6 +102,10 @@ class DatastoreArguments:
     nprobe: int | None = HfArg(default=None, help="Lists of an IVF index to search.")
     rerank: int | None = HfArg(default=None, help="Look up this many times k, and choose exactly among them.")
 
+    def options(self) -> dict[str, Any]:
+        """As ``KNNDatastore.build`` takes them."""
+        return {"dtype" if name == "keys_dtype" else name: value for name, value in vars(self).items()}
+
 
 @dataclass
 class PredictionArguments:
@@ -107,6 +127,7 @@ class PredictionArguments:
     )
     predict_top_k: int | None = HfArg(default=None, help="Also give this many labels of each text, with their scores.")
     predict_neighbors: int = HfArg(default=0, help="Also give this many of the nearest examples of each text.")
+    predict_explain: bool = HfArg(default=False, help="Also give why each text has its label, if experts were fitted.")
 
 
 @dataclass
@@ -129,3 +150,32 @@ class RunArguments(KNNClassifierTrainingArguments):
     resume_from_checkpoint: str | None = HfArg(
         default=None, help="'last', or a folder checkpoint-<step>, to go on from."
     )
+
+
+def check_options(
+    given: set[str], model: ModelArguments, data: DataArguments, datastore: DatastoreArguments, run: RunArguments
+) -> None:
+    """Refuse what does not go together; ``given`` are the options of the command line."""
+    if data.unlabeled_name and not (data.dataset_name or data.task_name):
+        raise ValueError(
+            "--unlabeled_name adds documents to labeled examples, and there are none: give them by --dataset_name."
+        )
+    if (data.unlabeled_name or model.no_training) and not datastore.store_texts:
+        raise ValueError(
+            "--no_store_texts does not go with --no_training and --unlabeled_name: experts read the words of the texts "
+            "that are kept."
+        )
+    if not model.no_training:
+        return
+    if run.world_size > 1:
+        raise ValueError(
+            f"--no_training is the work of one process, not of {run.world_size}: run the script by python, without "
+            "accelerate launch."
+        )
+    of_training = {field.name for field in dataclasses.fields(RunArguments)} - OF_ANY_RUN | OF_TRAINING
+    if wrong := sorted(given & of_training):
+        to_push = " A finished classifier is pushed from Python: pipe.push_to_hub(name)." * ("push_to_hub" in wrong)
+        raise ValueError(
+            f"--no_training takes the encoder as it is, and has no use for --{', --'.join(wrong)}: leave out one or "
+            f"the other.{to_push}"
+        )

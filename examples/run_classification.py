@@ -1,4 +1,4 @@
-"""Fine-tune a classifier that keeps its training set as a datastore, and mix it with its nearest neighbors.
+"""Make a classifier that keeps its examples as a datastore: fine-tuned, or by experts on an encoder as it is.
 
 Without a data set: the documentation of installed packages, by package; needs no network.
 
@@ -15,6 +15,11 @@ A task of the paper, on several GPUs:
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
         --model_name_or_path FacebookAI/roberta-large --task_name MRPC --output_dir output/mrpc
 
+A few labels for each class, and many documents without any: nothing is trained, and all of them are learned from.
+
+    python examples/run_classification.py --no_training --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 \
+        --dataset_name labeled.csv --unlabeled_name documents/ --output_dir output/classification
+
 It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, the calibration, the card; and with
 --predict it goes on to classify the texts of a file. Later, without training again:
 
@@ -23,6 +28,7 @@ It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, th
 """
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from classification_arguments import (
@@ -31,18 +37,21 @@ from classification_arguments import (
     ModelArguments,
     PredictionArguments,
     RunArguments,
+    check_options,
 )
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
-from docsplit_hf.classification.evaluation import describe_parts
+from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.lora import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
-from docsplit_hf.text.labels import is_multi_label, label_names_of
+from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
 from docsplit_hf.text.paper_tasks import load_task
-from docsplit_hf.training.command_line import GO_ON, parse_arguments, run_script
+from docsplit_hf.text.unlabeled_texts import load_unlabeled_texts
+from docsplit_hf.training.command_line import GO_ON, options_given, parse_arguments, run_script
 from docsplit_hf.training.end_run import end_run
 from docsplit_hf.training.markdown import public_name
 from docsplit_hf.training.start_run import show_log, start_run
@@ -76,6 +85,19 @@ def load_splits(data: DataArguments, seed: int):
     return splits
 
 
+def load_unlabeled(data: DataArguments, splits, no_training: bool):
+    """Documents without labels, or None; but for those that are held out with a label."""
+    if data.unlabeled_name is None:
+        return None
+    if not no_training and "validation" not in splits:
+        raise ValueError(
+            f"--validation_size {data.validation_size:g}: with --unlabeled_name, held-out examples choose what each "
+            "expert counts. Hold some out, or take the encoder as it is (--no_training), where folds choose."
+        )
+    columns = (data.text_column, data.text_pair_column, data.csv_separator, data.encoding)
+    return load_unlabeled_texts(data.unlabeled_name, *columns, [splits[name] for name in splits if name != "train"])
+
+
 def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
     """A classifier for these examples, and its tokenizer."""
     options = {
@@ -96,6 +118,67 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
     return (lora_around(model, arguments.lora_r) if use_peft else model), tokenizer
 
 
+def train(arguments: RunArguments, model_arguments: ModelArguments, options, splits, documents, resume: str | None):
+    """Fine-tune, and save; gives the trainer, the metrics of each split, and what was chosen of experts, if any."""
+    if "validation" not in splits:
+        arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
+    model, tokenizer = new_classifier(model_arguments, splits["train"], model_arguments.use_peft)
+    trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
+    trainer.train(resume)
+    trainer.build_datastore(**options)
+    trainer.calibrate()
+    report = None if documents is None else trainer.fit_experts(documents)
+    metrics = {}
+    for name in ("validation", "test"):
+        if name in splits:
+            metrics[name] = trainer.evaluate_with_neighbors(splits[name], name)
+    trainer.save_model()  # with --push_to_hub to the Hub too
+    if trainer.is_world_process_zero():
+        calibration = trainer.classifier.config.knn_calibration
+        print(f"Calibrated on {calibration['source']} ({calibration['examples']:,}).")
+        if report is not None:
+            print(report)
+    return trainer, metrics, report
+
+
+def fit_without_training(arguments: RunArguments, model_arguments: ModelArguments, options, splits, documents):
+    """Fit experts on an encoder as it is, and save them; gives the metrics of each split, and what was chosen."""
+    name = open_checkpoint(model_arguments.model_name_or_path).path
+    given = {"pooling": model_arguments.pooling, "max_length": model_arguments.max_length}
+    given = {option: value for option, value in given.items() if value is not None}
+    as_it_is = {"num_labels": 0, "decouple": False, "normalize": True, "knn_weight": 1.0}
+    model = docsplit_hf.KNNClassifier.from_encoder(name, **as_it_is, **given).to(arguments.device)
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    datastore = docsplit_hf.KNNDatastore.build(model, tokenizer, splits["train"], bf16=arguments.bf16, **options)
+    pipe = docsplit_hf.KNNClassifierPipeline(model, tokenizer, datastore, device=arguments.device)
+    if documents is not None:
+        pipe.add_documents(documents, show_progress=True, bf16=arguments.bf16)
+    held_out = splits.get("validation")
+    report = pipe.fit() if held_out is None else pipe.fit(held_out, labels_by_name(held_out))
+    metrics = {
+        name: evaluate_parts(model, tokenizer, datastore, splits[name], name, show_progress=True)
+        for name in ("validation", "test")
+        if name in splits
+    }
+    pipe.save_pretrained(arguments.output_dir)
+    facts = ClassifierFacts(arguments.output_dir, model.config, datastore, log_history=list(metrics.values()))
+    save_classifier_card(arguments.output_dir, facts)
+    return metrics, report
+
+
+def last_screen(folder: str, metrics, report, splits) -> None:
+    """How good the classifier is, and how to go on."""
+    for name, values in metrics.items():
+        print(describe_parts(values, name, len(splits[name])))
+    if "test" not in metrics and (metrics or report is not None):
+        print("To report on examples that nothing was chosen by: --test_size.")
+    print(f"The classifier is in {folder}. In Python:\n  import docsplit_hf, transformers")
+    print(f'  pipe = transformers.pipeline("docsplit-knn", model="{folder}")')
+    if report is not None:
+        print('  pipe("A text to classify.", explain=True)')
+        print(f"For a file: --model_name_or_path {folder} --predict new.csv --predict_output answers.csv")
+
+
 def go_on_answering(classifier: str) -> str:
     """How to go on with answers that were interrupted."""
     options = f"--model_name_or_path {classifier}, without --dataset_name and --task_name"
@@ -114,6 +197,7 @@ def predict(
             "labeled examples by --dataset_name, or a finished classifier by --model_name_or_path."
         )
     options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
+    options |= {"explain": True} if prediction.predict_explain else {}
     try:
         outcome = classify_file(pipe, texts, prediction.predict_top_k, prediction.predict_neighbors, **options)
     except KeyboardInterrupt as interrupt:
@@ -132,6 +216,10 @@ def main() -> None:
     if model_arguments.model_name_or_path is None:
         parser.set_defaults(learning_rate=1e-3)  # a small encoder learns next to nothing by the paper's 2e-5
         model_arguments, data, datastore, prediction, arguments = parser.parse_args_into_dataclasses()
+    given = options_given(parser)
+    check_options(given, model_arguments, data, datastore, arguments)
+    if model_arguments.no_training and "validation_size" not in given:
+        data.validation_size = 0
     if prediction.predict:
         source, target = Path(prediction.predict), Path(prediction.predict_output)
         texts = PredictionFiles(
@@ -152,37 +240,24 @@ def main() -> None:
 
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
         splits = load_splits(data, arguments.seed)
-    if "validation" not in splits:
-        arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
+        documents = load_unlabeled(data, splits, model_arguments.no_training)
     source = data.task_name or data.dataset_name or "documentation of installed Python packages, by package"
     arguments.data_description = arguments.data_description or public_name(source)
-    model, tokenizer = new_classifier(model_arguments, splits["train"], model_arguments.use_peft)
-    trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
-    trainer.train(resume)
-    trainer.build_datastore(
-        store_texts=datastore.store_texts,
-        dtype=datastore.keys_dtype,
-        index=datastore.index,
-        nprobe=datastore.nprobe,
-        rerank=datastore.rerank,
-    )
-    trainer.calibrate()
-    metrics = {}
-    for name in ("validation", "test"):
-        if name in splits:
-            metrics[name] = trainer.evaluate_with_neighbors(splits[name], name)
-    trainer.save_model()  # with --push_to_hub to the Hub too
-    if trainer.is_world_process_zero():
-        Path(arguments.output_dir, "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
-        calibration = trainer.classifier.config.knn_calibration
-        print(f"Calibrated on {calibration['source']} ({calibration['examples']:,}).")
-        for name, values in metrics.items():
-            print(describe_parts(values, name, len(splits[name])))
-        if list(metrics) == ["validation"]:
-            print("To report on examples that nothing was chosen by: --test_size.")
-        print(f"The classifier is in {arguments.output_dir}. In Python:\n  import docsplit_hf, transformers")
-        print(f'  pipe = transformers.pipeline("docsplit-knn", model="{arguments.output_dir}")')
-    end_run(trainer)
+    what = (arguments, model_arguments, datastore.options(), splits, documents)
+    if model_arguments.no_training:
+        trainer = None
+        try:
+            metrics, report = fit_without_training(*what)
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt("Stopped. Nothing was saved: the same command begins anew.") from interrupt
+    else:
+        trainer, metrics, report = train(*what, resume)
+    if arguments.process_index == 0:
+        written = metrics if report is None else metrics | {"fit": asdict(report)}
+        Path(arguments.output_dir, "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
+        last_screen(arguments.output_dir, metrics, report, splits)
+    if trainer is not None:
+        end_run(trainer)
     if prediction.predict and arguments.process_index == 0:
         predict(arguments.output_dir, texts, prediction, arguments)
 

@@ -1,14 +1,29 @@
-"""How good a classifier, its neighbors and the two mixed are."""
+"""How good a classifier, its neighbors, the two mixed, and fitted experts are."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import evaluate
 
 from ..metrics.accuracy import Accuracy
 from ..metrics.log_loss import LogLoss
 from ..metrics.macro_f1 import MacroF1
+from ..models.inference.batched_inference import predict
+from ..neighbors.experts.corpus import joined_texts
+from ..neighbors.experts.fitted_experts import ready_experts
+from ..neighbors.experts.mixture_of_experts import mix_experts
+from ..neighbors.mixing.mixture import mix_with_neighbors
+from ..text.labels import label_array, texts_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from ..neighbors.store.datastore import KNNDatastore
+
+TITLES = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture", "experts": "experts"}
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
@@ -25,13 +40,44 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
     return evaluate.combine([Accuracy(), MacroF1()]).compute(predictions=predictions, references=labels)
 
 
+def evaluate_parts(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    datastore: KNNDatastore,
+    dataset: Dataset,
+    prefix: str,
+    **options: Any,
+) -> dict[str, float]:
+    """The metrics of the parts that there are: the classifier, the neighbors, the two mixed, and the fitted experts.
+
+    ``<prefix>_<part>_<metric>``; ``options`` go to ``predict``.
+    """
+    config, (texts, pairs) = model.config, texts_of(dataset)
+    labels = label_array(dataset, datastore.label_names, datastore.multi_label)
+    predictions = predict(model, tokenizer, texts, pairs, **options)
+    mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
+    parts = {"knn": mixed.knn}
+    if mixed.classifier is not None:
+        parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}
+    if (ready := ready_experts(datastore.snapshot)) is not None:
+        joined = joined_texts(texts, pairs or [None] * len(texts))
+        parts["experts"] = mix_experts(ready, predictions, joined, config.k, config.knn_temperature, 0).mixture
+    return {
+        f"{prefix}_{part}_{name}": value
+        for part, probabilities in parts.items()
+        for name, value in classification_metrics(probabilities, labels).items()
+    }
+
+
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int) -> str:
-    """The last screen of a run: the metrics of ``evaluate_with_neighbors`` under a prefix, for this many examples."""
-    titles = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture"}
+    """The last screen of a run: the metrics of ``evaluate_parts`` under a prefix, for this many examples."""
     template = "  {:<12} accuracy {:5.1f} %   macro F1 {:5.1f} %   log loss {:.3f}"
-    remark = " (epoch and calibration were chosen on them: too good)" if prefix == "validation" else ""
+    chosen = "epoch and calibration" if f"{prefix}_classifier_accuracy" in metrics else "weights"
+    remark = f" ({chosen} were chosen on them: too good)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
-    for part, title in titles.items():
+    for part, title in TITLES.items():
+        if f"{prefix}_{part}_accuracy" not in metrics:
+            continue
         accuracy, macro_f1, log_loss = (
             metrics[f"{prefix}_{part}_{name}"] for name in ("accuracy", "macro_f1", "log_loss")
         )

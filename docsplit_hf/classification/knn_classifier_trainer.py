@@ -21,7 +21,9 @@ from ..models.portable.modeling_knn_classifier import (
     classification_loss,
 )
 from ..models.portable.packing import use_packing
+from ..neighbors.add_documents import add_documents
 from ..neighbors.card import ClassifierFacts, save_classifier_card
+from ..neighbors.fit import fit
 from ..neighbors.mixing.calibration import Calibration
 from ..neighbors.mixing.classifier_distribution import classifier_probabilities
 from ..neighbors.mixing.datastore_calibration import (
@@ -32,15 +34,14 @@ from ..neighbors.mixing.datastore_calibration import (
     leave_one_out_rows,
     store_calibration,
 )
-from ..neighbors.mixing.mixture import mix_with_neighbors
 from ..neighbors.store.classifier_files import saved_together
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.hub_folder import FOLDER
-from ..text.labels import label_array, texts_of
+from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.base_trainer import BaseTrainer
 from .arguments import KNNClassifierTrainingArguments
 from .checks import check_classifier_fit, freeze_what_no_loss_reads
-from .evaluation import classification_metrics
+from .evaluation import classification_metrics, evaluate_parts
 from .labeled_collator import DataCollatorForLabeledExamples
 from .training_description import describe_training
 from .triplets import triplet_losses_of_batch
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from peft import PeftModel
     from transformers import PreTrainedTokenizerBase
+
+    from ..neighbors.experts.fit_report import FitReport
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +64,9 @@ class KNNClassifierTrainer(BaseTrainer):
 
         loss = (1 - beta) cross_entropy + beta mean_i max(d(r_i, r_i+) - d(r_i, r_i-) + mu, 0)
 
-    After ``train``: ``build_datastore``, ``calibrate``, ``evaluate_with_neighbors``, ``save_model``. What is saved last
-    is a whole model, LoRA adapters merged, with its tokenizer, datastore, calibration and card, for
-    ``pipeline("docsplit-knn")``.
+    After ``train``: ``build_datastore``, ``calibrate``, maybe ``fit_experts``, ``evaluate_with_neighbors``,
+    ``save_model``. What is saved last is a whole model, LoRA adapters merged, with its tokenizer, datastore,
+    calibration and card, for ``pipeline("docsplit-knn")``.
 
     Args:
         model: The classifier, or one with ``lora_around`` it.
@@ -209,8 +212,31 @@ class KNNClassifierTrainer(BaseTrainer):
         store_calibration(self._unwrapped.config, calibration, source, len(datastore))
         return calibration
 
+    def fit_experts(self, documents: Dataset | None = None) -> FitReport:
+        """Add documents without labels to the datastore, and fit the experts, as ``KNNClassifierPipeline.fit`` does.
+
+        What the experts count is chosen on ``eval_dataset``. Every process must call it.
+
+        Args:
+            documents: ``text``, maybe ``text_pair``. None: the experts learn from the examples alone.
+
+        Returns:
+            What was chosen, and how good each expert is.
+
+        Raises:
+            ValueError: If there is no datastore, or no held-out example that is not in it.
+        """
+        datastore, classifier, is_main = self._datastore(), self.classifier, self.is_world_process_zero()
+        if documents is not None:
+            add_documents(classifier, self.processing_class, datastore, documents, None, {"show_progress": is_main})
+        held_out = self.eval_dataset
+        labels = None if held_out is None else labels_by_name(held_out)
+        return fit(classifier, self.processing_class, datastore, held_out, labels, None, is_main)
+
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
         """Evaluate the classifier, its neighbors, and the two mixed, by the calibration in the model's configuration.
+
+        After ``fit_experts`` their mixture too.
 
         Args:
             dataset: Labeled examples.
@@ -218,21 +244,13 @@ class KNNClassifierTrainer(BaseTrainer):
 
         Returns:
             ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, and the same of
-            ``macro_f1`` and ``log_loss``. They are logged too.
+            ``macro_f1`` and ``log_loss``; after ``fit_experts`` ``<prefix>_experts_...``. They are logged too.
 
         Raises:
             ValueError: If there is no datastore.
         """
-        datastore, classifier = self._datastore(), self.classifier
-        config = classifier.config
-        labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-        predictions = predict(classifier, self.processing_class, *texts_of(dataset))
-        mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
-        metrics = {
-            f"{metric_key_prefix}_{part}_{name}": value
-            for part in ("classifier", "knn", "mixture")
-            for name, value in classification_metrics(getattr(mixed, part), labels).items()
-        }
+        datastore = self._datastore()
+        metrics = evaluate_parts(self.classifier, self.processing_class, datastore, dataset, metric_key_prefix)
         self.log(dict(metrics))
         return metrics
 

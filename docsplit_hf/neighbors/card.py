@@ -11,12 +11,14 @@ import numpy as np
 from ..models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, table
 from ..training.model_card import save_model_card
+from .experts.fit_report import FitReport
 
 if TYPE_CHECKING:
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .store.datastore import KNNDatastore
 
-PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed"}
+PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed", "experts": "experts"}
+METRICS = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
 MOST_LABELS_SHOWN = 20
 NOT_TRAINED = "None in this run: an encoder as it is, with labeled examples."
 
@@ -34,7 +36,7 @@ class ClassifierFacts:
 
 def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
     """Write ``README.md``."""
-    config = facts.config
+    config, fitted = facts.config, _fitted(facts)
     base = config.encoder_config.name_or_path
     metadata = {
         "library_name": "transformers",
@@ -45,6 +47,10 @@ def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
     heads = "no classification head"
     if config.num_labels:
         heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
+    mixing = "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
+    if fitted is not None:
+        documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""
+        mixing = f"{len(fitted.shares)} experts, fitted on them{documents}, are mixed"
     save_model_card(
         folder,
         __package__,
@@ -52,12 +58,18 @@ def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
         metadata,
         "faiss-cpu",
         heads=heads,
-        mixing="the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide",
+        mixing=mixing,
         usage=_usage(facts),
-        labels=_labels(facts),
+        labels=_labels(facts) + ("" if fitted is None else f"\n\n{_experts(fitted)}"),
         evaluation=_evaluation(facts.log_history),
         training=table(("", "this run"), facts.training.items()) if facts.training else NOT_TRAINED,
     )
+
+
+def _fitted(facts: ClassifierFacts) -> FitReport | None:
+    fitted = None if facts.datastore is None else facts.datastore.fitted
+    is_ours = fitted is not None and "shares" in fitted.settings  # a datastore keeps whatever was fitted on it
+    return FitReport.of(fitted.settings) if is_ours else None
 
 
 def _usage(facts: ClassifierFacts) -> str:
@@ -66,6 +78,9 @@ from transformers import pipeline
 
 pipe = pipeline("docsplit-knn", model="{facts.location}")
 print(pipe("A text to classify.", return_neighbors=3))"""
+    if _fitted(facts) is not None:
+        code += """
+print(pipe("A text to classify.", explain=True))  # what each expert adds, and the words that speak most"""
     if not facts.config.num_labels:
         return code_block(code)
     alone = f"""from transformers import AutoModelForSequenceClassification
@@ -85,22 +100,41 @@ def _labels(facts: ClassifierFacts) -> str:
     more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
     calibration = config.knn_calibration
     how = "not calibrated" if calibration is None else f"chosen by log likelihood on {calibration['source']}"
+    alone = "" if _fitted(facts) is None else "Without the experts: "
     return (
         f"{len(facts.datastore):,} examples of {facts.datastore.dimension} dimensions, "
         f"{'with' if any(facts.datastore.texts) else 'without'} their texts. "
-        f"{config.k} neighbors, temperature {config.knn_temperature:.4g}, weight of the neighbors "
+        f"{alone}{config.k} neighbors, temperature {config.knn_temperature:.4g}, weight of the neighbors "
         f"{config.knn_weight:.2f}: {how}.\n\n{table(('label', 'examples'), rows)}{more}"
     )
 
 
+def _experts(fitted: FitReport) -> str:
+    """What each expert counts and, where some texts were kept from it, how good it is alone."""
+    weights = {name: f"{share:.2f}" for name, share in fitted.shares.items()}
+    measured = {record["expert"]: _scores(record) for record in fitted.measured}
+    rows = [(name, weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
+    remark = " The figures are of the same texts: those of the mixture are a little too good." if measured else ""
+    return (
+        f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. What "
+        f"each counts was chosen on {fitted.measured_on}.{remark}\n\n"
+        + table(("expert", "weight", *(METRICS.values() if measured else ())), rows)
+    )
+
+
 def _evaluation(log_history: list[dict[str, Any]]) -> str:
-    logs = [logs for logs in log_history if any(name.endswith("_mixture_accuracy") for name in logs)]
+    logs = [logs for logs in log_history if any(name.endswith("_knn_accuracy") for name in logs)]
     if not logs:
         return "Not evaluated in this run."
     metrics = logs[-1]
-    prefix = next(name for name in metrics if name.endswith("_mixture_accuracy")).removesuffix("_mixture_accuracy")
+    prefix = next(name for name in metrics if name.endswith("_knn_accuracy")).removesuffix("_knn_accuracy")
     rows = [
-        (title, *(f"{metrics[f'{prefix}_{part}_{name}']:.4f}" for name in ("accuracy", "macro_f1", "log_loss")))
+        (title, *_scores({name: metrics[f"{prefix}_{part}_{name}"] for name in METRICS}))
         for part, title in PARTS.items()
+        if f"{prefix}_{part}_accuracy" in metrics
     ]
-    return f"On the {prefix} examples:\n\n" + table(("", "accuracy", "macro F1", "log loss"), rows)
+    return f"On the {prefix} examples:\n\n" + table(("", *METRICS.values()), rows)
+
+
+def _scores(metrics: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{metrics[name]:.4f}" for name in METRICS)

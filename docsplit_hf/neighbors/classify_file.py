@@ -102,17 +102,20 @@ def classify_file(
     bounded, and a run that was killed goes on where it was, to the same file byte for byte. What another file, another
     classifier or other options left there is not used, which is logged. Only one run may write there at a time.
 
-    The new columns are ``label`` and ``score``, the best label; ``neighbors`` with ``return_neighbors``; and ``top_k``
-    with ``top_k``: a list of labels with their scores, best first, each with those of the neighbors that have it. A
-    column of the file with one of these names is called ``input_<name>``. An empty text gets no label. ``options`` are
-    further arguments of a call of the pipeline; ``top_k`` None and ``return_neighbors`` 0 are its defaults.
+    The new columns are ``label`` and ``score``, the best label; ``neighbors`` with ``return_neighbors``, and
+    ``explanation`` with ``explain``; or ``top_k`` with ``top_k``: a list of labels with their scores, best first, each
+    with those of the neighbors that have it. A column of the file with one of these names is called ``input_<name>``.
+    An empty text gets no label. ``options`` are further arguments of a call of the pipeline; ``top_k`` None and
+    ``return_neighbors`` 0 are its defaults.
     """
     content = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
     options |= {name: value for name, value in asked_for.items() if value}
     parameters = _parameters(pipe, options)
     added = ["label", "score"]
-    added += ["top_k"] if "top_k" in parameters else ["neighbors"] if parameters.get("return_neighbors") else []
+    shown = {"return_neighbors": "neighbors", "explain": "explanation"}
+    asked = [column for option, column in shown.items() if parameters.get(option)]
+    added += ["top_k"] if "top_k" in parameters else asked
     files.partial.parent.mkdir(parents=True, exist_ok=True)
     with _only_run(files.partial):
         made_with = [_fingerprint(pipe), _checksum(files.source), *files[2:], parameters]
@@ -147,19 +150,20 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
-    """The SHA-256 of all that answers depend on: model, tokenizer, calibration, examples, and what was fitted."""
-    store = pipe.datastore
+    """The SHA-256 of all that answers depend on: model, tokenizer, calibration, examples, documents, fitted experts."""
+    examples = pipe.datastore
     digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer).encode())
-    if store is not None:
-        for array in (store.keys, store.labels):
-            digest.update(np.ascontiguousarray(array))
-        digest.update(json.dumps([store.label_names, store.ids, store.texts, store.text_pairs, store.index]).encode())
-        if store.fitted is not None:
-            digest.update(json.dumps([store.fitted.settings, store.fitted.vocabulary]).encode())
-            for array in store.fitted.arrays.values():
+    for store in (examples, None if examples is None else examples.documents):
+        if store is not None:
+            for array in (store.keys, store.labels):
                 digest.update(np.ascontiguousarray(array))
-            if store.documents is not None:
-                digest.update(json.dumps(store.documents.ids).encode())
+            rows = [store.label_names, store.ids, store.texts, store.text_pairs, store.index]
+            digest.update(json.dumps(rows).encode())
+    if examples is not None and (fitted := examples.fitted) is not None:
+        digest.update(json.dumps([fitted.settings, fitted.vocabulary], sort_keys=True).encode())
+        for name, array in sorted(fitted.arrays.items()):  # a file has an order of its own
+            digest.update(f"{name} {array.shape}".encode())
+            digest.update(array)
     return digest.hexdigest()
 
 

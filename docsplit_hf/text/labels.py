@@ -35,6 +35,12 @@ def is_multi_label(dataset: Dataset) -> bool:
     return hasattr(dataset.features["label"], "feature")
 
 
+def labels_by_name(dataset: Dataset) -> list[str] | list[list[str]]:
+    """The names of each row's label, or of its labels."""
+    names, labels = label_names_of(dataset), dataset.with_format(None)["label"][:]
+    return [[names[i] for i in given] if isinstance(given, list) else names[given] for given in labels]
+
+
 def label_array(dataset: Dataset, label_names: Sequence[str], multi_label: bool) -> np.ndarray:
     """The labels of examples, numbered by ``label_names`` and not as in the data set.
 

@@ -55,6 +55,14 @@ def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None
         parser.error(str(error))
 
 
+def options_given(parser: HfArgumentParser, arguments: list[str] | None = None) -> set[str]:
+    """The names of the options that a command line gives, also where it gives their default."""
+    unset = object()
+    nothing = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), unset))
+    given = vars(parser.parse_args(arguments, nothing))  # which keeps what is set already from its default
+    return {name for name, value in given.items() if value is not unset}
+
+
 def run_script(main: Callable[[], None], when_stopped: str) -> None:
     """Run a script: Ctrl-C (exit code 130), or one of our own errors (2), becomes one line in place of a traceback.
 

@@ -20,3 +20,10 @@ def test_the_last_screen_names_all_three_parts():
     }
     screen = describe_parts(metrics, "test", 1234)
     assert "1,234 test examples" in screen and screen.count("25.0 %") == 6
+
+
+def test_the_last_screen_names_the_parts_that_there_are():
+    metrics = {f"validation_{p}_{n}": 0.5 for p in ("knn", "experts") for n in ("accuracy", "macro_f1", "log_loss")}
+    first, *lines = describe_parts(metrics, "validation", 8).splitlines()
+    assert first == "On 8 validation examples: (weights were chosen on them: too good)"
+    assert [line.split()[0] for line in lines] == ["neighbors", "experts"]

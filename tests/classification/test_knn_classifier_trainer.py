@@ -143,6 +143,35 @@ def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
     assert arguments["triplet_weight"] == 0.5
 
 
+def test_experts_beside_the_mixture(make_trainer, examples):
+    """The figures of the classifier, neighbors and mixture stay; those of the experts are the folder's own."""
+    trainer = make_trainer(num_train_epochs=2)
+    trainer.train()
+    trainer.build_datastore(show_progress=False)
+    trainer.calibrate()
+    before = trainer.evaluate_with_neighbors(examples["test"])
+    documents = Dataset.from_dict({"text": [f"{text} Again." for text in examples["train"]["text"]]})
+    report = trainer.fit_experts(documents)
+    assert (report.examples, report.documents, report.measured_on) == (36, 36, "held-out texts")
+    metrics = trainer.evaluate_with_neighbors(examples["test"])
+    assert {name: value for name, value in metrics.items() if "_experts_" not in name} == before
+    trainer.save_model()
+    pipe = pipeline("docsplit-knn", model=trainer.args.output_dir, device="cpu")
+    gold = [NAMES[label] for label in examples["test"]["label"]]
+    answers = pipe(examples["test"]["text"][:], explain=True)
+    assert np.mean([a["label"] == g for a, g in zip(answers, gold, strict=True)]) == metrics["test_experts_accuracy"]
+    assert set(answers[0]["explanation"]["experts"]) == set(report.shares)
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "| experts |" in card and "| mixed |" in card and "chosen on held-out texts" in card
+
+
+def test_experts_need_held_out_examples(make_trainer):
+    trainer = make_trainer(held_out=False, max_steps=1)
+    trainer.build_datastore(show_progress=False)
+    with pytest.raises(ValueError, match="pass held-out texts"):
+        trainer.fit_experts()
+
+
 def test_pushing_deletes_what_an_older_datastore_has_left(make_trainer, hub):
     (hub.folder / "datastore").mkdir()
     (hub.folder / "datastore" / "keys-of-before.safetensors").touch()

@@ -1,13 +1,25 @@
 import csv
 import functools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from classification_arguments import (
+    DataArguments,
+    DatastoreArguments,
+    ModelArguments,
+    PredictionArguments,
+    RunArguments,
+    check_options,
+)
+from transformers import HfArgumentParser, pipeline
 
-from docsplit_hf import KNNClassifier, KNNDatastore
+from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
+from docsplit_hf.training.command_line import options_given, parse_arguments
 
+from ..conftest import make_text
 from .conftest import ROOT
 from .forked import finish_script, kill_script, start_script
 
@@ -171,3 +183,143 @@ def test_what_cannot_be_classified_is_found_before_the_training(labeled, worksho
     options += [f"--output_dir={workshop / 'unused'}", f"--predict={workshop / 'documents.jsonl'}"]
     assert "There is no column 'body' in" in run_script(SCRIPT, *options, code=2)
     assert not (workshop / "unused").exists()
+
+
+@pytest.fixture(scope="session")
+def few_labels(tmp_path_factory):
+    """Five labeled texts of each class, some to report on, and a folder of .txt files, as a user has them."""
+    folder = tmp_path_factory.mktemp("few")
+    texts = {name: [make_text(n) for n in range(100, 400) if name in make_text(n)] for name in ("engine", "river")}
+    for name, part in (("train", slice(5)), ("test", slice(5, 9))):
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            rows = [(text, topic) for topic, found in texts.items() for text in found[part]]
+            csv.writer(file).writerows([("body", "topic"), *rows])
+    (folder / "documents").mkdir()
+    unlabeled = [texts["river"][0], texts["engine"][6], " ", *(make_text(number) for number in range(30))]
+    for number, text in enumerate(unlabeled):  # an example, one to report on, and nothing at all are among them
+        (folder / "documents" / f"{number}.txt").write_text(text)
+    return folder
+
+
+def columns(folder):
+    return [f"--dataset_name={folder}", "--text_column=body", "--label_column=topic", "--use_cpu"]
+
+
+@pytest.fixture(scope="session")
+def fitted(few_labels, workshop, run_script):
+    options = ["--no_training", f"--unlabeled_name={few_labels / 'documents'}", f"--output_dir={workshop / 'fitted'}"]
+    options += [f"--model_name_or_path={workshop / 'tiny'}", f"--predict={few_labels / 'test.csv'}"]
+    options += [f"--predict_output={workshop / 'fitted.jsonl'}", "--predict_explain"]
+    return workshop / "fitted", run_script(SCRIPT, *columns(few_labels), *options)
+
+
+def test_without_training_it_is_the_pipeline_by_hand(fitted, few_labels, workshop):
+    folder, _ = fitted
+    train, test = ([*csv.DictReader((few_labels / f"{name}.csv").open(newline=""))] for name in ("train", "test"))
+    pipe = pipeline("docsplit-knn", model=str(workshop / "tiny"), device="cpu")
+    pipe.add_examples([row["body"] for row in train], [row["topic"] for row in train])
+    bodies = {row["body"] for row in test}
+    documents = load_documents(few_labels / "documents", test_size=0)["train"]["text"]
+    pipe.add_documents([text for text in documents if text not in bodies])
+    report = pipe.fit()
+    saved = pipeline("docsplit-knn", model=str(folder), device="cpu")
+    assert len(saved.datastore) == 10 and len(saved.datastore.documents) == report.documents == 30
+    ours, theirs = (p([row["body"] for row in test], top_k=None) for p in (saved, pipe))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert [a["label"] for a in mine] == [a["label"] for a in other]
+        assert [a["score"] for a in mine] == pytest.approx([a["score"] for a in other], abs=1e-6)
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["test"]["test_experts_accuracy"] == np.mean(
+        [answers[0]["label"] == row["topic"] for answers, row in zip(ours, test, strict=True)]
+    )
+    assert metrics["fit"]["shares"] == pytest.approx(report.shares)
+
+
+def test_without_training_it_says_what_was_found_and_how_to_go_on(fitted, few_labels, workshop):
+    folder, printed = fitted
+    assert "Fitted on 10 examples of 2 labels and 30 documents without labels. Weights chosen on 5 folds" in printed
+    assert "1 are held-out examples, and left out." in printed
+    lines = printed.split("On 8 test examples:\n")[1].splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["neighbors", "experts"]
+    assert f"--model_name_or_path {folder} --predict new.csv" in printed and "--test_size" not in printed
+    card = (folder / "README.md").read_text()
+    assert "30 documents without labels" in card and "On the test examples" in card and "| experts |" in card
+    answers = [json.loads(line) for line in (workshop / "fitted.jsonl").open()]
+    assert [row["topic"] for row in answers] == ["engine"] * 4 + ["river"] * 4
+    assert all(set(row["explanation"]["experts"]) == {"classifier", "words", "neighbors", "topics"} for row in answers)
+
+
+def test_a_fitted_classifier_answers_later_as_it_did(fitted, few_labels, workshop, run_script):
+    folder, _ = fitted
+    output = workshop / "later.jsonl"
+    options = [f"--model_name_or_path={folder}", f"--predict={few_labels / 'test.csv'}", f"--predict_output={output}"]
+    run_script(SCRIPT, *options, "--text_column=body", "--predict_explain", "--use_cpu")
+    assert output.read_text() == (workshop / "fitted.jsonl").read_text()
+
+
+def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chosen_on(few_labels, tmp_path, run_script):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train.csv").write_text((few_labels / "train.csv").read_text())
+    (data / "validation.csv").write_text((few_labels / "test.csv").read_text())
+    printed = run_script(SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}")
+    assert "10 examples of 2 labels and 0 documents without labels. Weights chosen on held-out texts." in printed
+    assert "On 8 validation examples: (weights were chosen on them: too good)" in printed and "--test_size" in printed
+    assert list(json.loads((tmp_path / "out" / "metrics.json").read_text())) == ["validation", "fit"]
+    assert "is not empty" in run_script(
+        SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}", code=2
+    )
+
+
+def test_with_training_documents_add_experts_and_change_nothing_else(classified, classify, few_labels):
+    folder, _ = classified
+    options = ["--per_device_train_batch_size=8", "--report_to=none", f"--unlabeled_name={few_labels / 'documents'}"]
+    other, printed = classify("with_documents", *options)
+    plain, more = (json.loads((path / "metrics.json").read_text()) for path in (folder, other))
+    assert list(more) == ["validation", "test", "fit"] and more["fit"]["measured_on"] == "held-out texts"
+    for name in ("validation", "test"):
+        assert {key: value for key, value in more[name].items() if "_experts_" not in key} == plain[name]
+        assert 0 <= more[name][f"{name}_experts_accuracy"] <= 1
+    assert "  experts " in printed and "Calibrated on held-out examples (8)." in printed
+    pipe = pipeline("docsplit-knn", model=str(other), device="cpu")
+    assert pipe("The river feeds the valley.", explain=True)[0]["explanation"]["experts"]
+    assert "without labels" not in (folder / "README.md").read_text()
+
+
+NO_TRAINING = ["--no_training", "--dataset_name=labeled.csv"]
+REFUSED = {
+    "adapters": ([*NO_TRAINING, "--use_peft"], "has no use for --use_peft"),
+    "options of training": ([*NO_TRAINING, "--num_train_epochs=3", "--learning_rate=2e-5"], "--learning_rate, --num_t"),
+    "resuming": ([*NO_TRAINING, "--resume_from_checkpoint=last"], "has no use for --resume_from_checkpoint"),
+    "another representation": ([*NO_TRAINING, "--no_decouple"], "has no use for --decouple"),
+    "pushing": ([*NO_TRAINING, "--push_to_hub"], r"pipe.push_to_hub\(name\)"),
+    "no texts": ([*NO_TRAINING, "--no_store_texts"], "experts read the words"),
+    "no texts beside documents": (["--dataset_name=a.csv", "--unlabeled_name=b", "--no_store_texts"], "read the words"),
+    "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
+}
+
+
+@pytest.mark.parametrize("options, message", REFUSED.values(), ids=REFUSED)
+def test_what_does_not_go_together_is_refused(options, message):
+    parser = HfArgumentParser((ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, RunArguments))
+    model, data, datastore, _, arguments = parse_arguments(parser, [*options, "--use_cpu"])
+    with pytest.raises(ValueError, match=message):
+        check_options(options_given(parser, [*options, "--use_cpu"]), model, data, datastore, arguments)
+
+
+def test_without_training_several_processes_are_refused():
+    with pytest.raises(ValueError, match="the work of one process, not of 2"):
+        check_options(
+            set(),
+            ModelArguments(no_training=True),
+            DataArguments(),
+            DatastoreArguments(),
+            SimpleNamespace(world_size=2),
+        )
+
+
+def test_what_cannot_be_chosen_is_refused_before_the_training(labeled, few_labels, tmp_path, run_script):
+    options = [*columns(labeled / "train.jsonl"), f"--output_dir={tmp_path / 'out'}"]
+    documents = f"--unlabeled_name={few_labels / 'documents'}"
+    assert "held-out examples choose" in run_script(SCRIPT, *options, documents, "--validation_size=0", code=2)
+    assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
-from transformers import BertForSequenceClassification, pipeline
+from transformers import BertForSequenceClassification, BertModel, pipeline
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, evaluate_pipeline, metric_path
 
@@ -88,6 +88,25 @@ class TakesLabels(evaluate.Metric):
 
     def _compute(self, predictions, references):
         return {"share": float(np.mean(np.array(predictions) == np.array(references)))}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_fitted_experts_are_evaluated_by_what_they_answer(tiny_config, tokenizer, examples, several):
+    torch.manual_seed(0)
+    pipe = KNNClassifierPipeline(model=BertModel(tiny_config), tokenizer=tokenizer, device="cpu")
+    texts, numbers = examples["text"][:], examples["label"][:]
+    pipe.add_examples(texts[:32], [[NAMES[label]] if several else NAMES[label] for label in numbers[:32]])
+    pipe.add_documents(texts[32:40])
+    pipe.fit(show_progress=False)
+    if several:
+        rows = {"text": texts, "label": [[label] for label in numbers]}
+        examples = Dataset.from_dict(rows).cast_column("label", List(ClassLabel(names=NAMES)))
+    scores = [{answer["label"]: answer["score"] for answer in answers} for answers in pipe(texts, top_k=None)]
+    scores = np.array([[of_text[name] for name in NAMES] for of_text in scores])
+    gold = np.eye(3, dtype=bool)[numbers]
+    likelihood = np.where(gold, scores, 1 - scores) if several else scores[gold]
+    assert evaluate_pipeline(pipe, examples, "log_loss")["log_loss"] == pytest.approx(-np.log(likelihood).mean())
+    assert set(evaluate_pipeline(pipe, examples)) == set(evaluate_pipeline(pipe, examples, k=3))  # by equation 3
 
 
 def test_metrics_of_others_get_labels(pipe, examples):

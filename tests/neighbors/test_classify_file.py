@@ -110,6 +110,37 @@ def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, ca
     pipe.remove_examples(added)
 
 
+@pytest.fixture
+def fitted(make_tiny_config, tokenizer, texts):
+    torch.manual_seed(0)
+    pipe = pipeline("docsplit-knn", model=BertModel(make_tiny_config()), tokenizer=tokenizer, device="cpu")
+    pipe.add_examples(texts[:16], ["odd", "even"] * 8)
+    pipe.fit(show_progress=False)
+    return pipe
+
+
+def test_documents_and_what_was_fitted_are_part_of_the_classifier(fitted, texts, tmp_path):
+    fingerprints = [classifying._fingerprint(fitted)]
+    for change in (lambda: fitted.add_documents(texts[16:30]), fitted.fit, lambda: fitted.fit(experts=["words"])):
+        change()
+        fingerprints.append(classifying._fingerprint(fitted))
+    assert len(set(fingerprints)) == 4
+    fitted.fit(experts=["words"])
+    fitted.save_pretrained(tmp_path)
+    again = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
+    assert classifying._fingerprint(fitted) == classifying._fingerprint(again)
+
+
+def test_why_a_text_has_its_label_is_written(fitted, texts, tmp_path):
+    (tmp_path / "new.jsonl").write_text(json.dumps({"text": texts[20]}) + "\n" + json.dumps({"text": ""}))
+    for name in ("a.jsonl", "a.csv", "a.parquet"):
+        files = PredictionFiles(tmp_path / "new.jsonl", tmp_path / name)
+        classify_file(fitted, files, explain=True, show_progress=False)
+    first, second = read(tmp_path / "a.jsonl")
+    (answer,) = fitted([texts[20]], explain=True)
+    assert first["explanation"] == answer["explanation"] and second["explanation"] is None
+
+
 def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(classify, tmp_path):
     (tmp_path / "a.csv").write_text("mine")
     with pytest.raises(ValueError, match="a.csv is there already"):

@@ -8,7 +8,7 @@ import pytest
 from transformers import HfArgumentParser
 
 from docsplit_hf import ContrastiveTrainingArguments
-from docsplit_hf.training.command_line import parse_arguments, run_script
+from docsplit_hf.training.command_line import options_given, parse_arguments, run_script
 from docsplit_hf.training.resumable_checkpoints import checkpoint_to_resume
 
 
@@ -19,6 +19,13 @@ class RunArguments(ContrastiveTrainingArguments):
     _argument_group_name = "training"
 
     mine: int = field(default=1, metadata={"help": "An option of the script."})
+
+
+@dataclass
+class KeptArguments:
+    """An option that is on by default."""
+
+    kept: bool = True
 
 
 def shown(capsys, *command):
@@ -46,6 +53,13 @@ def test_help_shows_ours_and_help_all_the_trainers_too(capsys):
 def test_wrong_options_are_named_in_one_line(capsys, command, said):
     code, _, printed = shown(capsys, "--use_cpu", *command)
     assert code == 2 and said in printed and len(printed.splitlines()) <= 5
+
+
+def test_the_options_given_are_known_also_by_their_defaults_shortened_or_negated():
+    parser = HfArgumentParser((RunArguments, KeptArguments))
+    command = ["--min=1", "--learning_rate=1e-4", "--no_kept", "--use_cpu"]
+    assert options_given(parser, command) == {"mine", "learning_rate", "kept", "use_cpu"}
+    assert options_given(parser, []) == set()
 
 
 def test_our_own_errors_are_a_line_and_others_keep_their_traceback(capsys, tmp_path):

@@ -53,9 +53,9 @@ def load_unlabeled_texts(
         message += f" Dropped: {dropped}."
     if len(new) < len(usable):
         message += f" {len(usable) - len(new)} are held-out examples, and left out."
-    logger.log(logging.INFO if len(new) == len(rows) else logging.WARNING, message)
     if not len(new):
-        raise ValueError(f"Nothing is left of {source}: {message}")
+        raise ValueError(f"There is nothing to learn from: {message} Give other documents, or none.")
+    logger.log(logging.INFO if len(new) == len(rows) else logging.WARNING, message)
     return usable if len(new) == len(usable) else usable.select(new)
 
 

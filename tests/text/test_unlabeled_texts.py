@@ -41,7 +41,7 @@ def test_pairs_are_held_out_as_pairs(write):
 @pytest.mark.parametrize("rows, message", [
     ([{"text": "a", "n": 1}], "no column 'body' in .*, only .'n', 'text'.: choose text_column"),
     ([{"body": 1}], "Column 'body' holds .*not strings: choose text_column"),
-    ([{"body": " "}], "Nothing is left of .*Dropped: 1 empty"),
+    ([{"body": " "}], "nothing to learn from: 0 documents.*Dropped: 1 empty. Give other"),
 ])  # fmt: skip
 def test_what_holds_no_documents_is_named(write, rows, message):
     with pytest.raises(ValueError, match=message):

@@ -262,12 +262,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
-
-        Example:
-
-            >>> pipe.add_examples(texts, labels)  # doctest: +SKIP
-            >>> pipe.add_documents(unlabeled_texts)  # doctest: +SKIP
-            >>> pipe.fit()  # doctest: +SKIP
         """
         report = fit(self.model, self.tokenizer, self._datastore(), texts, labels, experts, show_progress)
         print(report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..store.fitted_state import FittedState
+from .check_state import check_state
 from .corpus import id_numbers, joined_texts
 from .document_vectors import DocumentVectors
 from .log_linear_pool import pool
@@ -117,6 +118,7 @@ def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> Rea
         return None
     if before is not None and before.snapshot is snapshot:
         return before
+    check_state(snapshot.fitted, snapshot)
     fitted = FittedExperts.from_state(snapshot.fitted)
     return ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
 

@@ -1,0 +1,52 @@
+"""Whether a fitted state, which may come from a stranger's folder, is one of experts, and of this datastore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .models import EXPERTS
+
+if TYPE_CHECKING:
+    from ..store.fitted_state import FittedState
+    from ..store.snapshot import Snapshot
+
+
+def check_state(state: FittedState, snapshot: Snapshot) -> None:
+    """Refuse settings of other types, arrays of other shapes, and labels that the datastore does not have."""
+    settings, arrays = state.settings, state.arrays
+    labels, weights = settings.get("labels"), settings.get("weights")
+    _require(_is_list_of(labels, str) and labels and set(labels) <= set(snapshot.label_names), "labels", labels)
+    _require(settings.get("several") is snapshot.multi_label, "several", settings.get("several"))
+    known = isinstance(weights, dict) and weights and set(weights) <= set(EXPERTS)
+    _require(known and _is_list_of(list(weights.values()), float), "weights", weights)
+    terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
+    texts, word_dimensions = (arrays[name].shape[0] if name in arrays else 0 for name in ("ids", "components"))
+    joined = dimension + word_dimensions
+    shapes = {
+        "mean": [(dimension,)],
+        "components": [(word_dimensions, terms), (0, 0)],
+        "whitening": [(joined, joined)],
+        "probe": [(classes, joined + 1), (classes, 0)],
+        "word_weights": [(classes, terms), (classes, 0)],
+        "centers": [(classes, joined), (classes, 0)],
+        "soft": [(texts, classes)],
+        "ids": [(texts,)],
+        "of_words": [(texts, word_dimensions)],
+        "idf": [(terms,)],
+    }
+    _require(arrays.keys() == shapes.keys(), "arrays", sorted(arrays))
+    for name, expected in shapes.items():
+        _require(arrays[name].shape in expected, name, arrays[name].shape)
+    for expert, array in (("words", "word_weights"), ("topics", "centers")):
+        _require(expert not in weights or arrays[array].shape[1] > 0, expert, arrays[array].shape)
+    thresholds = settings.get("thresholds", [0.5] * classes)
+    _require(_is_list_of(thresholds, float) and len(thresholds) == classes, "thresholds", thresholds)
+
+
+def _is_list_of(values: Any, kind: type) -> bool:
+    return isinstance(values, list) and all(type(value) is kind for value in values)
+
+
+def _require(condition: Any, what: str, found: Any) -> None:
+    if not condition:
+        raise ValueError(f"What was fitted on this datastore does not fit it: {what} is {found!r}. Call fit() again.")

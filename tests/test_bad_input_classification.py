@@ -106,7 +106,7 @@ ERRORS = {
     # datastores
     "no datastore yet": (lambda c: c.untrained()("a river"), ValueError, "add_examples"),
     "an empty datastore": (
-        lambda c: (pipe := c.pipe(), pipe.remove_examples(pipe.datastore.ids), pipe("a")), ValueError, "empty",
+        lambda c: (pipe := c.pipe(), pipe.remove_examples(pipe.datastore.ids), pipe("a")), ValueError, "add_examples",
     ),
     "a model folder without a datastore": (
         lambda c: (c.model.save_pretrained(c.folder), c.tokenizer.save_pretrained(c.folder),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.inference.batched_inference import predict
@@ -28,15 +29,22 @@ def add_documents(
     options: dict[str, Any],
 ) -> list[str | None]:
     """Add documents as ``KNNClassifierPipeline.add_documents`` says; ``options`` go to ``predict``."""
+    if isinstance(texts, (str, Path)):
+        raise TypeError(
+            f"Expected texts, got {str(texts)!r}. To read a file or a folder: docsplit_hf.load_documents("
+            f"{str(texts)!r}, test_size=0)['train']; one text: [text]."
+        )
     texts, pairs = texts_and_pairs(texts)
+    if not texts:
+        logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")
     if ids is not None and len(ids) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(ids)} ids: give one id for each text.")
     new = _new_texts(datastore, texts, pairs)
-    empty = sum(not text.strip() for text in texts)
     if len(new) < len(texts):
+        empty = sum(not text.strip() for text in texts)
         logger.warning(
-            "%d of %d documents are not added: %d are empty, the others are there already or stand there twice.",
-            *(len(texts) - len(new), len(texts), empty),
+            "%d of %d documents are not added: %d empty, %d there already or given twice.",
+            *(len(texts) - len(new), len(texts), empty, len(texts) - len(new) - empty),
         )
     added: list[str | None] = [None] * len(texts)
     if not new:

@@ -9,6 +9,8 @@ from .experts.fit_experts import LABEL_ID
 
 def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str], list[str]]:
     """The texts, labels and ids of the examples that descriptions of labels are."""
+    if not isinstance(descriptions, Mapping):
+        raise TypeError(f"Expected {{label: description, ...}}, got {descriptions!r}: say in a few words what each is.")
     for name, description in descriptions.items():
         if not isinstance(name, str) or not isinstance(description, str) or not (name.strip() and description.strip()):
             raise ValueError(

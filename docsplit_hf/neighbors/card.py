@@ -117,8 +117,8 @@ def _experts(fitted: FitReport) -> str:
     remark = " The figures are of the same texts: those of the mixture are a little too good." if measured else ""
     return (
         f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. What "
-        f"each counts was chosen on {fitted.measured_on}.{remark}\n\n"
-        + table(("expert", "weight", *(METRICS.values() if measured else ())), rows)
+        f"each counts is the default, moved by what was measured on {fitted.measured_on} ({fitted.texts:,} texts)."
+        f"{remark}\n\n" + table(("expert", "weight", *(METRICS.values() if measured else ())), rows)
     )
 
 

@@ -49,6 +49,8 @@ def fit(
 
 
 def _check_experts(experts: Sequence[str] | None) -> None:
+    if isinstance(experts, str):
+        raise TypeError(f"Expected a list of experts, got one string: pass [{experts!r}].")
     for name in experts or ():
         if name not in EXPERTS:
             raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")

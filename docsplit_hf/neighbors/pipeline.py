@@ -192,10 +192,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         texts, labels, ids = described_examples(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        if self.datastore is not None and (known := set(self.datastore.ids) & set(ids)):
+        options = {"allow_new_labels": self.model.config.num_labels == 0, "allow_duplicates": True}
+        before = None if self.datastore is None else self.datastore.snapshot
+        if before is not None and (known := set(self.datastore.ids) & set(ids)):
             self.datastore.remove(known)
-        has_head = self.model.config.num_labels > 0
-        return self.add_examples(texts, labels, ids, allow_new_labels=not has_head, allow_duplicates=True)
+        try:
+            return self.add_examples(texts, labels, ids, **options)
+        except BaseException:
+            if before is not None:
+                self.datastore.__setstate__(before)  # with the descriptions that were there
+            raise
 
     def add_documents(
         self, texts: Any, ids: Sequence[str] | None = None, show_progress: bool = False, **options: Any
@@ -428,12 +434,14 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
     def _forward(self, predictions: Predictions, texts: list[str], shown: Shown, **overrides: Any) -> Mixture:
         config, datastore = self.model.config, self._datastore()
-        self._experts = ready_experts(datastore.snapshot, self._experts)
+        ready = self._experts = ready_experts(datastore.snapshot, self._experts)  # threads may set it meanwhile
         chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
-        if self._experts is not None and not overrides:
-            mixture = mix_experts(self._experts, predictions, texts, config.k, config.knn_temperature, shown.neighbors)
+        if ready is not None and not overrides:
+            mixture = mix_experts(ready, predictions, texts, config.k, config.knn_temperature, shown.neighbors)
         elif shown.explanation:
-            raise ValueError("Only fitted experts can explain an answer: call fit(), and leave out k and knn_weight.")
+            raise ValueError(
+                "Only fitted experts can explain: call fit(), and leave out k, knn_temperature and knn_weight."
+            )
         elif config.num_labels == 0 and overrides.get("weight", 1) != 1:
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
         else:

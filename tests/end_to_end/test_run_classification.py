@@ -237,7 +237,7 @@ def test_without_training_it_is_the_pipeline_by_hand(fitted, few_labels, worksho
 
 def test_without_training_it_says_what_was_found_and_how_to_go_on(fitted, few_labels, workshop):
     folder, printed = fitted
-    assert "Fitted on 10 examples of 2 labels and 30 documents without labels. Weights chosen on 5 folds" in printed
+    assert "Fitted on 10 examples of 2 labels and 30 documents without labels. Measured on folds" in printed
     assert "1 are held-out examples, and left out." in printed
     lines = printed.split("On 8 test examples:\n")[1].splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["neighbors", "experts"]

@@ -32,7 +32,7 @@ def test_they_are_no_neighbors_unless_they_are_asked_for(filled, texts):
 def test_what_is_there_already_or_empty_is_not_added(filled, texts, caplog):
     given = [texts[0], texts[12], "", " \n", "a new one", "a new one", texts[40]]
     assert filled.add_documents(given) == [None, None, None, None, "d18", None, "d19"]
-    assert "5 of 7 documents are not added: 2 are empty, the others are there already" in caplog.text
+    assert "5 of 7 documents are not added: 2 empty, 3 there already" in caplog.text
     assert filled.add_documents(given) == [None] * 7 and len(filled.datastore.documents) == 20
     assert filled.add_documents([]) == []
 
@@ -97,7 +97,7 @@ def test_a_failed_addition_leaves_nothing_behind(untrained, texts):
     for given, error, message in (
         ([texts[0], None], TypeError, "Text 1 is None"),
         (["fine", "half \ud800"], ValueError, "row 1 has half a character"),
-        ("one string", TypeError, "pass \\[text\\]"),
+        ("one string", TypeError, "one text: \\[text\\]"),
     ):
         with pytest.raises(error, match=message):
             untrained.add_documents(given)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from .models import EXPERTS
 
+LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
+
 if TYPE_CHECKING:
     from ..store.fitted_state import FittedState
     from ..store.snapshot import Snapshot
@@ -19,6 +21,12 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     _require(settings.get("several") is snapshot.multi_label, "several", settings.get("several"))
     known = isinstance(weights, dict) and weights and set(weights) <= set(EXPERTS)
     _require(known and _is_list_of(list(weights.values()), float), "weights", weights)
+    _require(len(set(labels)) == len(labels), "labels", labels)
+    _require(all(0 <= weight <= LARGEST_WEIGHT for weight in weights.values()), "weights", weights)
+    _require(len(set(state.vocabulary)) == len(state.vocabulary), "vocabulary", "with a term twice")
+    for name, array in arrays.items():
+        _require(array.dtype.kind == ("i" if name == "ids" else "f"), name, array.dtype.name)
+        _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
     terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
     texts, word_dimensions = (arrays[name].shape[0] if name in arrays else 0 for name in ("ids", "components"))
     joined = dimension + word_dimensions

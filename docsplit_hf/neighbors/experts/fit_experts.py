@@ -55,7 +55,7 @@ def fit_experts(
     several, rows = snapshot.multi_label, np.arange(len(snapshot.keys))
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
     names = [snapshot.label_names[column] for column in columns]
-    _check_labels(names, len(rows))
+    _check_labels(names, len(rows), bool(several and not snapshot.labels[:, columns].all()))
     targets = one_hot(snapshot.labels, columns)
     experts = list(EXPERTS if experts is None else dict.fromkeys(experts))
     folds = None if held_out is not None else _folds(snapshot)
@@ -75,7 +75,7 @@ def fit_experts(
             measured_on = "held-out texts"
         else:
             scores, right = _scores_by_folds(corpus, folds, targets, several, experts, progress)
-            measured_on = f"{count} folds of the examples" if len(right) else "nothing: each label has one example"
+            measured_on = "folds of the examples" if len(right) else "nothing to hold out"
     prior = prior_weights(experts, len(corpus.ids) > 2 * len(rows))
     if len(right):
         unit = spread_of_scores(scores, several)
@@ -83,9 +83,12 @@ def fit_experts(
     else:
         unit = spread_of_scores(_scores_in_corpus(corpus, models, several, experts, _sample(corpus)), several)
         weights = SHARPNESS * prior
+    weights = np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
-    settings["shares"] = dict(zip(experts, (weights / weights.sum()).tolist(), strict=True))
+    settings["shares"] = dict(zip(experts, (weights / max(weights.sum(), 1e-12)).tolist(), strict=True))
     settings |= {"examples": len(rows), "documents": len(corpus.ids) - len(rows), "measured_on": measured_on}
+    settings["texts"] = len(right)
+    settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
     settings["measured"] = _measure(scores, right, weights / unit, experts, several) if len(right) else []
     if several:
         probabilities = pool(scores, weights / unit, several) if len(right) else np.zeros((0, len(names)))
@@ -106,10 +109,10 @@ def _check_experts(experts: list[str], wanted: Sequence[str] | None) -> None:
         )
 
 
-def _check_labels(names: list[str], examples: int) -> None:
+def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None:
     if not examples:
         raise ValueError("There are no examples: add_examples(texts, labels), or add_labels({label: description}).")
-    if len(names) < 2:
+    if len(names) < 2 and not (names and some_have_none):
         found = f"have the label {names[0]!r}" if names else "have no label"
         raise ValueError(f"All {examples} examples {found}: there is nothing to tell apart. Add some of other labels.")
 
@@ -141,7 +144,7 @@ def _scores_by_folds(
 
 def _scores_in_corpus(corpus: Corpus, models: Any, several: bool, experts: list[str], rows: np.ndarray) -> np.ndarray:
     words = None if corpus.words is None else corpus.words[rows]
-    shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft, own=rows)
+    shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft, without_equal=True)
     return all_scores(models, experts, several, corpus.vectors[rows], corpus.whitened[rows], words, shares, None)
 
 
@@ -155,7 +158,7 @@ def _scores_of_held_out(
     texts, logits = [held_out.texts[i] for i in usable], held_out.logits
     ready = ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
     logits = None if logits is None else logits[usable]
-    answers = ask_experts(ready, held_out.embeddings[usable], texts, logits)
+    answers = ask_experts(ready, held_out.embeddings[usable], texts, logits, without_equal=True)
     return answers.scores, targets[usable]
 
 

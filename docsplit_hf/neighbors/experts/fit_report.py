@@ -14,7 +14,9 @@ class FitReport:
         examples: The number of labeled examples.
         documents: The number of documents without labels that were used.
         labels: The names of the labels that have examples.
-        measured_on: What the weights were chosen on: folds of the examples, or held-out texts.
+        measured_on: What the experts were measured on: folds of the examples, or held-out texts.
+        texts: How many these are.
+        single: The labels that have one example, which is never held out.
         shares: What each expert counts, from 0 to 1, by its name.
         measured: For each expert, and then the mixture, its ``accuracy``, ``macro_f1`` and ``log_loss`` there. The
             mixture's own are a little too good, as its weights were chosen there.
@@ -24,6 +26,8 @@ class FitReport:
     documents: int
     labels: list[str]
     measured_on: str
+    texts: int
+    single: list[str]
     shares: dict[str, float]
     measured: list[dict[str, Any]]
 
@@ -37,8 +41,17 @@ class FitReport:
 
         head = (
             f"Fitted on {self.examples:,} examples of {len(self.labels)} labels and {self.documents:,} documents "
-            f"without labels. Weights chosen on {self.measured_on}."
+            f"without labels."
         )
+        if self.measured:
+            head += (
+                f" Measured on {self.measured_on}: {self.texts:,} texts, which move the weights from their defaults, "
+                "the more of them the farther."
+            )
+        else:
+            head += f" The weights are the defaults: there was {self.measured_on}."
+        if self.single:
+            head += f" Only one example: {', '.join(self.single)}."
         table = pd.DataFrame({"weight": self.shares}).map("{:.2f}".format)
         if self.measured:
             measured = pd.DataFrame(self.measured).set_index("expert")

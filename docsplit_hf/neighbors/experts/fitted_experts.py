@@ -119,7 +119,8 @@ def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> Rea
     if before is not None and before.snapshot is snapshot:
         return before
     check_state(snapshot.fitted, snapshot)
-    fitted = FittedExperts.from_state(snapshot.fitted)
+    is_known = before is not None and before.snapshot.fitted is snapshot.fitted
+    fitted = before.fitted if is_known else FittedExperts.from_state(snapshot.fitted)
     return ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
 
 
@@ -128,6 +129,7 @@ def ask_experts(
     embeddings: np.ndarray,
     texts: list[str],
     logits: np.ndarray | None,
+    without_equal: bool = False,
 ) -> Answers:
     """Ask all experts about N texts, by their embeddings ``(N, D)`` and words.
 
@@ -137,7 +139,7 @@ def ask_experts(
     snapshot, fitted, voters = ready
     words = fitted.count_words(texts)
     vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
-    shares = neighbor_shares(vectors, voters.vectors, voters.soft)
+    shares = neighbor_shares(vectors, voters.vectors, voters.soft, without_equal)
     columns = _columns(fitted, snapshot)
     known = shares[:, columns]
     if not fitted.several:
@@ -155,10 +157,12 @@ def ask_experts(
 
 
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The logits of some labels by a trained classifier; very low for those that came after its training."""
+    """The logits of some labels by a trained classifier; the text's mean for those that came after its training.
+
+    It says nothing of these. Anything low would be an outlier in the spread of its logits, and silence it on its own.
+    """
     missing = max(columns.max() + 1 - logits.shape[1], 0)
-    least = logits.min(1, keepdims=True) - 30.0  # of the text itself, so that its answer is the same in any batch
-    return np.hstack([logits, np.repeat(least, missing, axis=1)])[:, columns]
+    return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
 
 
 def _columns(fitted: FittedExperts, snapshot: Snapshot) -> np.ndarray:

@@ -25,9 +25,13 @@ def pool(scores: np.ndarray, weights: np.ndarray, several: bool) -> np.ndarray:
 
 
 def spread_of_scores(scores: np.ndarray, several: bool) -> np.ndarray:
-    """The standard deviation of the logits of each expert, ``(E,)``: in this unit experts can be compared."""
+    """The standard deviation of the logits of each expert, ``(E,)``: in this unit experts can be compared.
+
+    It is infinite for an expert that says the same of all labels everywhere: what it knows cannot be told.
+    """
     centered = scores if several else scores - scores.mean(2, keepdims=True)
-    return np.maximum(np.sqrt(np.square(centered).mean((1, 2))), 1e-6)
+    spread = np.sqrt(np.square(centered).mean((1, 2)))
+    return np.where(spread > 1e-6, spread, np.inf)
 
 
 def prior_weights(experts: list[str], with_documents: bool) -> np.ndarray:

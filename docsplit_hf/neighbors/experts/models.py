@@ -61,10 +61,13 @@ def all_scores(
     """The logits of texts by each of the experts, ``(E, N, C)``.
 
     ``shares`` are those of the neighbors, ``(N, C)``; ``logits`` those of a trained classifier, which is the expert
-    where there is one.
+    where no probe was fitted.
     """
+    has_probe = models.probe.shape[1] > 0
+    if "classifier" in experts and not has_probe and logits is None:
+        raise ValueError("The experts were fitted beside a trained classifier, and this encoder is none: fit() again.")
     says = {
-        "classifier": lambda: vectors @ models.probe[:, :-1].T + models.probe[:, -1] if logits is None else logits,
+        "classifier": lambda: vectors @ models.probe[:, :-1].T + models.probe[:, -1] if has_probe else logits,
         "words": lambda: word_scores(words, models.word_weights),
         "neighbors": lambda: neighbor_scores(shares, several),
         "topics": lambda: topic_scores(whitened, models.centers),

@@ -8,23 +8,24 @@ from ..store.index import exact_search
 
 NEIGHBORS, POWER = 30, 4  # the weight of a neighbor is its cosine to this power
 LEAST_SHARE = 1e-3
+EQUAL = 1e-9  # squared distance of vectors of norm 1: the same text in another batch
 
 
 def neighbor_shares(
-    queries: np.ndarray, vectors: np.ndarray, soft: np.ndarray, own: np.ndarray | None = None
+    queries: np.ndarray, vectors: np.ndarray, soft: np.ndarray, without_equal: bool = False
 ) -> np.ndarray:
     """The share of each label among the 30 nearest, ``(Q, C)``; ``vectors`` ``(N, D)`` of norm 1, labels ``(N, C)``.
 
-    ``own`` ``(Q,)``: the rows of queries that are among the vectors, and not their own neighbors.
+    ``without_equal``: queries that are among the vectors are not their own neighbors, nor are copies of them.
     """
     shares = np.empty((len(queries), soft.shape[1]), np.float64)
     for start in range(0, len(queries), 1024):
         part = slice(start, start + 1024)
         distances, rows = exact_search(queries[part], vectors, min(NEIGHBORS + 1, len(vectors)))
         weights = np.maximum(1 - distances.astype(np.float64) / 2, LEAST_SHARE) ** POWER  # |a - b|^2 = 2 - 2 cos
-        others = np.ones(rows.shape, bool) if own is None else rows != own[part, None]
+        others = distances > EQUAL if without_equal else np.ones(rows.shape, bool)
         weights *= others & (np.cumsum(others, axis=1) <= NEIGHBORS)
-        weights /= weights.sum(1, keepdims=True)
+        weights /= np.maximum(weights.sum(1, keepdims=True), LEAST_SHARE**POWER)  # all may be copies
         shares[part] = np.einsum("qk,qkc->qc", weights, soft[rows])
     return shares
 

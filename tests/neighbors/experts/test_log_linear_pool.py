@@ -94,3 +94,11 @@ def test_the_prior_of_some_experts_keeps_their_proportions(with_documents):
     two = prior_weights(["words", "classifier"], with_documents)
     assert two.sum() == pytest.approx(1)
     assert two[0] / two[1] == pytest.approx(everything["words"] / everything["classifier"])
+
+
+def test_an_expert_that_says_the_same_of_everything_has_no_weight():
+    scores = np.random.default_rng(0).standard_normal((3, 8, 4))
+    scores[1] = 7
+    unit = spread_of_scores(scores, several=False)
+    assert np.isinf(unit[1]) and np.isfinite(unit[[0, 2]]).all()
+    assert not (scores / unit[:, None, None])[1].any()

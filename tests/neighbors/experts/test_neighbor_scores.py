@@ -32,7 +32,7 @@ def test_a_text_is_not_its_own_neighbor():
     rng = np.random.default_rng(0)
     vectors = unit(rng.standard_normal((90, 6)).astype(np.float32))
     soft, rows = rng.dirichlet(np.ones(3), 90).astype(np.float32), np.array([3, 40])
-    found = neighbor_shares(vectors[rows], vectors, soft, own=rows)
+    found = neighbor_shares(vectors[rows], vectors, soft, without_equal=True)
     for row, shares in zip(rows, found, strict=True):
         others = np.arange(90) != row
         np.testing.assert_allclose(shares, by_definition(vectors[[row]], vectors[others], soft[others])[0], atol=1e-5)

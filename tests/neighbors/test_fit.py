@@ -179,7 +179,7 @@ ERRORS = {
     "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
     "explaining before": (lambda p: p("a", explain=True), ValueError, "Only fitted experts can explain"),
     "explaining equation 3": (
-        lambda p: (p.fit(show_progress=False), p("a", explain=True, k=2)), ValueError, "leave out k, knn_temperature and knn_weight",
+        lambda p: (p.fit(show_progress=False), p("a", explain=True, k=2)), ValueError, "leave out k, knn_temp",
     ),
     "explain as a number": (lambda p: p("a", explain=3), ValueError, "explain must be True or False, got 3"),
     "no documents": (

@@ -162,7 +162,7 @@ def test_experts_beside_the_mixture(make_trainer, examples):
     assert np.mean([a["label"] == g for a, g in zip(answers, gold, strict=True)]) == metrics["test_experts_accuracy"]
     assert set(answers[0]["explanation"]["experts"]) == set(report.shares)
     card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "| experts |" in card and "| mixed |" in card and "chosen on held-out texts" in card
+    assert "| experts |" in card and "| mixed |" in card and "measured on held-out texts" in card
 
 
 def test_experts_need_held_out_examples(make_trainer):

@@ -263,7 +263,7 @@ def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chose
     (data / "train.csv").write_text((few_labels / "train.csv").read_text())
     (data / "validation.csv").write_text((few_labels / "test.csv").read_text())
     printed = run_script(SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}")
-    assert "10 examples of 2 labels and 0 documents without labels. Weights chosen on held-out texts." in printed
+    assert "10 examples of 2 labels and 0 documents without labels. Measured on held-out texts" in printed
     assert "On 8 validation examples: (weights were chosen on them: too good)" in printed and "--test_size" in printed
     assert list(json.loads((tmp_path / "out" / "metrics.json").read_text())) == ["validation", "fit"]
     assert "is not empty" in run_script(

@@ -51,7 +51,9 @@ def test_two_processes_give_the_gradients_and_logs_of_one(folder, results, name)
     assert {"loss", "contrastive_loss", "mlm_loss", "negatives", "in_batch_accuracy", "fraction_tokens_cut"} <= compared
     # The evaluation's losses are those of its batches, which two processes cut otherwise; what it retrieves is not.
     for key in compared | {"eval_recall@1", "eval_recall@10", "eval_mrr", "eval_chance_recall@1"}:
-        assert two["logs"][key] == pytest.approx(one["logs"][key], abs=1e-5), key
+        # Two candidates whose similarities differ by rounding alone may change ranks.
+        tolerance = 2e-3 if key == "eval_mrr" else 1e-5
+        assert two["logs"][key] == pytest.approx(one["logs"][key], abs=tolerance), key
     assert one["logs"]["negatives"] == pytest.approx(7 - 2 / 8)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,9 @@ def add_examples(
     ids: Sequence[str] | None,
     allow_new_labels: bool,
     allow_duplicates: bool,
+    replacing: Collection[str] = (),
 ) -> list[str]:
-    """Add examples as ``KNNClassifierPipeline.add_examples`` says; gives the ids."""
+    """Add examples as ``KNNClassifierPipeline.add_examples`` says, in place of those ``replacing``; gives the ids."""
     config, ids = model.config, None if ids is None else list(ids)
     texts, pairs = texts_and_pairs(texts)
     labels = names_of_labels(labels)
@@ -65,11 +66,10 @@ def add_examples(
     new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
     keys, documents = _embed(model, tokenizer, datastore, new, new_pairs)
     new_ids = None if ids is None else [ids[i] for i in rows]
-    added = datastore.add(keys, new_labels, texts=new, text_pairs=new_pairs, ids=new_ids)
+    replaced = [*replacing, *documents]
+    added = datastore.add(keys, new_labels, texts=new, text_pairs=new_pairs, ids=new_ids, replacing=replaced)
     for i, added_id in zip(rows, added, strict=True):
         known[i] = added_id
-    if documents:
-        datastore.remove_documents(documents)
     return [known[i] for i in first]
 
 

@@ -33,6 +33,9 @@ def classification_output(mixture: Mixture, row: int, top_k: int | None, shown: 
         if shown.explanation:
             output["explanation"] = mixture.explain(row, int(label))
         outputs.append(output)
+    if best_only and mixture.thresholds is not None:
+        has_label = scores >= mixture.thresholds
+        outputs[0]["labels"] = [name for name, has in zip(mixture.label_names, has_label, strict=True) if has]
     if shown.documents:
         outputs[0]["documents"] = [_document(mixture, row, rank) for rank in range(mixture.documents.rows.shape[1])]
     return outputs[0] if best_only else outputs

@@ -102,11 +102,11 @@ def classify_file(
     bounded, and a run that was killed goes on where it was, to the same file byte for byte. What another file, another
     classifier or other options left there is not used, which is logged. Only one run may write there at a time.
 
-    The new columns are ``label`` and ``score``, the best label; ``neighbors`` with ``return_neighbors``, and
-    ``explanation`` with ``explain``; or ``top_k`` with ``top_k``: a list of labels with their scores, best first, each
-    with those of the neighbors that have it. A column of the file with one of these names is called ``input_<name>``.
-    An empty text gets no label. ``options`` are further arguments of a call of the pipeline; ``top_k`` None and
-    ``return_neighbors`` 0 are its defaults.
+    The new columns are ``label`` and ``score``, the best label; ``neighbors`` with ``return_neighbors``,
+    ``explanation`` with ``explain``, and ``labels`` where experts were fitted on texts with several; or ``top_k`` with
+    ``top_k``: a list of labels with their scores, best first, each with those of the neighbors that have it. A column
+    of the file with one of these names is called ``input_<name>``. An empty text gets no label. ``options`` are further
+    arguments of a call of the pipeline; ``top_k`` None and ``return_neighbors`` 0 are its defaults.
     """
     content = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
@@ -115,6 +115,8 @@ def classify_file(
     added = ["label", "score"]
     shown = {"return_neighbors": "neighbors", "explain": "explanation"}
     asked = [column for option, column in shown.items() if parameters.get(option)]
+    store = pipe.datastore
+    asked += ["labels"] if store is not None and store.multi_label and store.fitted is not None else []
     added += ["top_k"] if "top_k" in parameters else asked
     files.partial.parent.mkdir(parents=True, exist_ok=True)
     with _only_run(files.partial):

@@ -117,8 +117,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             ``(n, C)``, in the order of ``classes_``. Rows add up to 1, unless a text may have several labels.
         """
         check_is_fitted(self)
-        texts, pairs = _texts_of(X)
-        pipe = self.pipeline_
+        (texts, pairs), pipe = _texts_of(X), self.pipeline_
         embeddings = embed_once(pipe.model, pipe.tokenizer, self._fingerprint, texts, pairs)
         ready = ready_experts(pipe.datastore.snapshot)
         return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
@@ -132,14 +131,11 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         Returns:
             Classes ``(n,)``, or 0 and 1 ``(n, C)``.
         """
-        probabilities = self.predict_proba(X)
-        datastore = self.pipeline_.datastore
-        if not datastore.multi_label:
+        probabilities, datastore = self.predict_proba(X), self.pipeline_.datastore
+        thresholds = ready_experts(datastore.snapshot).fitted.thresholds(datastore.label_names)
+        if thresholds is None:
             return self.classes_[probabilities.argmax(1)]
-        settings = datastore.fitted.settings
-        thresholds = dict(zip(settings["labels"], settings["thresholds"], strict=True))
-        never = np.inf  # of a label without examples
-        return (probabilities >= [thresholds.get(name, never) for name in datastore.label_names]).astype(int)
+        return (probabilities >= thresholds).astype(int)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -10,7 +10,6 @@ from ..models.inference.batched_inference import predict
 from .experts.corpus import joined_texts
 from .experts.fit_experts import HeldOut, fit_experts
 from .experts.fit_report import FitReport
-from .experts.models import EXPERTS
 from .store.duplicates import number_texts
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
@@ -34,7 +33,6 @@ def fit(
 ) -> FitReport:
     """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
     has_head = model.config.num_labels > 0
-    _check_experts(experts)
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
@@ -46,16 +44,6 @@ def fit(
     fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress)
     datastore.fitted = fitted.to_state()
     return FitReport.of(fitted.settings)
-
-
-def _check_experts(experts: Sequence[str] | None) -> None:
-    if isinstance(experts, str):
-        raise TypeError(f"Expected a list of experts, got one string: pass [{experts!r}].")
-    for name in experts or ():
-        if name not in EXPERTS:
-            raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")
-    if experts is not None and not len(experts):
-        raise ValueError(f"No expert is left: choose among {', '.join(EXPERTS)}.")
 
 
 def _held_out(

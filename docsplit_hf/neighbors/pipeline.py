@@ -124,7 +124,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             (squared L2) and ``weight``: its share in the vote, which adds up to 1 over the k neighbors and is 0 beyond
             them. With ``top_k``, each label has those of them that have it. With ``explain``, ``explanation`` has
             ``experts``: what each adds to the log odds of the label against the next best one, ``against``; and
-            ``words``: those that add most.
+            ``words``: those that add most. Where experts were fitted on texts with several labels, ``labels`` are those
+            whose probability reaches their threshold, chosen by folds.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -166,14 +167,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new.
         """
-        datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore, labels)
-        options = (ids, allow_new_labels, allow_duplicates)
-        added = add_examples(self.model, self.tokenizer, datastore, texts, labels, *options)
-        self.datastore = datastore
-        recalibrate_if_grown(self.model.config, datastore)
-        if datastore.fitted is not None:
-            logger.info("The neighbors know the new examples from now on; the other experts learn of them by fit().")
-        return added
+        return self._add_examples(texts, labels, ids, allow_new_labels, allow_duplicates)
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
         """Add labels by name: what is said of each is its first example, and counts as one among those that come.
@@ -192,16 +186,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         texts, labels, ids = described_examples(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        options = {"allow_new_labels": self.model.config.num_labels == 0, "allow_duplicates": True}
-        before = None if self.datastore is None else self.datastore.snapshot
-        if before is not None and (known := set(self.datastore.ids) & set(ids)):
-            self.datastore.remove(known)
-        try:
-            return self.add_examples(texts, labels, ids, **options)
-        except BaseException:
-            if before is not None:
-                self.datastore.__setstate__(before)  # with the descriptions that were there
-            raise
+        before = set() if self.datastore is None else set(self.datastore.ids) & set(ids)
+        has_head = self.model.config.num_labels > 0
+        return self._add_examples(texts, labels, ids, not has_head, allow_duplicates=True, replacing=before)
 
     def add_documents(
         self, texts: Any, ids: Sequence[str] | None = None, show_progress: bool = False, **options: Any
@@ -447,6 +434,15 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         else:
             mixture = mix_with_neighbors(predictions, datastore, **chosen, shown=shown.neighbors)
         return with_documents(mixture, datastore.snapshot, predictions.retrieval_embeddings, shown.documents)
+
+    def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
+        datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore, labels)
+        added = add_examples(self.model, self.tokenizer, datastore, texts, labels, *options, **more)
+        self.datastore = datastore
+        recalibrate_if_grown(self.model.config, datastore)
+        if datastore.fitted is not None:
+            logger.info("The neighbors know the new examples from now on; the other experts learn of them by fit().")
+        return added
 
     def _datastore(self) -> KNNDatastore:
         if self.datastore is None or not len(self.datastore):

@@ -106,3 +106,11 @@ def test_a_failed_addition_leaves_nothing_behind(untrained, texts):
     with pytest.raises(ValueError, match="The id 'x' is given twice"):
         untrained.add_documents(["a", "b"], ids=["x", "x"])
     assert untrained.datastore is None
+
+
+def test_one_that_gets_a_label_keeps_its_own_id(untrained, texts):
+    untrained.add_documents(texts[:3], ids=["a", "b", "c"])
+    key = untrained.datastore.documents.keys[0].copy()
+    assert untrained.add_examples(texts[:1], ["river"], ids=["a"]) == ["a"]
+    assert untrained.datastore.ids == ["a"] and untrained.datastore.documents.ids == ["b", "c"]
+    assert (untrained.datastore.keys[0] == key).all()

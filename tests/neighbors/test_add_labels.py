@@ -67,3 +67,15 @@ def test_what_is_no_description_is_refused(labels, message, untrained):
     with pytest.raises(ValueError, match=message):
         untrained.add_labels(labels)
     assert untrained.datastore is None
+
+
+def test_what_cannot_be_embedded_leaves_the_descriptions_that_were_there(untrained):
+    untrained.add_labels(LABELS)
+    before = untrained.datastore.snapshot
+    broken = untrained.model.encoder.embeddings.word_embeddings.weight
+    kept = broken.data.clone()
+    broken.data.fill_(float("nan"))
+    with pytest.raises(ValueError, match="NaN"):
+        untrained.add_labels({"water": "Rain on the lake.", "machine": "Steel."})
+    broken.data.copy_(kept)
+    assert untrained.datastore.snapshot is before

@@ -238,3 +238,17 @@ def test_an_old_datastore_without_experts_is_the_mixture_of_two(filled, tmp_path
     filled.save_pretrained(tmp_path)
     again = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
     assert again.datastore.fitted is None and again("The river.", top_k=None) == filled("The river.", top_k=None)
+
+
+def test_of_several_labels_those_that_reach_their_threshold_are_given(untrained, texts):
+    several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
+    untrained.add_examples(texts[:24], several)
+    assert "labels" not in untrained(texts[24:26])[0]
+    untrained.fit(show_progress=False)
+    settings = untrained.datastore.fitted.settings
+    thresholds = dict(zip(settings["labels"], settings["thresholds"], strict=True))
+    answers, scores = untrained(texts[24:]), untrained(texts[24:], top_k=None)
+    for answer, entries in zip(answers, scores, strict=True):
+        reached = {entry["label"] for entry in entries if entry["score"] >= thresholds[entry["label"]]}
+        assert set(answer["labels"]) == reached
+    assert any(answer["labels"] for answer in answers)

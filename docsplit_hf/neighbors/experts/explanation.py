@@ -18,11 +18,12 @@ def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> di
     """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one.
 
     ``experts``: what each adds to the log odds of the two labels, which add up to those of the mixture; ``words``: the
-    words that add most of it, best first; ``against``: the other label, None where a text may have several.
+    words that add most of it, best first; ``against``: the other label, None where a text may have several. Of a label
+    that came after ``fit`` there is nothing to say.
     """
     place = np.flatnonzero(answers.columns == label)
     if not len(place):
-        return {"against": None, "experts": {"neighbors": 1.0}, "words": []}  # the label came after fit
+        return {"against": None, "experts": {}, "words": []}  # it came after fit: the neighbors alone know it
     scores, own, other = answers.scores[:, row], int(place[0]), None
     if not fitted.several:
         pooled = scores.sum(0)

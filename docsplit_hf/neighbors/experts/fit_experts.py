@@ -13,7 +13,7 @@ from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, find_voter
 from .folds import assign_folds
 from .label_thresholds import label_thresholds
 from .log_linear_pool import SHARPNESS, fit_weights, pool, prior_weights, spread_of_scores
-from .models import EXPERTS, all_scores, fit_models
+from .models import EXPERTS, Models, all_scores, fit_models
 from .neighbor_scores import neighbor_shares
 
 if TYPE_CHECKING:
@@ -48,23 +48,21 @@ def fit_experts(
     fitted without those that they answer. Where every label has one example, the weights are the prior ones.
 
     The settings of the result: ``labels`` (those with examples), ``several``, ``weights`` by expert; and what was
-    found: ``shares`` (the weights where logits have a unit of spread, adding up to 1), ``examples``, ``documents``,
-    ``measured_on``, ``measured`` (a record for each expert and the mixture) and, with several labels per text,
-    ``thresholds``.
+    found: ``shares`` (the weights where logits have a unit of spread, adding up to 1) and the other fields of
+    ``FitReport``; with several labels per text ``thresholds``, in the order of ``labels``.
     """
     several, rows = snapshot.multi_label, np.arange(len(snapshot.keys))
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
     names = [snapshot.label_names[column] for column in columns]
     _check_labels(names, len(rows), bool(several and not snapshot.labels[:, columns].all()))
     targets = one_hot(snapshot.labels, columns)
-    experts = list(EXPERTS if experts is None else dict.fromkeys(experts))
+    wanted = _known_experts(experts)
     folds = None if held_out is not None else _folds(snapshot)
     count = 0 if folds is None else int(folds.max()) + 1
     with tqdm(total=count + 2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         corpus = make_corpus(snapshot)
         progress.update()
-        wanted, experts = experts, [name for name in experts if _exists(name, corpus, several)]
-        _check_experts(experts, wanted)
+        experts = _possible_experts(wanted, corpus, several)
         models = fit_models(corpus, rows, targets, several, experts, has_head)
         progress.update()
         vectors = (corpus.document_vectors, corpus.vectorizer, models, corpus.ids, corpus.of_words)
@@ -101,12 +99,28 @@ def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return (labels[:, columns] if labels.ndim == 2 else labels[:, None] == columns).astype(np.float32)
 
 
-def _check_experts(experts: list[str], wanted: Sequence[str] | None) -> None:
+def _known_experts(wanted: Sequence[str] | None) -> list[str]:
+    if isinstance(wanted, str):
+        raise TypeError(f"Expected a list of experts, got one string: pass [{wanted!r}].")
+    experts = list(EXPERTS if wanted is None else dict.fromkeys(wanted))
+    for name in experts:
+        if name not in EXPERTS:
+            raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")
+    if not experts:
+        raise ValueError(f"No expert is left: choose among {', '.join(EXPERTS)}.")
+    return experts
+
+
+def _possible_experts(wanted: list[str], corpus: Corpus, several: bool) -> list[str]:
+    impossible = {"words"} if corpus.words is None else set()
+    impossible |= {"topics"} if several else set()
+    experts = [name for name in wanted if name not in impossible]
     if not experts:
         raise ValueError(
-            f"Of {', '.join(wanted or EXPERTS)} none can be fitted here: 'words' needs texts with words in the "
-            "datastore, and 'topics' one label per text. Name others."
+            f"Of {', '.join(wanted)} none can be fitted here: 'words' needs texts with words in the datastore, and "
+            "'topics' one label per text. Name others."
         )
+    return experts
 
 
 def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None:
@@ -115,10 +129,6 @@ def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None
     if len(names) < 2 and not (names and some_have_none):
         found = f"have the label {names[0]!r}" if names else "have no label"
         raise ValueError(f"All {examples} examples {found}: there is nothing to tell apart. Add some of other labels.")
-
-
-def _exists(name: str, corpus: Corpus, several: bool) -> bool:
-    return not (name == "words" and corpus.words is None) and not (name == "topics" and several)
 
 
 def _folds(snapshot: Snapshot) -> np.ndarray:
@@ -142,7 +152,9 @@ def _scores_by_folds(
     return scores[:, folds >= 0], targets[folds >= 0]
 
 
-def _scores_in_corpus(corpus: Corpus, models: Any, several: bool, experts: list[str], rows: np.ndarray) -> np.ndarray:
+def _scores_in_corpus(
+    corpus: Corpus, models: Models, several: bool, experts: list[str], rows: np.ndarray
+) -> np.ndarray:
     words = None if corpus.words is None else corpus.words[rows]
     shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft, without_equal=True)
     return all_scores(models, experts, several, corpus.vectors[rows], corpus.whitened[rows], words, shares, None)

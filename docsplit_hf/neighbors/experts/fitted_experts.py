@@ -16,6 +16,8 @@ from .neighbor_scores import neighbor_shares
 from .words import saved_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -46,6 +48,13 @@ class FittedExperts(NamedTuple):
     def several(self) -> bool:
         """Whether a text may have several labels."""
         return self.settings["several"]
+
+    def thresholds(self, label_names: Sequence[str]) -> np.ndarray | None:
+        """From which probability on a text has each of some labels; 0.5 of what came after fit. None: it has one."""
+        if not self.several:
+            return None
+        own = dict(zip(self.labels, self.settings["thresholds"], strict=True))
+        return np.array([own.get(name, 0.5) for name in label_names])
 
     def to_state(self) -> FittedState:
         """As data, for the datastore."""

@@ -34,4 +34,5 @@ def mix_experts(
         weights = np.zeros(neighbors.distances.shape)
         weights[:, :k] = neighbor_weights(neighbors.distances[:, :k], temperature)
     names, why = ready.snapshot.label_names, partial(explain, answers, ready.fitted)
-    return Mixture(answers.probabilities, None, None, weights, neighbors, names, explain=why)
+    thresholds = ready.fitted.thresholds(names)
+    return Mixture(answers.probabilities, None, None, weights, neighbors, names, thresholds=thresholds, explain=why)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .classifier_scores import fit_probe
+from .linear_probe import fit_probe
 from .neighbor_scores import neighbor_scores
 from .soft_labels import spread_labels
 from .topics import fit_topics, topic_scores

@@ -27,6 +27,7 @@ class Mixture(NamedTuple):
     neighbors: Neighbors | None  # None where they were not asked for
     label_names: tuple[str, ...]
     documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
+    thresholds: np.ndarray | None = None  # (L,) of fitted experts, where a text may have several labels
     explain: Callable[[int, int], dict[str, Any]] | None = None  # why a text has a label, both by number
 
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .datastore_files import load_snapshot, save_snapshot
-from .documents import add_documents, remove_documents
+from .documents import add_documents, remove_documents, remove_either
 from .embedding import embed_examples
 from .fitted_state import FittedState
 from .hub_folder import upload
 from .index import EXACT, IndexOptions
 from .key_matrix import as_matrix
-from .labels import encode_labels, is_multi_label
+from .labels import encode_known_labels, encode_labels, is_multi_label
 from .merging import merge_snapshots
-from .readable_rows import ReadableRows
 from .snapshot import Buffers, Snapshot, add_rows, change_index, empty_snapshot, remove_rows, update_index
 
 if TYPE_CHECKING:
@@ -29,9 +28,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from .snapshot import Neighbors
 
 
-class KNNDatastore(ReadableRows):
+class KNNDatastore:
     """Embedded examples, the keys, with their labels and texts.
 
     Threads may search while others add and remove: a search works on a snapshot, which never changes. A datastore can
@@ -135,6 +135,15 @@ class KNNDatastore(ReadableRows):
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
         return cls._of(embed_examples(model, tokenizer, dataset, store_texts, packing, limits, **options))
 
+    def __len__(self) -> int:
+        return len(self._state.keys)
+
+    def __repr__(self) -> str:
+        return (
+            f"KNNDatastore({len(self)} rows of dimension {self.dimension}, {self.dtype}, "
+            f"{len(self.label_names)} labels, index {self.index!r})"
+        )
+
     def __getstate__(self) -> Snapshot:
         # A copy has a lock and buffers of its own. FAISS puts an index into bytes itself.
         return self._state
@@ -150,6 +159,101 @@ class KNNDatastore(ReadableRows):
         datastore = cls.__new__(cls)
         datastore.__setstate__(state)
         return datastore
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is there at this moment: it never changes."""
+        return self._state
+
+    @property
+    def dimension(self) -> int:
+        """D of the keys."""
+        return self._state.keys.shape[1]
+
+    @property
+    def dtype(self) -> str:
+        """``"float32"`` or ``"float16"``."""
+        return self._state.keys.dtype.name
+
+    @property
+    def index(self) -> str:
+        """What is searched with: ``"Flat"`` or a factory string."""
+        return self._state.options.factory
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return self._state.label_names
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a row may have several labels."""
+        return self._state.multi_label
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The embeddings, ``(N, D)``, read-only."""
+        return self._state.keys
+
+    @property
+    def labels(self) -> np.ndarray:
+        """int64 ``(N,)``, or bool ``(N, C)`` for several labels per row, read-only."""
+        return self._state.labels
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the rows."""
+        return self._state.rows["id"].to_pylist()
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The texts of the rows."""
+        return self._state.rows["text"].to_pylist()
+
+    @property
+    def text_pairs(self) -> list[str | None]:
+        """The second texts of the rows."""
+        return self._state.rows["text_pair"].to_pylist()
+
+    def label_array(self, labels: Sequence[Any]) -> np.ndarray:
+        """Labels as the datastore numbers them, to be compared with those of neighbors.
+
+        Args:
+            labels: As for the class, but none may be new.
+
+        Returns:
+            int64 ``(N,)``, or bool ``(N, C)``.
+
+        Raises:
+            ValueError: If a label is not known here.
+        """
+        return encode_known_labels(labels, self._state.label_names, self._state.multi_label)
+
+    def check_encoder(self, probe: Any) -> None:
+        """Refuse an encoder other than the one that made the keys.
+
+        Args:
+            probe: Its embeddings of the texts of the probe, ``(P, D)``.
+
+        Raises:
+            ValueError: If they are not nearly equal to those of the probe that is kept here.
+        """
+        self._state.check_encoder(probe)
+
+    def search(self, queries: Any, k: int) -> Neighbors:
+        """The nearest rows of each query.
+
+        Args:
+            queries: Embeddings, ``(Q, D)``.
+            k: How many; all rows if there are fewer.
+
+        Returns:
+            Distances, labels, rows, ids and texts of the neighbors, all from the same snapshot.
+
+        Raises:
+            ValueError: If the datastore is empty, k is below 1, or the queries are not finite numbers ``(Q, D)``.
+        """
+        return self._state.search(queries, k)
 
     @property
     def documents(self) -> KNNDatastore | None:
@@ -179,20 +283,27 @@ class KNNDatastore(ReadableRows):
         texts: Iterable[str | None] | None = None,
         text_pairs: Iterable[str | None] | None = None,
         ids: Iterable[str] | None = None,
+        replacing: Iterable[str] = (),
     ) -> list[str]:
         """Add rows, which the next search sees, and return their ids. All of them are added, or none.
 
         Args:
             keys, labels, texts, text_pairs, ids: As for the class.
+            replacing: The ids of rows and unlabeled documents that they take the place of, at the same moment.
 
         Raises:
             ValueError: As for the class, and if an id is there already.
         """
         with self._writing:
-            state = self._state
+            state, buffers = self._state, self._buffers
+            if replacing := list(replacing):
+                state = remove_either(state, replacing)
+                buffers = Buffers(state)
             matrix = as_matrix(keys, "keys", state.keys.shape[1])
             encoded, names = encode_labels(labels, state.label_names, state.multi_label)
-            return self._grow(add_rows(state, self._buffers, matrix, encoded, names, texts, text_pairs, ids))
+            grown = add_rows(state, buffers, matrix, encoded, names, texts, text_pairs, ids)
+            self._buffers = buffers
+            return self._grow(grown, len(state.keys))
 
     def merge(self, other: KNNDatastore) -> list[str]:
         """Add all rows of another datastore, and return their ids. Labels of the same name are the same label.
@@ -207,10 +318,10 @@ class KNNDatastore(ReadableRows):
             ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is in both.
         """
         with self._writing:
-            return self._grow(merge_snapshots(self._state, self._buffers, other._state))
+            return self._grow(merge_snapshots(self._state, self._buffers, other._state), len(self))
 
-    def _grow(self, state: Snapshot) -> list[str]:
-        new = state.rows["id"].slice(len(self))
+    def _grow(self, state: Snapshot, before: int) -> list[str]:
+        new = state.rows["id"].slice(before)
         self._state = update_index(state)
         return new.to_pylist()
 

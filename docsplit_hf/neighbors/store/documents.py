@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .index import IndexOptions
-from .row_table import automatic_ids, make_rows
+from .row_table import automatic_ids, ids_among, make_rows
 from .snapshot import Buffers, Snapshot, append, remove_rows
 
 if TYPE_CHECKING:
@@ -55,3 +55,13 @@ def remove_documents(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
     """A snapshot without some documents."""
     documents = remove_rows(snapshot.documents or no_documents(snapshot), ids)
     return replace(snapshot, documents=documents)
+
+
+def remove_either(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
+    """A snapshot without some rows, each an example or a document."""
+    ids = list(ids)
+    documents = set() if snapshot.documents is None else ids_among(ids, snapshot.documents.rows)
+    if documents:
+        snapshot = remove_documents(snapshot, documents)
+    examples = [row_id for row_id in ids if row_id not in documents]
+    return remove_rows(snapshot, examples) if examples else snapshot

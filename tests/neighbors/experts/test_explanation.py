@@ -55,4 +55,4 @@ def test_without_texts_there_are_no_words_and_a_later_label_has_the_neighbors():
     store = fitted_store(texts=False)
     answers, fitted = ask(store), FittedExperts.from_state(store.fitted)
     assert explain(answers, fitted, 0, 0)["words"] == []
-    assert explain(answers, fitted, 0, 7) == {"against": None, "experts": {"neighbors": 1.0}, "words": []}
+    assert explain(answers, fitted, 0, 7) == {"against": None, "experts": {}, "words": []}

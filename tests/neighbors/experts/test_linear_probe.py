@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from docsplit_hf.neighbors.experts.classifier_scores import INVERSE_REGULARIZATION, UNKNOWN, fit_probe
+from docsplit_hf.neighbors.experts.linear_probe import INVERSE_REGULARIZATION, UNKNOWN, fit_probe
 
 from .stores import make_keys
 

@@ -22,8 +22,6 @@ def fit_probe(vectors: np.ndarray, targets: np.ndarray, several: bool) -> tuple[
     if several:
         columns = [_binary(vectors, column) for column in targets.T]
         return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
-    if targets.shape[1] == 1:
-        return np.zeros((1, vectors.shape[1]), np.float32), np.zeros(1, np.float32)
     with warnings.catch_warnings():  # where each label has one example, scikit-learn asks whether they are numbers
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         model = _regression().fit(vectors, targets.argmax(1))

@@ -41,6 +41,7 @@ class Task:
     label_column: str = "label"
     train_split: str = "train"
     test_split: str = "validation"
+    metric: str = "accuracy"  # in which the paper's tables are, by its name in docsplit_hf.metrics
     max_length: int = 128
     epochs: int = 3
     warmup_steps: int = 100
@@ -87,7 +88,7 @@ TASKS = {
         _chinese("IFLYTEK", "iflytek", "sentence", None, 0.1, max_length=512),
         _chinese("WSC", "cluewsc2020", "text", None, 0.1, max_length=200, warmup_steps=300, prepare=mark_spans),
         _chinese("CSL", "csl", "text", "text_pair", 0.2, max_length=512, warmup_steps=300, prepare=join_keywords),
-        _english("CoLA", "cola", "sentence", None, 0.3),
+        _english("CoLA", "cola", "sentence", None, 0.3, metric="matthews_correlation"),
         _english("SST-2", "sst2", "sentence", None, 0.0),
         _english("MRPC", "mrpc", "sentence1", "sentence2", 0.0),
         _english("QQP", "qqp", "question1", "question2", 0.5),

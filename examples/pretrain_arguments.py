@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -16,17 +15,9 @@ from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.pretraining.arguments import OBJECTIVES
 from docsplit_hf.pretraining.collation.views import VIEWS, get_views
 from docsplit_hf.pretraining.trainers import get_arguments_class
-from docsplit_hf.training.command_line import parse_arguments
+from docsplit_hf.training.command_line import parse_arguments, read_json_option
 
 SCRATCH_OPTIONS = ("vocab_size", "hidden_size", "num_hidden_layers")
-
-
-def read_json_option(name: str, value: dict | str | None, key: str) -> dict | None:
-    """An option that is JSON on the command line; ``key`` is one that it may hold, for the error."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--{name} is JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
 
 
 @dataclass

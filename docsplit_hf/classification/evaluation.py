@@ -9,6 +9,7 @@ import evaluate
 from ..metrics.accuracy import Accuracy
 from ..metrics.log_loss import LogLoss
 from ..metrics.macro_f1 import MacroF1
+from ..metrics.matthews_correlation import MatthewsCorrelation
 from ..models.inference.batched_inference import predict
 from ..neighbors.experts.corpus import joined_texts
 from ..neighbors.experts.fitted_experts import ready_experts
@@ -27,17 +28,18 @@ TITLES = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture", 
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
-    """``accuracy``, ``macro_f1`` and ``log_loss``, by ``docsplit_hf.metrics``.
+    """``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss``, by ``docsplit_hf.metrics``.
 
     ``probabilities``: ``(N, C)``. ``labels``: ``(N,)`` numbers, or ``(N, C)`` of 0 and 1 for several labels per text.
     """
-    metrics = evaluate.combine([Accuracy(), MacroF1(), LogLoss()])
+    metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation(), LogLoss()])
     return metrics.compute(predictions=probabilities, references=labels)
 
 
 def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
-    """``accuracy`` and ``macro_f1`` of predicted labels, ``(N,)`` both."""
-    return evaluate.combine([Accuracy(), MacroF1()]).compute(predictions=predictions, references=labels)
+    """``accuracy``, ``macro_f1`` and ``matthews_correlation`` of predicted labels, ``(N,)`` both."""
+    metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation()])
+    return metrics.compute(predictions=predictions, references=labels)
 
 
 def evaluate_parts(

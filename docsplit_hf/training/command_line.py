@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import linecache
 import os
 import signal
@@ -61,6 +62,14 @@ def options_given(parser: HfArgumentParser, arguments: list[str] | None = None) 
     nothing = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), unset))
     given = vars(parser.parse_args(arguments, nothing))  # which keeps what is set already from its default
     return {name for name, value in given.items() if value is not unset}
+
+
+def read_json_option(name: str, value: dict | str | None, key: str) -> dict | None:
+    """An option that is JSON on the command line; ``key`` is one that it may hold, for the error."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--{name} is JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
 
 
 def run_script(main: Callable[[], None], when_stopped: str) -> None:

@@ -9,8 +9,8 @@ def test_closed_forms():
     assert classification_metrics(np.full((4, 3), 1 / 3), labels)["log_loss"] == pytest.approx(np.log(3))
     always_two = np.tile([0.1, 0.1, 0.8], (4, 1))
     found = classification_metrics(always_two, labels)
-    assert list(found) == ["accuracy", "macro_f1", "log_loss"]  # as they stand in the logs
-    expected = {"accuracy": 0.5, "macro_f1": pytest.approx((0 + 0 + 2 / 3) / 3)}
+    assert list(found) == ["accuracy", "macro_f1", "matthews_correlation", "log_loss"]  # as they stand in the logs
+    expected = {"accuracy": 0.5, "macro_f1": pytest.approx((0 + 0 + 2 / 3) / 3), "matthews_correlation": 0}
     assert {name: found[name] for name in expected} == expected == prediction_metrics(always_two.argmax(1), labels)
 
 

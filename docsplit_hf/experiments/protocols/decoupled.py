@@ -1,66 +1,131 @@
-"""decoupled: an encoder fine-tuned with a decoupled retrieval representation, mixed with its neighbors."""
+"""The experiments of Liang et al. 2023 on a fine-tuned encoder: its nine rows, the retrieval vectors, k and T."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from datasets import ClassLabel, Dataset
-from transformers import AutoTokenizer, set_seed
 
-from ...classification.arguments import KNNClassifierTrainingArguments
-from ...classification.knn_classifier_trainer import KNNClassifierTrainer
-from ...models.checkpoints.checkpoint import open_checkpoint
-from ...models.portable.modeling_knn_classifier import KNNClassifier
+from ...classification.evaluation import prediction_metrics
+from ...neighbors.mixing.knn_distribution import add_one_smoothing, knn_probabilities
+from ...neighbors.mixing.mixture import interpolate
+from ...text.paper_tasks import TASKS, task_metric
 from ..systems.load_system import System
-from ..tasks.held_out import hold_out_of_each_class
 from ..tasks.task import ClassificationTask
-from .experiment import Evaluation, Experiment, Plan, document_encoder, encoding_options, once_per_seed
+from .experiment import Evaluation, Experiment, Measurement, Plan, document_encoder, encoding_options
+from .fine_tuned import OWN_POOLING, VARIANTS, FineTuned, FineTuning, fine_tune
 from .labeled_features import held_out_settings
-from .settings import EvaluationSettings
+from .settings import CALIBRATED, FIXED, ORACLE, EvaluationSettings
 
-VALIDATION_SHARE = 0.1
+PAPER_K, PAPER_TEMPERATURE = 64, 10.0
+WEIGHTS = np.arange(11) / 10  # among which the paper chose lambda on the split that it reports
+VECTORS = ("cls", "mean", "max")
+SWEEP_K = (1, 2, 4, 8, 16, 32, 64, 128)
+SWEEP_TEMPERATURES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+SWEEP_WEIGHT = 0.5  # the paper does not say which lambda its figure has
+PARTS = {"classifier": "classifier_", "knn": "knn_", "mixture": ""}  # what the metrics of each begin with
 
 
-def decoupled_metrics(
-    checkpoint: str, task: ClassificationTask, output_dir: str, seed: int, *, max_length: int, pooling: str, **arguments
-) -> dict[str, float]:
-    """Fine-tune an encoder, build its datastore and classify with both (Liang et al. 2023).
+def neighbors_settings(protocol: str, task: str, settings: EvaluationSettings) -> dict[str, Any]:
+    """What a record says of how k, T and lambda were chosen."""
+    if protocol == CALIBRATED:
+        return {"neighbors": protocol}
+    chosen = {"neighbors": protocol, "k": PAPER_K, "temperature": PAPER_TEMPERATURE}
+    if protocol == ORACLE:
+        return chosen | {"best": task_metric(task)}
+    weight = settings.knn_weight
+    if weight is None and task not in TASKS:
+        raise ValueError(f"neighbors_protocol 'fixed' needs lambda for {task}, which the paper has not: --knn_weight.")
+    return chosen | {"weight": TASKS[task].knn_weight if weight is None else weight}
 
-    A tenth of each class of the training set is held out: it chooses the best epoch, and k, temperature and weight of
-    the neighbors; the paper chose them on the set that it reports. ``arguments`` are those of the trainer.
+
+def mixture_metrics(found: FineTuned, neighbors: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics of the classifier, its neighbors and the two mixed, and the weight (lambda) that the neighbors got.
+
+    ``neighbors`` is of ``neighbors_settings``. ``"calibrated"``: k, T and lambda by held-out examples, with the
+    smoothing of ``pipeline("docsplit-knn")``. ``"fixed"``: as given. ``"oracle"``: k and T as given, and the lambda
+    that is best on the test set itself by the task's metric, of equal ones the lowest: the paper's "KNN best".
     """
-
-    def examples(texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> Dataset:
-        columns = {"text": texts, "label": labels.tolist()} | ({} if pairs is None else {"text_pair": pairs})
-        return Dataset.from_dict(columns).cast_column("label", ClassLabel(names=task.label_names))
-
-    kept, held_out = hold_out_of_each_class(task.train_inputs, task.train_labels, VALIDATION_SHARE, seed)
-    if len(held_out) == 0:
-        raise ValueError(f"{task.name}: each class has one text, so none can be held out: give more.")
-    train = examples(task.train_texts, task.train_labels, task.train_pairs)
-    test = examples(task.test_texts, task.test_labels, task.test_pairs)
-    set_seed(seed)
-    id2label = dict(enumerate(task.label_names))
-    model = KNNClassifier.from_encoder(checkpoint, id2label=id2label, max_length=max_length, pooling=pooling)
-    defaults = {"eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1, "report_to": "none"}
-    training_arguments = KNNClassifierTrainingArguments(
-        output_dir, seed=seed, load_best_model_at_end=True, **(defaults | arguments)
-    )
-    tokenizer = AutoTokenizer.from_pretrained(open_checkpoint(checkpoint).path)
-    trainer = KNNClassifierTrainer(model, training_arguments, train.select(kept), train.select(held_out), tokenizer)
-    trainer.train()
-    trainer.build_datastore(store_texts=False, show_progress=False)
-    trainer.calibrate()
-    metrics = trainer.evaluate_with_neighbors(test, "test")
-    parts = {"mixture": "", "classifier": "classifier_", "knn": "knn_"}
-    return {
-        f"{prefix}{name}": metrics[f"test_{part}_{name}"]
-        for part, prefix in parts.items()
-        for name in ("accuracy", "macro_f1")
+    protocol, classes = neighbors["neighbors"], found.classifier.shape[1]
+    if protocol == CALIBRATED:
+        k, temperature, weight = found.calibration.k, found.calibration.temperature, found.calibration.weight
+    else:
+        k, temperature, weight = neighbors["k"], neighbors["temperature"], neighbors.get("weight")
+    knn = knn_probabilities(found.distances[:, :k], found.neighbor_labels[:, :k], classes, temperature)
+    if protocol == CALIBRATED:
+        knn = add_one_smoothing(knn, found.examples)
+    if protocol == ORACLE:
+        predictions = [interpolate(knn, found.classifier, weight).argmax(1) for weight in WEIGHTS]
+        scores = [prediction_metrics(labels, found.labels)[neighbors["best"]] for labels in predictions]
+        weight = float(WEIGHTS[int(np.argmax(scores))])
+    parts = {"classifier": found.classifier, "knn": knn, "mixture": interpolate(knn, found.classifier, weight)}
+    metrics = {
+        f"{PARTS[part]}{name}": value
+        for part, probabilities in parts.items()
+        for name, value in prediction_metrics(probabilities.argmax(1), found.labels).items()
     }
+    return metrics | {"weight": weight}
+
+
+def _plan(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    variants = [_fine_tuning(task, settings, variant) for variant in VARIANTS]
+    protocols = [neighbors_settings(protocol, task.name, settings) for protocol in settings.neighbors_protocol]
+    return _measurements("decoupled", task, settings, variants, protocols), []
+
+
+def _plan_vectors(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    variants = [_fine_tuning(task, settings, "decoupled", pooling) for pooling in VECTORS]
+    protocols = [neighbors_settings(protocol, task.name, settings) for protocol in settings.neighbors_protocol]
+    return _measurements("retrieval_vectors", task, settings, variants, protocols), []
+
+
+def _plan_sweep(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    by_k = [(k, PAPER_TEMPERATURE) for k in SWEEP_K]
+    points = dict.fromkeys([*by_k, *((PAPER_K, temperature) for temperature in SWEEP_TEMPERATURES)])
+    neighbors = [
+        {"neighbors": FIXED, "k": k, "temperature": temperature, "weight": SWEEP_WEIGHT} for k, temperature in points
+    ]
+    return _measurements("neighbors_sweep", task, settings, [_fine_tuning(task, settings, "decoupled")], neighbors), []
+
+
+def _fine_tuning(
+    task: ClassificationTask, settings: EvaluationSettings, variant: str, retrieval_pooling: str = OWN_POOLING
+) -> FineTuning:
+    """By table 3 of the paper for its tasks, by the trainer's defaults for others, and as ``settings`` say."""
+    arguments, max_length = {}, settings.max_length
+    if task.name in TASKS:
+        paper = TASKS[task.name]
+        arguments = {"per_device_train_batch_size": paper.batch_size, "learning_rate": paper.learning_rate}
+        arguments |= {"num_train_epochs": paper.epochs, "warmup_steps": paper.warmup_steps}
+        max_length = min(max_length, paper.max_length)
+    arguments |= settings.fine_tuning
+    return FineTuning(variant, retrieval_pooling, max_length, tuple(sorted(arguments.items())))
+
+
+def _measurements(
+    protocol: str,
+    task: ClassificationTask,
+    settings: EvaluationSettings,
+    variants: list[FineTuning],
+    neighbors: list[dict[str, Any]],
+) -> list[Measurement]:
+    """All that is measured of one classifier is measured one after the other: it is trained once."""
+    return [
+        Measurement(protocol, how.settings() | chosen | held_out_settings(task), seed)
+        for how in variants
+        for seed in settings.seeds_of(settings.seeds)
+        for chosen in neighbors
+    ]
+
+
+def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    pooling = settings["retrieval_pooling"]
+    if pooling == document_encoder(evaluation.system).pooling:
+        pooling = OWN_POOLING  # it is the same training
+    arguments = tuple(sorted(settings["arguments"].items()))
+    how = FineTuning(settings["variant"], pooling, settings["max_length"], arguments)
+    return mixture_metrics(evaluation.once(fine_tune, how, seed), settings)
 
 
 def _refuses(system: System) -> str | None:
@@ -74,18 +139,10 @@ def _refuses(system: System) -> str | None:
     return None
 
 
-def _plan(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
-    return once_per_seed("decoupled", {"max_length": settings.max_length} | held_out_settings(task), settings)
+def _experiment(description: str, plan: Any) -> Experiment:
+    return Experiment(description, (ClassificationTask,), plan, _measure, _refuses)
 
 
-def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    encoder = document_encoder(evaluation.system)
-    options = {"max_length": encoder.max_length, "pooling": encoder.pooling}
-    options["bf16"] = encoding_options(evaluation.system).get("bf16", False)
-    with tempfile.TemporaryDirectory() as folder:  # its checkpoints are as large as the encoder, and no result
-        return decoupled_metrics(evaluation.checkpoint, evaluation.task, folder, seed, **options)
-
-
-DECOUPLED = Experiment(
-    "the encoder fine-tuned, mixed with its neighbors", (ClassificationTask,), _plan, _measure, _refuses
-)
+DECOUPLED = _experiment("the encoder fine-tuned in three ways, each with its neighbors: the paper's nine rows", _plan)
+RETRIEVAL_VECTORS = _experiment("the same by what neighbors are looked for with: cls, mean or max", _plan_vectors)
+NEIGHBORS_SWEEP = _experiment("the same by the number of neighbors and the temperature", _plan_sweep)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...models.inference.encoder import DocumentEncoder
@@ -35,13 +35,14 @@ class Evaluation:
         self.system = system
         self.task = task
         self.checkpoint = checkpoint
-        self._results: dict[Callable[[Evaluation], Any], Any] = {}
+        self._results: dict[tuple[Hashable, ...], Any] = {}
 
-    def once(self, compute: Callable[[Evaluation], Result]) -> Result:
-        """What ``compute`` gives for this evaluation, computed at the first call only."""
-        if compute not in self._results:
-            self._results[compute] = compute(self)
-        return self._results[compute]
+    def once(self, compute: Callable[..., Result], *arguments: Hashable) -> Result:
+        """What ``compute`` gives for this evaluation and these arguments, computed at the first call only."""
+        key = (compute, *arguments)
+        if key not in self._results:
+            self._results[key] = compute(self, *arguments)
+        return self._results[key]
 
 
 class Experiment(NamedTuple):

@@ -18,6 +18,8 @@ PROTOCOLS = {
     "curve": few_shot.CURVE,
     "knn": neighbors.KNN,
     "decoupled": decoupled.DECOUPLED,
+    "retrieval_vectors": decoupled.RETRIEVAL_VECTORS,
+    "neighbors_sweep": decoupled.NEIGHBORS_SWEEP,
     "citation": citation.CITATION,
     "half_documents": half_documents.HALF_DOCUMENTS,
     "redundancy": redundancy.REDUNDANCY,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from transformers.hf_argparser import HfArg
 
+from ...training.command_line import read_json_option
+
 PROBES = ("mlp", "logistic")
+NEIGHBORS_PROTOCOLS = CALIBRATED, FIXED, ORACLE = "calibrated", "fixed", "oracle"
 PAPER_SHOTS = {"fakenews": 10, "arxiv": 10, "20news": 5, "nyt": 5, "bbc": 5, "bbcnews": 5}
 OTHER_SHOTS = 5
 
@@ -43,6 +47,19 @@ class EvaluationSettings:
         default=None, help="Use a random sample of this many test examples, or texts of a corpus."
     )
     seed: int = HfArg(default=0, help="Where the seeds of the repeats begin.")
+    neighbors_protocol: list[str] = HfArg(
+        default_factory=lambda: [CALIBRATED],
+        help="How k, T and lambda are chosen in 'decoupled' and 'retrieval_vectors', one or several: 'calibrated' on "
+        "held-out examples; 'fixed': k 64, T 10, and lambda by the paper's table 3 or --knn_weight; 'oracle': k 64, T "
+        "10, and the lambda that is best on the test set, as the paper did.",
+        metadata={"choices": list(NEIGHBORS_PROTOCOLS)},
+    )
+    knn_weight: float | None = HfArg(default=None, help="Lambda of 'fixed', from 0 to 1. Default: the paper's table 3.")
+    fine_tuning: dict | str | None = HfArg(
+        default=None,
+        help="How encoders are fine-tuned in 'decoupled', 'retrieval_vectors' and 'neighbors_sweep': training "
+        "arguments as JSON, such as '{\"learning_rate\": 1e-4}'. Default: the paper's table 3 for its tasks.",
+    )
     spacy_pipeline: str = HfArg(
         default="en_core_web_sm",
         help="The spaCy pipeline that tells parts of speech in 'redundancy' and 'attention'.",
@@ -50,6 +67,12 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         self.curve_shots = sorted(set(self.curve_shots))
+        self.fine_tuning: dict[str, Any] = read_json_option("fine_tuning", self.fine_tuning, "learning_rate") or {}
+        if self.knn_weight is not None and not 0 <= self.knn_weight <= 1:
+            raise ValueError(f"knn_weight must be from 0 to 1, got {self.knn_weight}.")
+        for protocol in self.neighbors_protocol:
+            if protocol not in NEIGHBORS_PROTOCOLS:
+                raise ValueError(f"neighbors_protocol must be of {', '.join(NEIGHBORS_PROTOCOLS)}, got {protocol!r}.")
         for name in ("probe", "few_shot_probe"):
             if getattr(self, name) not in PROBES:
                 raise ValueError(f"{name} must be one of {', '.join(PROBES)}, got {getattr(self, name)!r}.")

@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...text.paper_tasks import task_metric
+from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
 from ..protocols.settings import EvaluationSettings
+from .decoupled_tables import by_k, by_temperature, part_summary
 from .summary import Cell
-from .tables import Spread
+from .tables import TITLES, Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +47,13 @@ SPREADS = {
     "std": "Error bars: standard deviation over the draws",
     "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
 }
-DRAWN = ("few_shot", "curve", "citation", "attention")  # the protocols whose results save_figures draws
+DRAWN = (
+    "few_shot",
+    "curve",
+    "neighbors_sweep",
+    "citation",
+    "attention",
+)  # the protocols whose results save_figures draws
 
 
 def check_matplotlib() -> None:
@@ -64,6 +73,8 @@ def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: st
         figures["few_shot"] = lambda: accuracy_bars(at_shots, {"accuracy": ""}, "std")
     if len({cell.settings["shots"] for cell in few_shot}) > 1:
         figures["few_shot_curve"] = lambda: curves(few_shot)
+    if sweep := [cell for cell in cells if cell.protocol == "neighbors_sweep"]:
+        figures["neighbors_sweep"] = lambda: sweep_curves(sweep)
     if citation := [cell for cell in cells if cell.protocol == "citation"]:
         figures["citation"] = lambda: accuracy_bars(citation, CITATION_METRICS, "interval")
     if attention := [cell for cell in cells if cell.protocol == "attention"]:
@@ -116,6 +127,34 @@ def curves(cells: Sequence[Cell]) -> Figure:
         axis.set_xticklabels([str(number) for number in shots])
         axis.grid(color="#DDDDDD", linewidth=0.6)
         axis.set(title=task, xlabel="Training examples per class", ylabel="Accuracy (%)")
+    _legend(figure, axes, cells, "std")
+    return figure
+
+
+def sweep_curves(cells: Sequence[Cell]) -> Figure:
+    """The neighbors alone by k and by temperature: figure 2 of Liang et al. 2023, two panels for each system."""
+    systems, tasks = _names(cells, "system"), _names(cells, "task")
+    figure, axes = _panels(2 * len(systems), 4.4, 3.4, per_row=2)
+    labels = {"k": f"k, at T = {PAPER_TEMPERATURE:g}", "temperature": f"T, at k = {PAPER_K}"}
+    panels = [(system, name) for system in systems for name in labels]
+    for axis, (system, name) in zip(axes, panels, strict=True):
+        mine = [cell for cell in cells if cell.system == system]
+        for number, task in enumerate(tasks):
+            points = [cell for cell in {"k": by_k, "temperature": by_temperature}[name](mine) if cell.task == task]
+            summaries = [part_summary(cell, "knn") for cell in points]
+            axis.errorbar(
+                [cell.settings[name] for cell in points],
+                [100 * summary.mean for summary in summaries],
+                yerr=[100 * summary.std for summary in summaries],
+                label=f"{task} ({TITLES[task_metric(task)]})",
+                color=COLORS[number % len(COLORS)],
+                marker=MARKERS[number % len(MARKERS)],
+                linestyle=LINES[number // len(COLORS) % len(LINES)],
+                **CURVE_STYLE,
+            )
+        axis.set_xscale("log", base=2 if name == "k" else 10)
+        axis.grid(color="#DDDDDD", linewidth=0.6)
+        axis.set(title=system, xlabel=labels[name], ylabel="Neighbors alone (%)")
     _legend(figure, axes, cells, "std")
     return figure
 
@@ -182,10 +221,10 @@ def _grouped_bars(
     axis.grid(axis="y", color="#DDDDDD", linewidth=0.6)
 
 
-def _panels(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, width: float, height: float, per_row: int = PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure  # not pyplot, whose state outlives the figure
 
-    rows = math.ceil(count / PANELS_PER_ROW)
+    rows = math.ceil(count / per_row)
     columns = math.ceil(count / rows)
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...training.markdown import table
+from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
 from ..protocols.settings import EvaluationSettings
-from .paper_results import CITATION, DECOUPLED, FEW_SHOT, FULL, REDUNDANCY, SENTENCE_SIMILARITY, PaperTable, paper_task
+from .decoupled_tables import SHOWN_AS_ROWS, neighbors_sweep, nine_rows, retrieval_vectors
+from .paper_results import (
+    CITATION,
+    DECOUPLED,
+    FEW_SHOT,
+    FULL,
+    REDUNDANCY,
+    RETRIEVAL_VECTORS,
+    SENTENCE_SIMILARITY,
+    PaperTable,
+    paper_task,
+)
 from .summary import Cell, summarize_records
 from .tables import MISSING, Spread, escape, table_by_system, table_by_task
 
@@ -19,6 +31,11 @@ INTERVAL = (
     "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same test set"
 )
 DEVIATION = "± is the standard deviation over the draws"
+CHOICES = (
+    f"k, T and lambda: calibrated on held-out examples; fixed, k = {PAPER_K}, T = {PAPER_TEMPERATURE:g} and lambda by "
+    "the paper's table 3 or --knn_weight; or oracle, the lambda of the best result on the test set, as the paper chose "
+    "it. In % of each task's metric."
+)
 WORD_COUNTS = "of word counts a linear support vector machine"
 LENGTH = "`max_length` is the longest input of encoders, in tokens; word counts and endpoints do not know it."
 
@@ -35,6 +52,7 @@ class Section:
     paper: PaperTable | None = None  # what stands beside it
     by_system: bool = True  # systems are rows and tasks columns; otherwise there is a row per task and system
     plain_digits: int | None = None  # of numbers that are no percentages
+    layout: Callable[[Sequence[Cell], Sequence[Cell], PaperTable | None], str] | None = None  # a table of its own
 
 
 SECTIONS = (
@@ -62,11 +80,31 @@ SECTIONS = (
     ),
     Section(
         "decoupled",
-        "Decoupled fine-tuning",
-        "The encoder is fine-tuned, its training set kept as a datastore; the classifier is mixed with the neighbors. "
-        "In %.",
-        (*CLASSIFICATION, "classifier_accuracy", "knn_accuracy"),
+        "Classification with neighbors: three systems by three ways to answer",
+        "The encoder is fine-tuned with cross entropy (base), also with the triplet loss on the representation that is "
+        "classified (TL), or on one of its own (TL + D). Each answers by its classifier, by its neighbors alone (KNN), "
+        f"and by the two mixed. {CHOICES}",
+        (),
+        spread="std",
         paper=DECOUPLED,
+        layout=nine_rows,
+    ),
+    Section(
+        "retrieval_vectors",
+        "Classification with neighbors: retrieval vectors",
+        f"What neighbors are looked for with, of TL + D: the first token, the mean or the maximum of all. {CHOICES}",
+        (),
+        spread="std",
+        paper=RETRIEVAL_VECTORS,
+        layout=retrieval_vectors,
+    ),
+    Section(
+        "neighbors_sweep",
+        "Classification with neighbors: k and temperature",
+        f"The neighbors of TL + D alone, on the test set: by k at T = {PAPER_TEMPERATURE:g}, by T at k = {PAPER_K}.",
+        (),
+        spread="std",
+        layout=neighbors_sweep,
     ),
     Section(
         "citation",
@@ -134,7 +172,7 @@ def results_markdown(
         parts.append("Left out:\n\n" + "\n".join(f"- {escape(line)}" for line in left_out))
     for section in SECTIONS:
         if chosen := _cells_of(section, cells, settings):
-            parts.append(_section(section, chosen))
+            parts.append(_section(section, chosen, cells))
         if section.protocol == "few_shot":
             parts += _curve([cell for cell in cells if cell.protocol == "few_shot"])
     if figures:
@@ -147,7 +185,7 @@ def main_table(records: Sequence[Mapping[str, Any]], settings: EvaluationSetting
     cells = summarize_records(records)
     for section in SECTIONS:
         if chosen := _cells_of(section, cells, settings):
-            return f"{section.title}\n\n{_table(section, chosen, paper=None)}"
+            return f"{section.title}\n\n{_table(section, chosen, cells, paper=None)}"
     return ""
 
 
@@ -158,10 +196,12 @@ def _cells_of(section: Section, cells: Sequence[Cell], settings: EvaluationSetti
     return chosen
 
 
-def _section(section: Section, cells: Sequence[Cell]) -> str:
+def _section(section: Section, cells: Sequence[Cell], others: Sequence[Cell]) -> str:
     known = section.paper is not None and any(paper_task(cell.task) in section.paper.tasks for cell in cells)
     paper = section.paper if known else None
     settings = _settings_text(cells)
+    if section.layout is not None:
+        settings = {name: value for name, value in settings.items() if name not in SHOWN_AS_ROWS}
     repeats = max(len(cell.seeds) for cell in cells)
     spread = DEVIATION if section.spread == "std" else INTERVAL
     means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
@@ -170,7 +210,7 @@ def _section(section: Section, cells: Sequence[Cell]) -> str:
         f"## {section.title}",
         f"{section.text.format_map(settings)} {means}",
         f"Seeds: {_seeds(cells)}. Settings: {shown}.",
-        _table(section, cells, paper),
+        _table(section, cells, others, paper),
     ]
     if paper is not None:
         parts.append(
@@ -180,7 +220,9 @@ def _section(section: Section, cells: Sequence[Cell]) -> str:
     return "\n\n".join(parts)
 
 
-def _table(section: Section, cells: Sequence[Cell], paper: PaperTable | None) -> str:
+def _table(section: Section, cells: Sequence[Cell], others: Sequence[Cell], paper: PaperTable | None) -> str:
+    if section.layout is not None:
+        return section.layout(cells, others, paper)
     if section.by_system:
         return table_by_system(cells, section.metrics, section.spread, paper)
     return table_by_task(cells, section.metrics, section.spread, paper, section.plain_digits)

@@ -116,19 +116,34 @@ SENTENCE_SIMILARITY = PaperTable(
     DATA_SETS,
     {"SimCSE": (0.28, 0.06, 0.21, 0.07, 0.51, 0.35, 0.30, 0.11, 0.32, 0.09)},
 )
+# In the metric of each task: accuracy, but for CoLA, where it is Matthews correlation.
 DECOUPLED = PaperTable(
     "Retrieval-Augmented Classification with Decoupled Representation, table 1",
-    ("accuracy",),
+    ("task_metric",),
     (*CHINESE_TASKS, *ENGLISH_TASKS),
     {
-        "MacBERT / RoBERTa": (78.71, 58.76, 75.49, 61.45, 87.17, 83.97, 67.49, 96.44, 90.69, 92.18, 90.15, 94.76),
-        "+ KNN best": (78.71, 58.97, 75.63, 61.91, 87.17, 83.97, 68.53, 96.44, 90.69, 92.19, 90.33, 94.76),
-        "+ TL + D": (78.61, 59.18, 76.18, 61.83, 91.12, 84.10, 69.06, 96.56, 90.93, 92.07, 90.33, 95.06),
-        "+ TL + D + KNN": (78.85, 59.36, 75.74, 61.68, 90.79, 84.00, 70.27, 96.44, 90.93, 92.07, 90.15, 95.08),
-        "+ TL + D + KNN best": (78.98, 59.37, 76.18, 62.25, 91.12, 84.30, 70.49, 96.56, 90.93, 92.08, 90.33, 95.15),
+        "base": (78.71, 58.76, 75.49, 61.45, 87.17, 83.97, 67.49, 96.44, 90.69, 92.18, 90.15, 94.76),
+        "base, KNN": (78.20, 58.87, 75.60, 61.60, 86.84, 83.40, 67.86, 96.44, 90.44, 92.16, 90.31, 94.64),
+        "base, KNN best": (78.71, 58.97, 75.63, 61.91, 87.17, 83.97, 68.53, 96.44, 90.69, 92.19, 90.33, 94.76),
+        "TL": (78.07, 58.83, 74.95, 61.60, 89.80, 83.87, 67.70, 96.10, 90.20, 92.00, 90.27, 94.58),
+        "TL, KNN": (77.83, 58.33, 75.53, 62.14, 90.13, 83.40, 66.85, 96.22, 89.95, 92.05, 90.38, 94.45),
+        "TL, KNN best": (78.07, 58.83, 75.53, 62.14, 90.13, 83.87, 67.70, 96.22, 90.20, 92.05, 90.41, 94.58),
+        "TL + D": (78.61, 59.18, 76.18, 61.83, 91.12, 84.10, 69.06, 96.56, 90.93, 92.07, 90.33, 95.06),
+        "TL + D, KNN": (78.85, 59.36, 75.74, 61.68, 90.79, 84.00, 70.27, 96.44, 90.93, 92.07, 90.15, 95.08),
+        "TL + D, KNN best": (78.98, 59.37, 76.18, 62.25, 91.12, 84.30, 70.49, 96.56, 90.93, 92.08, 90.33, 95.15),
     },
-    "Large encoders; MacBERT for the Chinese tasks, RoBERTa for the English. TL: triplet loss, D: decoupling layer, "
-    "KNN: neighbors alone, KNN best: mixed. "
-    "The weight of \"KNN best\" was chosen on the split that is reported.",
+    "MacBERT-large for the Chinese tasks, RoBERTa-large for the English. TL: triplet loss; D: decoupling layer; KNN: "
+    'neighbors alone; KNN best: mixed, with the lambda that is best on the split that is reported ("oracle" here).',
+)
+RETRIEVAL_VECTORS = PaperTable(
+    "Retrieval-Augmented Classification with Decoupled Representation, table 2",
+    ("task_metric",),
+    (*CHINESE_TASKS, *ENGLISH_TASKS),
+    {
+        "CLS": (78.98, 59.37, 76.18, 62.25, 91.12, 84.30, 70.49, 95.56, 90.93, 92.08, 90.50, 95.15),
+        "MEAN": (77.96, 59.17, 76.34, 61.87, 91.12, 84.57, 69.24, 95.99, 90.69, 92.15, 90.64, 94.85),
+        "MAX": (77.01, 57.89, 76.04, 61.31, 90.28, 83.96, 68.79, 94.98, 89.84, 91.39, 89.74, 94.17),
+    },
+    "Mixed, lambda as in table 1. CLS on SST-2 and MNLI is another number there: 96.56 and 90.33.",
 )
 # fmt: on

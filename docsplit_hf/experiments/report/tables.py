@@ -17,9 +17,8 @@ MISSING = "–"
 TITLES = {
     "accuracy": "Acc",
     "macro_f1": "F1",
+    "matthews_correlation": "MCC",
     "cosine_accuracy": "Acc, cosine threshold",
-    "classifier_accuracy": "Acc, classifier alone",
-    "knn_accuracy": "Acc, neighbors alone",
     "mrr": "MRR",
 }
 # Not shares of texts, so no percentages: by name, digits after the point.

@@ -1,26 +1,177 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.experiments.protocols.decoupled import decoupled_metrics
+from docsplit_hf.experiments.protocols import fine_tuned
+from docsplit_hf.experiments.protocols.decoupled import (
+    PAPER_K,
+    PAPER_TEMPERATURE,
+    WEIGHTS,
+    mixture_metrics,
+    neighbors_settings,
+)
+from docsplit_hf.experiments.protocols.experiment import Evaluation
+from docsplit_hf.experiments.protocols.fine_tuned import FineTuned
+from docsplit_hf.experiments.protocols.registry import measure, plan
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.systems.load_system import load_system
 from docsplit_hf.experiments.tasks.task import ClassificationTask
+from docsplit_hf.neighbors.mixing.calibration import Calibration
+
+QUICK = {"num_train_epochs": 1, "learning_rate": 1e-3, "per_device_train_batch_size": 8, "use_cpu": True}
 
 
-def test_a_task_without_an_example_to_hold_out_is_refused(tmp_path):
-    labels = np.array([0, 1])
-    task = ClassificationTask("two", ["a", "b"], labels, ["c", "d"], labels, ["x", "y"])
-    with pytest.raises(ValueError, match="two: each class has one text"):
-        decoupled_metrics("nowhere", task, str(tmp_path), 0, max_length=8, pooling="mean")
-
-
-def test_classifier_neighbors_and_mixture_are_measured_and_the_seed_decides(tiny_checkpoint, texts, tmp_path):
+@pytest.fixture(scope="module")
+def task(texts):
     labels = np.arange(len(texts)) % 2
     texts = [f"The {('glacier', 'market')[label]} of number {i}. {texts[i]}" for i, label in enumerate(labels)]
-    task = ClassificationTask("subjects", texts[:36], labels[:36], texts[36:], labels[36:], ["glacier", "market"])
-    arguments = {"num_train_epochs": 1, "learning_rate": 1e-3, "per_device_train_batch_size": 8, "use_cpu": True}
-    arguments |= {"disable_tqdm": True, "max_length": 32, "pooling": "mean"}
-    scores = [decoupled_metrics(str(tiny_checkpoint), task, str(tmp_path / run), 1, **arguments) for run in "ab"]
-    assert set(scores[0]) == {
-        f"{part}{name}" for part in ("", "classifier_", "knn_") for name in ("accuracy", "macro_f1")
-    }
-    assert all(0 <= value <= 1 for value in scores[0].values())
-    assert scores[0] == scores[1]
+    return ClassificationTask("subjects", texts[:36], labels[:36], texts[36:], labels[36:], ["glacier", "market"])
+
+
+def named(name, task):
+    return ClassificationTask(
+        name, task.train_texts, task.train_labels, task.test_texts, task.test_labels, task.label_names
+    )
+
+
+def found(seed=0, queries=40, classes=3):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=queries)
+    neighbors = np.where(rng.random((queries, 128)) < 0.5, labels[:, None], rng.integers(classes, size=(queries, 128)))
+    classifier = rng.dirichlet(np.ones(classes), queries)
+    calibration = Calibration(3, 0.5, 0.25, -1.0, 2.0, 10)
+    return FineTuned(classifier, np.sort(rng.random((queries, 128)), 1), neighbors, labels, calibration, 1000)
+
+
+def test_equations_2_and_3_with_what_is_fixed_by_their_definition():
+    one = found()
+    k, temperature, weight = 5, 0.2, 0.3
+    shares = np.exp(-one.distances[:, :k] / temperature)
+    shares /= shares.sum(1, keepdims=True)
+    knn = np.stack([(shares * (one.neighbor_labels[:, :k] == label)).sum(1) for label in range(3)], 1)
+    mixed = weight * knn + (1 - weight) * one.classifier
+    settings = {"neighbors": "fixed", "k": k, "temperature": temperature, "weight": weight}
+    metrics = mixture_metrics(one, settings)
+    assert metrics["accuracy"] == (mixed.argmax(1) == one.labels).mean()
+    assert metrics["knn_accuracy"] == (knn.argmax(1) == one.labels).mean()
+    assert metrics["classifier_accuracy"] == (one.classifier.argmax(1) == one.labels).mean()
+    assert metrics["weight"] == weight
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "matthews_correlation"])
+def test_the_oracle_is_the_best_of_all_weights_on_the_test_set(metric):
+    for seed in range(5):
+        one, chosen = found(seed), {"k": PAPER_K, "temperature": PAPER_TEMPERATURE}
+        oracle = mixture_metrics(one, {"neighbors": "oracle", "best": metric} | chosen)
+        by_weight = [mixture_metrics(one, {"neighbors": "fixed", "weight": w} | chosen)[metric] for w in WEIGHTS]
+        assert oracle[metric] == max(by_weight) and oracle["weight"] == WEIGHTS[int(np.argmax(by_weight))]
+
+
+def test_calibrated_takes_nothing_from_the_test_set():
+    one = found()
+    metrics = mixture_metrics(one, {"neighbors": "calibrated"})
+    assert metrics["weight"] == one.calibration.weight
+    as_given = {"neighbors": "fixed", "k": 3, "temperature": 0.5, "weight": 0.25}
+    assert metrics["knn_accuracy"] == mixture_metrics(one, as_given)["knn_accuracy"]
+
+
+def test_fixed_knows_lambda_of_the_papers_tasks_and_asks_for_that_of_others():
+    settings = EvaluationSettings()
+    assert neighbors_settings("fixed", "TNEWS", settings)["weight"] == 0.8
+    assert neighbors_settings("fixed", "CoLA", EvaluationSettings(knn_weight=0.5))["weight"] == 0.5
+    assert neighbors_settings("oracle", "CoLA", settings)["best"] == "matthews_correlation"
+    with pytest.raises(ValueError, match="needs lambda for mine.*--knn_weight"):
+        neighbors_settings("fixed", "mine", settings)
+
+
+def test_three_systems_are_trained_once_for_all_ways_to_choose(task, tiny_checkpoint, monkeypatch):
+    trained = []
+    train = fine_tuned.KNNClassifierTrainer.train
+    monkeypatch.setattr(
+        fine_tuned.KNNClassifierTrainer, "train", lambda self: (trained.append(self.model.config), train(self))
+    )
+    settings = EvaluationSettings(
+        seeds=1, neighbors_protocol=["calibrated", "fixed", "oracle"], knn_weight=0.5, fine_tuning=QUICK
+    )
+    evaluation = Evaluation(load_system(str(tiny_checkpoint), max_length=32), task, str(tiny_checkpoint))
+    planned, _ = plan(["decoupled"], evaluation.system, task, settings)
+    assert len(planned) == 9
+    metrics = [measure(evaluation, one) for one in planned]
+    assert [config.decouple for config in trained] == [False, False, True]
+    assert all(one["classifier_accuracy"] == metrics[0]["classifier_accuracy"] for one in metrics[:3])
+    again = Evaluation(evaluation.system, task, str(tiny_checkpoint))
+    assert measure(again, planned[-1]) == metrics[-1]  # the seed decides
+    plan(["neighbors_sweep"], evaluation.system, task, settings)
+    [*_, point] = plan(["neighbors_sweep"], evaluation.system, task, settings)[0]
+    assert measure(again, point)["weight"] == 0.5 and len(trained) == 4  # the sweep is of the same classifier
+
+
+def test_each_retrieval_vector_is_what_neighbors_are_looked_for_with(task, tiny_checkpoint):
+    evaluation = Evaluation(load_system(str(tiny_checkpoint), max_length=32), task, str(tiny_checkpoint))
+    planned, _ = plan(["retrieval_vectors"], evaluation.system, task, EvaluationSettings(seeds=1, fine_tuning=QUICK))
+    assert [one.settings["retrieval_pooling"] for one in planned] == ["cls", "mean", "max"]
+    tune, arguments = fine_tuned.fine_tune, tuple(QUICK.items())
+    own, first, maximum = (
+        tune(evaluation, fine_tuned.FineTuning("base", pooling, 32, arguments), 0).distances
+        for pooling in ("own", "cls", "max")
+    )
+    assert (own == first).all() and not np.allclose(own, maximum)  # the tiny encoder's own pooling is cls
+
+
+class SeenError(Exception):
+    """What a trainer was given."""
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """A trainer that stops as soon as it is made: what it was given is the error."""
+
+    def stop(model, arguments, train, *_):
+        raise SeenError(model, arguments)
+
+    monkeypatch.setattr(fine_tuned, "KNNClassifierTrainer", stop)
+
+
+def given(task, settings, checkpoint, **options):
+    system = load_system(str(checkpoint), max_length=32, **options)
+    planned, _ = plan(["decoupled"], system, task, settings)
+    with pytest.raises(SeenError) as seen:
+        measure(Evaluation(system, task, str(checkpoint)), planned[-1])
+    return seen.value.args
+
+
+def test_the_papers_tasks_are_trained_by_its_table_3_and_others_by_our_defaults(task, tiny_checkpoint, stopped):
+    _, arguments = given(named("TNEWS", task), EvaluationSettings(), tiny_checkpoint)
+    assert (arguments.learning_rate, arguments.num_train_epochs, arguments.warmup_steps) == (2e-5, 5, 300)
+    assert arguments.per_device_train_batch_size == 64
+    settings = EvaluationSettings(fine_tuning='{"learning_rate": 0.001}')
+    _, arguments = given(named("TNEWS", task), settings, tiny_checkpoint)
+    assert (arguments.learning_rate, arguments.num_train_epochs) == (1e-3, 5)
+    _, arguments = given(task, EvaluationSettings(), tiny_checkpoint)
+    assert (arguments.learning_rate, arguments.num_train_epochs, arguments.triplet_weight) == (2e-5, 3, 0.5)
+
+
+def test_the_length_is_the_papers_unless_a_shorter_one_is_asked_for(task, tiny_checkpoint):
+    system = load_system(str(tiny_checkpoint), max_length=32)
+    for asked, read in ((512, 200), (100, 100)):
+        [first, *_], _ = plan(["decoupled"], system, named("TNEWS", task), EvaluationSettings(max_length=asked))
+        assert first.settings["max_length"] == read
+
+
+def test_the_precision_is_that_of_the_encoder(task, tiny_checkpoint, stopped):
+    for bf16 in (False, True):
+        assert given(task, EvaluationSettings(), tiny_checkpoint, bf16=bf16)[1].bf16 is bf16
+
+
+def test_a_task_without_an_example_to_hold_out_is_refused(tiny_checkpoint):
+    labels = np.array([0, 1])
+    task = ClassificationTask("two", ["a", "b"], labels, ["c", "d"], labels, ["x", "y"])
+    system = load_system(str(tiny_checkpoint))
+    [first, *_], _ = plan(["decoupled"], system, task, EvaluationSettings())
+    with pytest.raises(ValueError, match="two: each class has one text"):
+        measure(Evaluation(system, task, str(tiny_checkpoint)), first)
+
+
+def test_texts_that_are_read_in_pieces_are_refused(task, tiny_checkpoint):
+    system = load_system(str(tiny_checkpoint), max_length=64, long_documents="average")
+    planned, [line] = plan(["decoupled"], system, task, EvaluationSettings())
+    assert planned == [] and "--long_documents truncate" in line

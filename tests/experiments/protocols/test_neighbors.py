@@ -17,7 +17,7 @@ def test_what_can_be_separated_is_and_random_labels_give_chance(sparse):
     (train, labels), (test, test_labels) = clusters(80), clusters(400, seed=1)
     convert = scipy.sparse.csr_matrix if sparse else np.asarray
     perfect = knn_metrics(labeled((train, labels), (3 * test, test_labels), convert), 0)
-    assert perfect == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert perfect == {"accuracy": 1.0, "macro_f1": 1.0, "matthews_correlation": 1.0}
     shuffled = np.random.default_rng(0).permutation(labels)
     assert knn_metrics(labeled((train, shuffled), (test, test_labels), convert), 0)["accuracy"] < 0.5
 

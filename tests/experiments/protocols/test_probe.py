@@ -37,7 +37,7 @@ def test_what_can_be_separated_is_and_random_labels_give_chance(kind, sparse, co
     convert = scipy.sparse.csr_matrix if sparse else np.asarray
     train, test = clusters(count), clusters(400, seed=1)
     with caplog.at_level("INFO", "docsplit_hf"):
-        assert probe_metrics(kind, labeled(train, test, convert), 0) == {"accuracy": 1.0, "macro_f1": 1.0}
+        assert set(probe_metrics(kind, labeled(train, test, convert), 0).values()) == {1.0}
     assert ("takes the place of the perceptron" in caplog.text) == (kind == "mlp" and sparse)
     is_chosen = count == 500 and (kind == "logistic" or sparse)
     assert ("with an accuracy of 1.000 on 48 held-out examples" in caplog.text) == is_chosen

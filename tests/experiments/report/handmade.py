@@ -30,7 +30,10 @@ def make_records(systems, tasks, shots=(1, 5, 10)):
             metrics = {"accuracy": base * count / 12, "macro_f1": base * count / 13}
             add(system, task, "few_shot", {"shots": count, "probe": "logistic"} | length, 4, **metrics)
         add(system, task, "knn", length, 3, **both)
-        add(system, task, "decoupled", length, 3, classifier_accuracy=base, knn_accuracy=base, **both)
+        for number, variant in enumerate(("base", "triplet_loss", "decoupled")):
+            how = {"variant": variant, "retrieval_pooling": "own", "neighbors": "calibrated"} | length
+            parts = {"classifier_accuracy": base, "knn_accuracy": base - 0.1}
+            add(system, task, "decoupled", how, 3, **parts, accuracy=base + 0.01 * (number - 1))
         add(system, task, "half_documents", length, 3, **{"recall@1": base, "recall@10": base, "mrr": base})
         add(system, task, "redundancy", length, 3, within=0.3, between=0.1)
         attention = {"noun": 0.004, "verb": 0.003, "adjective": 0.0035, "other": 0.002}

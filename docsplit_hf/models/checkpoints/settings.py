@@ -12,6 +12,7 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError
 from transformers import PretrainedConfig
 
+from .released_pooling import released_pooling
 from .sentence_transformers_files import SENTENCE_TRANSFORMERS_POOLING
 
 logger = logging.getLogger(__name__)
@@ -28,8 +29,9 @@ def checkpoint_settings(
 ) -> dict[str, str | int | None]:
     """``pooling`` and ``max_length``, as far as a checkpoint says: in ``config.docsplit``, or as sentence-transformers.
 
-    ``config`` is None for an adapter, whose base model may have been trained otherwise. What sentence-transformers
-    would do to the embeddings and is not known here is an error; dense layers are known with ``with_projection``.
+    Of some released checkpoints that say nothing the pooling is known. ``config`` is None for an adapter, whose base
+    model may have been trained otherwise. What sentence-transformers would do to the embeddings and is not known here
+    is an error; dense layers are known with ``with_projection``.
     """
     saved = getattr(config, "docsplit", None)
     if saved:
@@ -43,6 +45,9 @@ def checkpoint_settings(
     pooling = read_json(name, f"{_pooling_folder(name, with_projection, files)}/config.json", **files)
     if pooling is not None:
         settings["pooling"] = _pooling_mode(name, pooling)
+    elif known := released_pooling(name, config):
+        logger.warning("%s does not say how it pools. It was trained with %r: that is its default here.", name, known)
+        settings["pooling"] = known
     length = (read_json(name, "sentence_bert_config.json", **files) or {}).get("max_seq_length")
     _check_length(f"sentence_bert_config.json of {name} has max_seq_length", length)
     return settings | ({"max_length": length} if length else {})

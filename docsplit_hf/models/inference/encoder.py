@@ -99,8 +99,10 @@ class DocumentEncoder:
         """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
 
         Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
-        of sentence-transformers. Where it says nothing, the pooling is ``"cls"``, which is logged. Of a model with
-        encoder and decoder, such as T5, the encoder is loaded, if transformers has a class for it.
+        of sentence-transformers. Where it says nothing, the pooling is that of its authors, if it is known
+        (Contriever's ``"mean"``), or ``"cls"``; both are logged. Dense layers are read from safetensors, or, where
+        there is none, from a pickle of tensors, and of nothing else. Of a model with encoder and decoder, such as T5,
+        the encoder is loaded, if transformers has a class for it.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
@@ -113,7 +115,8 @@ class DocumentEncoder:
             instruction: As for the class.
 
         Raises:
-            ValueError: If the checkpoint does something to its embeddings that is not known here.
+            ValueError: If the checkpoint does something to its embeddings that is not known here, or its dense layers
+                are a pickle of more than tensors.
             OSError: If there is no model of that name.
         """
         checkpoint = open_checkpoint(name, revision, with_projection=True)

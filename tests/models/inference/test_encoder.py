@@ -323,6 +323,14 @@ def test_dense_layers_and_prompts_give_the_embeddings_of_sentence_transformers(t
     assert (encoder.pooling, encoder.dimension) == ("mean", 8)
     expected = reference.encode(texts[:8], prompt=INSTRUCTION.strip())
     assert encoder.encode(texts[:8], show_progress=False) == pytest.approx(expected, abs=1e-5)
+    for dense in (tmp_path / "dense" / "2_Dense", tmp_path / "dense" / "3_Dense"):  # as INSTRUCTOR was released
+        torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
+        (dense / "model.safetensors").unlink()
+    assert SentenceTransformer(str(tmp_path / "dense")).encode(texts[:8], prompt=INSTRUCTION.strip()) == pytest.approx(
+        expected, abs=1e-6
+    )
+    pickled = DocumentEncoder.from_pretrained(str(tmp_path / "dense"), instruction=INSTRUCTION)
+    assert pickled.encode(texts[:8], show_progress=False) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="Dense.*not known here"):  # training would lose the layers
         AutoModelForDocSplit.from_pretrained(str(tmp_path / "dense"))
     with pytest.raises(ValueError, match="dense layers, which a classifier has no place for"):

@@ -27,11 +27,12 @@ from transformers import AutoTokenizer
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
-from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.models.checkpoints.checkpoint import find_checkpoint
 from docsplit_hf.models.checkpoints.configuration import override_config
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_RECIPE
-from docsplit_hf.models.portable.positions import check_max_length, max_positions
+from docsplit_hf.models.portable.positions import check_max_length
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
+from docsplit_hf.pretraining.default_length import default_max_length
 from docsplit_hf.pretraining.half_retrieval import describe_progress
 from docsplit_hf.pretraining.trainers import get_trainer_class
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
@@ -45,12 +46,11 @@ def load_pretrained(
     model_arguments: ModelArguments, data: DataArguments, arguments: docsplit_hf.ContrastiveTrainingArguments
 ):
     """A pretrained model and its tokenizer, before the documents: what is wrong with it shows at once."""
-    name, head = open_checkpoint(model_arguments.model_name_or_path).path, arguments.mlm_weight > 0
+    name, head = find_checkpoint(model_arguments.model_name_or_path), arguments.mlm_weight > 0
     model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
         name, model_arguments.pooling, mlm_head=head, config_overrides=model_arguments.config_overrides
     )
-    own_length = model.config.docsplit["max_length"] or min(512, max_positions(model) or 512)
-    data.max_length = check_max_length(data.max_length or own_length, model)
+    data.max_length = check_max_length(data.max_length or default_max_length(model), model)
     if model_arguments.use_peft:
         import peft
 

@@ -29,6 +29,7 @@ from .checks import check_adapter, check_fit, check_objective, freeze_unused, wa
 from .collation.collator import DataCollatorForDocSplit
 from .collation.collator_epoch import CollatorEpoch
 from .collation.streaming import EPOCH_KEY, RepeatedStream
+from .default_length import default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
@@ -68,8 +69,8 @@ class ContrastiveTrainer(BaseTrainer):
         train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``.
         eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets, of which
             the first decides the best checkpoint unless ``metric_for_best_model`` says otherwise.
-        data_collator: Makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings and the seed of the
-            arguments.
+        data_collator: Makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings, the seed of the
+            arguments, and the length that the checkpoint states, or up to 512 tokens.
         processing_class: The tokenizer; it is saved with the model.
         **kwargs: Passed to ``Trainer``.
 
@@ -91,13 +92,13 @@ class ContrastiveTrainer(BaseTrainer):
         processing_class: PreTrainedTokenizerBase | None = None,
         **kwargs: Any,
     ) -> None:
+        check_adapter(model)
+        stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
         if data_collator is None:
             if processing_class is None:
                 raise ValueError("Give the tokenizer as processing_class, or a data_collator.")
-            probability = 0.15 if args.mlm_weight > 0 else 0.0
-            data_collator = DataCollatorForDocSplit(processing_class, mlm_probability=probability, seed=args.seed)
-        check_adapter(model)
-        stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
+            length, probability = default_max_length(stock_model), 0.15 if args.mlm_weight > 0 else 0.0
+            data_collator = DataCollatorForDocSplit(processing_class, length, probability, seed=args.seed)
         check_objective(args, self.arguments_class, type(self).__name__)
         check_fit(stock_model, args, train_dataset, data_collator)
         freeze_unused(stock_model, mlm=args.mlm_weight > 0)

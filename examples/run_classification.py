@@ -10,7 +10,7 @@ that run_pretrain.py has trained on your unlabeled documents:
     python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labeled.jsonl \
         --output_dir output/classification
 
-A task of the paper, on several GPUs:
+A task of the paper, on several GPUs (docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub):
 
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
         --model_name_or_path FacebookAI/roberta-large --task_name MRPC --output_dir output/mrpc

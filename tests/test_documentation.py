@@ -14,6 +14,7 @@ from .commands import ROOT, blocks_in, commands_in, parse
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+NOT_ON_THE_CPU = [ROOT / "examples" / "accelerate_configs" / name for name in ("ddp.yaml", "fsdp.yaml")]
 SHOWING_COMMANDS = [page for page in PAGES if "examples/run_" in "".join(blocks_in(page.read_text(), "bash"))]
 
 
@@ -43,6 +44,13 @@ def test_every_link_within_the_project_leads_somewhere(page):
         if anchor:
             titles = re.findall(r"^#+ (.*)", file.read_text(), flags=re.MULTILINE)
             assert anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles], target
+
+
+@pytest.mark.parametrize("page", [*PAGES, *NOT_ON_THE_CPU], ids=lambda page: page.name)
+def test_what_has_never_run_is_said_in_the_same_words_wherever_it_is_described(page):
+    text = " ".join(re.sub("^# ", "", page.read_text(), flags=re.MULTILINE).split())
+    if re.search(r"\bGPUs?\b|CUDA|FSDP|DeepSpeed|push_to_hub|on the Hub", text):
+        assert "docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub" in text
 
 
 def test_the_readme_is_short():

@@ -319,6 +319,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a docsplit-knn pipeline", **kwargs: Any) -> Any:
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
 
+        docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
+
         Args:
             repo_id, commit_message: The repository, and the message of the commit.
             **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, others as for ``HfApi.upload_folder``.

@@ -414,6 +414,8 @@ class KNNDatastore:
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
         """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.
 
+        docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
+
         Args:
             repo_id: The repository, made if it is not there.
             commit_message: The message of the commit.

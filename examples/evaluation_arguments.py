@@ -1,13 +1,26 @@
 """The arguments of run_evaluation.py, beside those of EvaluationSettings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS
+from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSettings
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
+
+
+def as_options(values: Mapping[str, Any]) -> str:
+    """Values of options as on the command line; those that are None are left out."""
+    given = {name: value if isinstance(value, list) else [value] for name, value in values.items() if value is not None}
+    return " ".join(f"--{name} {' '.join(map(str, parts))}" for name, parts in given.items())
+
+
+PAPERS_DID = "what DocSplit, SimDE and SimLTE did"
+PAPERS_SHOTS = "and 10 examples per class for FakeNews and arXiv, 5 for the others"
 
 
 @dataclass
@@ -25,6 +38,11 @@ class EvaluationArguments:
         help="Names of the papers' tasks, or files and folders of your own (.jsonl, .csv, .parquet, with "
         "--text_column and, if there are labels, --label_column). Default: documentation of installed packages, by "
         "package.",
+    )
+    preset: str | None = HfArg(
+        default=None,
+        help=f"'papers' is {PAPERS_DID}: {as_options(PAPERS)}, {PAPERS_SHOTS}. An option that you give goes before it.",
+        metadata={"choices": ["papers"]},
     )
     text_column: str = HfArg(default="text", help="In files of your own: the column with the texts.")
     label_column: str = HfArg(default="label", help="In files of your own: the column with the labels.")
@@ -58,3 +76,12 @@ class EvaluationArguments:
         if unknown:
             raise ValueError(f"--task_folders has {sorted(unknown)}, which --tasks has not: {self.tasks}.")
         return folders.get(task.casefold())
+
+    def preset_line(self, settings: EvaluationSettings) -> str:
+        """For the report: what the preset is, and what the command line overrides of it."""
+        if self.preset is None:
+            return ""
+        chosen = vars(self) | vars(settings)
+        changed = {name: chosen[name] for name, value in PAPERS.items() if chosen[name] != value}
+        changes = f" Overridden here: `{as_options(changed)}`." if changed else ""
+        return f"Preset `{self.preset}`, {PAPERS_DID}: `{as_options(PAPERS)}`, {PAPERS_SHOTS}.{changes}"

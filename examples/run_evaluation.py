@@ -14,6 +14,10 @@ The papers' tasks, from the Hub or from folders:
     python examples/run_evaluation.py --models output/pretrain google-bert/bert-base-uncased tfidf \
         --tasks 20News BBCNews AAN --task_folders AAN=data/aan --protocol full few_shot citation
 
+As the papers did it, with their probe, examples per class, repeats and texts:
+
+    python examples/run_evaluation.py --preset papers --models output/pretrain --tasks 20News --task_folders 20News=data
+
 The same command again computes nothing that is in results.json: a run that was stopped goes on where it was.
 """
 
@@ -26,7 +30,7 @@ from evaluation_arguments import EvaluationArguments
 from transformers import HfArgumentParser
 
 from docsplit_hf.experiments.protocols.registry import check_protocols
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSettings
 from docsplit_hf.experiments.records.provenance import describe_run
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.records.runner import run_protocols, short_names
@@ -56,9 +60,10 @@ def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
     """The tasks, of which no two have one name."""
     limits = settings.max_train_examples, settings.max_test_examples
     files = {name: getattr(arguments, name) for name in ("text_column", "label_column", "csv_separator", "encoding")}
+    options = files | {"seed": settings.seed, "newsgroups": settings.newsgroups}
     tasks = []
     for name in arguments.tasks:
-        task = load_evaluation_task(name, arguments.folder_of(name), *limits, seed=settings.seed, **files)
+        task = load_evaluation_task(name, arguments.folder_of(name), *limits, **options)
         if task.name in (other.name for other in tasks):
             raise ValueError(f"Two tasks are called {task.name!r}: rename a file, since the tables go by the name.")
         tasks.append(task)
@@ -79,6 +84,9 @@ def load_systems(arguments: EvaluationArguments, settings: EvaluationSettings):
 def main() -> None:
     parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
     arguments, settings = parse_arguments(parser)
+    if arguments.preset == "papers":
+        parser.set_defaults(**PAPERS)
+        arguments, settings = parser.parse_args_into_dataclasses()
     if not arguments.models:
         parser.error("--models must be given: tfidf, docsplit-small-en, a folder with a checkpoint, a model on the Hub")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
@@ -95,7 +103,8 @@ def main() -> None:
         raise ValueError("Nothing was measured: " + " ".join(left_out))
     cells = summarize_records(records)
     figures = save_figures(cells, settings, folder) if arguments.figures else []
-    report = results_markdown(records, store.runs, store.tasks, settings, run["command"], left_out, figures)
+    preset = arguments.preset_line(settings)
+    report = results_markdown(records, store.runs, store.tasks, settings, run["command"], left_out, figures, preset)
     (folder / "results.md").write_text(report, encoding="utf-8")
     new = len(store.records) - before
     print(f"\n{main_table(records, settings)}\n")

@@ -170,6 +170,31 @@ def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate,
     assert "| tfidf |" in printed
 
 
+def test_the_preset_is_what_the_papers_did_unless_an_option_says_otherwise(evaluate, texts, tmp_path):
+    for split in ("train", "test"):
+        rows = [{"text": f"From: ann\n\n{text}", "label": f"sci.{number % 2}"} for number, text in enumerate(texts)]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    def run(*options):
+        options = ["--preset=papers", "--tasks", "20news", "--task_folders", f"20news={tmp_path}", *options]
+        evaluate(tmp_path / "out", *options, "--models", "tfidf", "--protocol", "full", "few_shot", "--no_figures")
+        return json.loads((tmp_path / "out" / "results.json").read_text()), (
+            tmp_path / "out" / "results.md"
+        ).read_text()
+
+    results, report = run()
+    line = next(line for line in report.splitlines() if line.startswith("Preset `papers`"))
+    assert "--few_shot_probe mlp --repeats 10 --seeds 10" in line and "10 examples per class for FakeNews" in line
+    changes = "--protocol full few_shot --probe logistic --shots 3 --repeats 3 --seeds 2 --max_length 64"
+    assert line.endswith(f"Overridden here: `{changes}`.")  # what all runs of these tests give
+    probes = {record["protocol"]: record["settings"]["probe"] for record in results["records"]}
+    assert probes == {"full": "logistic", "few_shot": "mlp"}
+    assert {record["task"] for record in results["records"]} == {"20News (body)"}
+    both, raw = run("--newsgroups=raw")
+    assert both["records"][: len(results["records"])] == results["records"] and len(both["tasks"]) == 2
+    assert "20News (raw) Acc" in raw and "20News (body) Acc" not in raw and "--newsgroups raw`." in raw
+
+
 @pytest.mark.parametrize("words, encoder, wins", [(0.9, 0.8, True), (0.7, 0.8, False)])
 def test_it_says_why_word_counts_win_only_where_they_do(words, encoder, wins):
     accuracies = {"tfidf": words, "encoder": encoder}
@@ -192,3 +217,4 @@ def test_without_models_it_says_what_to_give_and_help_explains(run_script):
     assert "--models must be given: tfidf, docsplit-small-en, a folder" in run_script(SCRIPT, code=2)
     printed = " ".join(run_script(SCRIPT, "--help").split())
     assert "few_shot over the number of examples" in printed and "The papers use 10" in printed
+    assert "'papers' is what DocSplit, SimDE and SimLTE did: --protocol full few_shot curve citation" in printed

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tqdm.auto import tqdm
 
 from ..protocols.experiment import Evaluation, Measurement
@@ -15,7 +16,7 @@ from ..protocols.parts_of_speech import SpacyPipeline, load_spacy
 from ..protocols.registry import check_protocols, measure, plan
 from ..protocols.settings import EvaluationSettings
 from ..systems.encoders import split_name
-from ..tasks.task import ClassificationTask, EvaluationTask, PairTask
+from ..tasks.task import ClassificationTask, EvaluationTask, PairTask, language_of
 from .results import ResultStore
 
 if TYPE_CHECKING:
@@ -68,16 +69,24 @@ def run_protocols(
 
 
 def describe_task(task: EvaluationTask) -> dict[str, Any]:
-    """The kind of a task, the numbers of its examples, and the mean number of words in a text that is tested on."""
+    """The kind of a task, the numbers of its examples, and the words of a document, of training and test together.
+
+    Words are split at spaces; of Chinese, characters are counted. Two texts that are one example are one document.
+    """
     sizes: dict[str, Any] = {"kind": task.kind}
-    texts = task.texts
+    documents: list[tuple[str, ...]] = [(text,) for text in task.texts]
     if isinstance(task, ClassificationTask):
-        sizes |= {"train": len(task.train_texts), "test": len(texts), "classes": len(task.label_names)}
+        sizes |= {"train": len(task.train_texts), "test": len(task.test_texts), "classes": len(task.label_names)}
+        texts, pairs = [*task.train_texts, *task.test_texts], [*(task.train_pairs or ()), *(task.test_pairs or ())]
+        documents = list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
     elif isinstance(task, PairTask):
-        sizes |= {"train": len(task.train), "test": len(task.test), "documents": len(texts)}
+        sizes |= {"train": len(task.train), "test": len(task.test)}
     else:
-        sizes["test"] = len(texts)
-    return sizes | {"mean_words": round(sum(len(text.split()) for text in texts) / len(texts), 1)}
+        sizes["test"] = len(documents)
+    chinese = language_of(task) == "zh"
+    words = [sum(len("".join(text.split()) if chinese else text.split()) for text in parts) for parts in documents]
+    middle = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
+    return sizes | {"documents": len(documents), "words": middle}
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...training.markdown import table
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
 from ..protocols.settings import EvaluationSettings
 from .decoupled_tables import SHOWN_AS_ROWS, neighbors_sweep, nine_rows, retrieval_vectors
@@ -25,6 +23,7 @@ from .paper_results import (
 )
 from .summary import Cell, summarize_records
 from .tables import MISSING, Spread, escape, table_by_system, table_by_task
+from .task_table import task_table
 
 CLASSIFICATION = ("accuracy", "macro_f1")
 INTERVAL = (
@@ -37,7 +36,6 @@ CHOICES = (
     "it. In % of each task's metric."
 )
 WORD_COUNTS = "of word counts a linear support vector machine"
-LENGTH = "`max_length` is the longest input of encoders, in tokens; word counts and endpoints do not know it."
 
 
 @dataclass(frozen=True)
@@ -157,17 +155,21 @@ def results_markdown(
     command: str,
     left_out: Sequence[str] = (),
     figures: Sequence[str] = (),
+    preset: str = "",
 ) -> str:
     """The report of a run in Markdown, a function of what was measured: no clock, no machine.
 
     ``runs`` and ``tasks`` are those of the results file; ``command`` repeats the run; ``left_out`` says, line by line,
-    what was asked for and not measured; ``figures`` are names of picture files beside the report.
+    what was asked for and not measured; ``figures`` are names of picture files beside the report; ``preset`` says which
+    preset the run had.
     """
     if not records:
         raise ValueError("There are no records to report: was every protocol left out?")
     cells = summarize_records(records)
     parts = ["# Evaluation", f"To repeat it:\n\n```bash\n{command}\n```", _ran_on(records, runs)]
-    parts.append(_tasks({record["task"]: record["task_fingerprint"] for record in records}, tasks))
+    if preset:
+        parts.append(preset)
+    parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks))
     if left_out:
         parts.append("Left out:\n\n" + "\n".join(f"- {escape(line)}" for line in left_out))
     for section in SECTIONS:
@@ -256,22 +258,6 @@ def _seeds(cells: Sequence[Cell]) -> str:
     seeds = sorted({seed for cell in cells for seed in cell.seeds})
     together = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]} to {seeds[-1]}" if together else ", ".join(map(str, seeds))
-
-
-def _tasks(fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = []
-    for name, fingerprint in fingerprints.items():
-        task = tasks[fingerprint]
-        numbers = [f"{task[field]:,}" if field in task else MISSING for field in ("train", "test", "classes")]
-        chance = f"{196 * math.sqrt(0.25 / task['test']):.1f}"
-        words = f"{task['mean_words']:,.0f}"
-        rows.append((escape(name), task["kind"], *numbers, words, chance, fingerprint[:8]))
-    header = ("Task", "Kind", "Train", "Test", "Classes", "Mean words", "Noise (points)", "SHA-256")
-    meaning = (
-        "Noise is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller "
-        "difference between two systems may be one of this test set only."
-    )
-    return f"{table(header, rows)}\n\n{meaning}\n\n{LENGTH}"
 
 
 def _ran_on(records: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> str:

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..tasks.known_tasks import NEWSGROUPS
+
 DATA_SETS = ("FakeNews", "20News", "arXiv", "NYT", "BBCNews")
 CHINESE_TASKS = ("OCNLI", "TNEWS", "AFQMC", "IFLYTEK", "WSC", "CSL")
 ENGLISH_TASKS = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI")
 # The papers' names of tasks, by their names here, in lower case.
 PAPER_NAMES = {name.lower(): name for name in (*DATA_SETS, "AAN", *CHINESE_TASKS, *ENGLISH_TASKS)} | {"bbc": "BBCNews"}
+PAPER_NAMES |= {f"20news{kept}": "20News" for kept in NEWSGROUPS.values()}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 DOCUMENTATION = "documentation"
 HEADER_SHARE = 0.9  # of the posts; in the release it is all of them
+# What is left of the posts of 20 Newsgroups, and what stands behind the name of the task.
+NEWSGROUPS = {"stripped": "", "body": " (body)", "raw": " (raw)"}
 
 
 class TaskSource(NamedTuple):
@@ -41,27 +43,40 @@ def title_and_archive(row: Mapping[str, Any]) -> dict[str, str]:
     return {"text": text, "label": categories[0].partition(".")[0]}
 
 
-def without_newsgroup_metadata(posts: Sequence[str]) -> list[str]:
-    """Take headers, signatures and quotations out of posts to newsgroups, by the three rules of scikit-learn.
+def newsgroup_texts(posts: Sequence[str], kept: str) -> list[str]:
+    """The texts of posts to newsgroups, by the rules of scikit-learn: ``"raw"``, ``"body"`` or ``"stripped"``.
 
-    Otherwise a classifier reads off who writes to which group. ``fetch_20newsgroups(remove=...)`` gives the same, and
-    so does ``SetFit/20_newsgroups`` on the Hub. From posts that are stripped already the rules would take the first
-    paragraph away, so they are applied only where nearly all posts have a header with a sender.
+    ``"body"`` has no header, and ``"stripped"`` no signature and no quotation either: otherwise a classifier reads off
+    who writes to which group. ``fetch_20newsgroups(remove=...)`` gives the same, and ``SetFit/20_newsgroups`` on the
+    Hub is stripped. From posts without headers the rules would take the first paragraph away, so they are applied only
+    where nearly all posts have a header with a sender.
     """
+    if kept not in NEWSGROUPS:
+        raise ValueError(f"newsgroups must be one of {', '.join(NEWSGROUPS)}, got {kept!r}.")
     # Private in scikit-learn 1.9. The public fetch_20newsgroups(remove=...) strips only what it downloads itself.
     from sklearn.datasets import _twenty_newsgroups as rules
 
     with_header = sum(_has_header(post) for post in posts)
     if with_header < HEADER_SHARE * len(posts):
+        if kept != "stripped":
+            raise ValueError(
+                f"newsgroups={kept!r} needs posts with their headers, which {with_header} of {len(posts)} have: give a "
+                "folder with the posts as they were sent (on the Hub they are stripped), or take newsgroups='stripped'."
+            )
         if with_header:
             logger.warning(
                 f"{with_header} of {len(posts)} posts begin like one with a header. They are left as they are, since "
                 "the others seem to be without headers already."
             )
         return list(posts)
+    if kept == "raw":
+        return list(posts)
+    bodies = [rules.strip_newsgroup_header(post) for post in posts]
+    if kept == "body":
+        logger.info(f"Headers are taken out of {len(posts)} posts.")
+        return bodies
     logger.info(f"Headers, signatures and quotations are taken out of {len(posts)} posts.")
-    without_ends = (rules.strip_newsgroup_footer(rules.strip_newsgroup_header(post)) for post in posts)
-    return [rules.strip_newsgroup_quoting(post) for post in without_ends]
+    return [rules.strip_newsgroup_quoting(rules.strip_newsgroup_footer(body)) for body in bodies]
 
 
 def _has_header(post: str) -> bool:

@@ -20,7 +20,7 @@ from ...text.paper_tasks import TASKS, load_task
 from ...text.sources import find_splits, refuse_missing_file
 from .citation_pairs import has_citation_pairs, read_citation_pairs
 from .held_out import hold_out_of_each_class
-from .known_tasks import DOCUMENTATION, LONG_DOCUMENT_TASKS, known_name, unknown_task, without_newsgroup_metadata
+from .known_tasks import DOCUMENTATION, LONG_DOCUMENT_TASKS, NEWSGROUPS, known_name, newsgroup_texts, unknown_task
 from .task import ClassificationTask, CorpusTask, EvaluationTask, PairTask
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ def load_evaluation_task(
     label_column: str = "label",
     csv_separator: str | None = None,
     encoding: str | None = None,
+    newsgroups: str = "stripped",
 ) -> EvaluationTask:
     """Load a task of the papers by its name (without one in ``folder``, from the Hub), or one of your own by its path.
 
@@ -54,7 +55,8 @@ def load_evaluation_task(
 
     Of the training set at most ``max_train_examples`` are drawn by ``seed``, such that each class keeps 20 of its
     examples, if it has them: a few of each can still be drawn. ``text_column`` and ``label_column`` are for your own
-    files.
+    files. ``newsgroups`` is what is left of the posts of 20 Newsgroups, ``"stripped"``, ``"body"`` or ``"raw"``; the
+    name of the task says it, unless they are stripped.
     """
     known = known_name(str(name))
     if known is None and folder is not None:
@@ -78,7 +80,7 @@ def load_evaluation_task(
     else:
         splits = _from_hub(known, seed)
     title = known or Path(Path(name).name.removesuffix(".gz")).stem
-    return _classification_task(title, _train_and_test(splits, title, seed), limits, seed)
+    return _classification_task(title, _train_and_test(splits, title, seed), limits, seed, newsgroups)
 
 
 def _has_labels(path: Path, options: dict[str, str | None]) -> bool:
@@ -129,23 +131,24 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Data
 
 
 def _classification_task(
-    name: str, splits: dict[str, Dataset], limits: dict[str, int | None], seed: int
+    name: str, splits: dict[str, Dataset], limits: dict[str, int | None], seed: int, newsgroups: str
 ) -> ClassificationTask:
     parts: dict[str, Any] = {}
+    is_newsgroups = known_name(name) == "20News"
     names = label_names_of(splits["train"])
     for split, rows in splits.items():
         labels = label_array(rows, names, multi_label=False)
         drawn = _draw(len(rows), limits[split], seed, labels if split == "train" else None)
         rows, labels = rows.select(drawn), labels[drawn]
         texts, pairs = texts_of(rows)
-        if known_name(name) == "20News":
-            texts = without_newsgroup_metadata(texts)
+        if is_newsgroups:
+            texts = newsgroup_texts(texts, newsgroups)
         kept = [row for row, text in enumerate(texts) if text.strip()]
         if len(kept) < len(texts):
             logger.warning(f"{name}: {len(texts) - len(kept)} of {len(texts)} texts of {split} are empty: dropped.")
         parts[f"{split}_texts"], parts[f"{split}_labels"] = [texts[row] for row in kept], labels[kept]
         parts[f"{split}_pairs"] = None if pairs is None else [pairs[row] for row in kept]
-    return ClassificationTask(name, label_names=names, **parts)
+    return ClassificationTask(f"{name}{NEWSGROUPS[newsgroups] * is_newsgroups}", label_names=names, **parts)
 
 
 def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int) -> PairTask:

@@ -80,10 +80,20 @@ def test_without_spacy_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_pa
     assert "spacy download en_core_web_of_nowhere" in line and line in caplog.text
 
 
-def test_a_task_is_described_by_its_kind_and_sizes(task):
-    sizes = {"kind": "texts with labels", "train": 32, "test": 16, "classes": 2}
-    assert describe_task(task) == sizes | {"mean_words": describe_task(task)["mean_words"]}
+def labeled(name, train, test, **pairs):
+    return ClassificationTask(name, train, np.array([0, 1]), test, np.array([0]), ["no", "yes"], **pairs)
+
+
+def test_a_task_is_described_by_its_kind_its_sizes_and_the_words_of_training_and_test_together():
+    sizes = {"kind": "texts with labels", "train": 2, "test": 1, "classes": 2, "documents": 3}
+    task = labeled("mine", ["one", "one two"], ["one two three four five six"])
+    assert describe_task(task) == sizes | {"words": {"mean": 3.0, "median": 2.0, "max": 6}}
+    task = labeled("mine", ["a b", "c"], ["d"], train_pairs=["e", "f"], test_pairs=["g h i"])
+    assert describe_task(task) == sizes | {"words": {"mean": 3.0, "median": 3.0, "max": 4}}
+    task = labeled("TNEWS", ["今天", "天 气"], ["很好吗"])
+    assert describe_task(task)["words"] == {"mean": 2.3, "median": 2.0, "max": 3}
     pairs = PairTask("cited", {"a": "One word.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0), ("a", "b", 1)])
     sizes = {"kind": "pairs of documents", "train": 1, "test": 2, "documents": 2}
-    assert describe_task(pairs) == sizes | {"mean_words": 1.5}
-    assert describe_task(CorpusTask("alone", ["One."]))["kind"] == "texts alone"
+    assert describe_task(pairs) == sizes | {"words": {"mean": 1.5, "median": 1.5, "max": 2}}
+    sizes = {"kind": "texts alone", "test": 1, "documents": 1}
+    assert describe_task(CorpusTask("alone", ["One."])) == sizes | {"words": {"mean": 1.0, "median": 1.0, "max": 1}}

@@ -35,7 +35,7 @@ def test_it_says_how_to_repeat_it_on_what_it_ran_and_what_was_left_out(report):
     assert f"```bash\n{COMMAND}\n```" in report
     assert "- a processor; torch 2.13.0 (2024-01-01)" in report
     assert "- citation does not run on mine" in report
-    assert "| 20News | texts with labels | 1,000 | 400 | 20 | 182 | 4.9 |" in report
+    assert "| 20News | texts with labels | 1,000 | 400 | – | 20 | – | – | – | 4.9 |" in report
     assert "probe `mlp` (of word counts a linear support vector machine)" in section(report, "Full classification")
     assert "word counts and endpoints do not know it" in report
     assert make_report() == report
@@ -63,6 +63,12 @@ def test_curves_have_a_column_per_number_of_shots_and_one_repeat_no_plus_minus(r
     assert "| System | 1 per class | 5 per class | 10 per class |" in curve and "### 20News" in curve
     attention = section(report, "Attention by part of speech")
     assert "One repeat." in attention and "±" not in attention and "0.0040" in attention
+
+
+def test_a_preset_is_named_before_the_data():
+    records = make_records(["BERT"], ["mine"])
+    shown = results_markdown(records, RUNS, TASKS, EvaluationSettings(), COMMAND, preset="Preset `papers`.")
+    assert "\n\nPreset `papers`.\n\n| Task |" in shown
 
 
 def test_nothing_measured_is_no_report():

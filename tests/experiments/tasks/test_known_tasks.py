@@ -2,25 +2,34 @@ import logging
 
 import pytest
 
-from docsplit_hf.experiments.tasks.known_tasks import title_and_archive, without_newsgroup_metadata
+from docsplit_hf.experiments.tasks.known_tasks import NEWSGROUPS, newsgroup_texts, title_and_archive
 
 HEADER = "From: ann@example.org (Ann)\nSubject: Re: comets\nLines: 9\n\n"
 
 
 def test_headers_signatures_and_quotations_go_by_the_rules_of_scikit_learn():
-    post = HEADER + "In article <1@x> Bob writes:\n> Is it near?\n\nIt is.\nIt said: no.\n\nAnn\n"
-    assert without_newsgroup_metadata([post]) == ["\nIt is."]
-    assert without_newsgroup_metadata([HEADER + "> all of it is quoted\n"]) == [""]
+    body = "In article <1@x> Bob writes:\n> Is it near?\n\nIt is.\nIt said: no.\n\nAnn\n"
+    texts = {kept: newsgroup_texts([HEADER + body], kept) for kept in NEWSGROUPS}
+    assert texts == {"stripped": ["\nIt is."], "body": [body], "raw": [HEADER + body]}
+    assert newsgroup_texts([HEADER + "> all of it is quoted\n"], "stripped") == [""]
 
 
 def test_posts_without_headers_are_left_as_they_are(caplog):
     posts = ["First paragraph.\n\nSecond paragraph.\n\nBye"] * 9 + [HEADER + "One is different."]
     with caplog.at_level(logging.WARNING, "docsplit_hf"):
-        assert without_newsgroup_metadata(posts[:9]) == posts[:9]
+        assert newsgroup_texts(posts[:9], "stripped") == posts[:9]
         assert not caplog.text
-        assert without_newsgroup_metadata(posts) == posts
+        assert newsgroup_texts(posts, "stripped") == posts
     assert "1 of 10 posts begin like one with a header" in caplog.text
-    assert without_newsgroup_metadata([]) == []
+    assert newsgroup_texts([], "stripped") == []
+
+
+@pytest.mark.parametrize("kept", ["body", "raw"])
+def test_posts_that_are_stripped_already_are_not_called_by_another_name(kept):
+    with pytest.raises(ValueError, match=f"newsgroups='{kept}' needs posts with their headers, which 0 of 9 have"):
+        newsgroup_texts(["No header."] * 9, kept)
+    with pytest.raises(ValueError, match="newsgroups must be one of stripped, body, raw, got 'all'"):
+        newsgroup_texts([HEADER], "all")
 
 
 @pytest.mark.parametrize(

@@ -73,15 +73,15 @@ def evaluate_parts(
 
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int) -> str:
     """The last screen of a run: the metrics of ``evaluate_parts`` under a prefix, for this many examples."""
-    template = "  {:<12} accuracy {:5.1f} %   macro F1 {:5.1f} %   log loss {:.3f}"
+    template = "  {:<12} accuracy {:5.1f} %   macro F1 {:5.1f} %   Matthews {:6.3f}   log loss {:.3f}"
     chosen = "epoch and calibration" if f"{prefix}_classifier_accuracy" in metrics else "weights"
     remark = f" ({chosen} were chosen on them: too good)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
         if f"{prefix}_{part}_accuracy" not in metrics:
             continue
-        accuracy, macro_f1, log_loss = (
-            metrics[f"{prefix}_{part}_{name}"] for name in ("accuracy", "macro_f1", "log_loss")
+        accuracy, macro_f1, *others = (
+            metrics[f"{prefix}_{part}_{name}"] for name in ("accuracy", "macro_f1", "matthews_correlation", "log_loss")
         )
-        lines.append(template.format(title, 100 * accuracy, 100 * macro_f1, log_loss))
+        lines.append(template.format(title, 100 * accuracy, 100 * macro_f1, *others))
     return "\n".join(lines)

@@ -132,7 +132,7 @@ class KNNClassifierTrainer(BaseTrainer):
         return copy.deepcopy(self._unwrapped).merge_and_unload() if self._has_adapter else self._unwrapped
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate the classifier alone: ``eval_accuracy``, ``eval_macro_f1``, ``eval_log_loss`` and the losses."""
+        """Evaluate the classifier alone: ``eval_`` and each of ``classification_metrics``, and the losses."""
         with self.measuring_apart():
             return super().evaluate(*args, **kwargs)
 
@@ -244,7 +244,8 @@ class KNNClassifierTrainer(BaseTrainer):
 
         Returns:
             ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, and the same of
-            ``macro_f1`` and ``log_loss``; after ``fit_experts`` ``<prefix>_experts_...``. They are logged too.
+            ``macro_f1``, ``matthews_correlation`` and ``log_loss``; after ``fit_experts`` ``<prefix>_experts_...``.
+            They are logged too.
 
         Raises:
             ValueError: If there is no datastore.

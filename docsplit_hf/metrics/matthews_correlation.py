@@ -10,4 +10,6 @@ class MatthewsCorrelation(array_metric.LabelMetric):
         from sklearn.metrics import matthews_corrcoef
 
         predicted, labels = classification_scores.predicted_labels(predictions, references)
+        if (labels == labels.flat[0]).all():  # 0 / 0, which scikit-learn takes for 0 too, with a warning
+            return {"matthews_correlation": 0.0}
         return {"matthews_correlation": float(matthews_corrcoef(labels.ravel(), predicted.ravel()))}

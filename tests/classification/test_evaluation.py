@@ -3,27 +3,37 @@ import pytest
 
 from docsplit_hf.classification.evaluation import classification_metrics, describe_parts, prediction_metrics
 
+NAMES = ("accuracy", "macro_f1", "matthews_correlation", "log_loss")
+
 
 def test_closed_forms():
     labels = np.array([0, 1, 2, 2])
     assert classification_metrics(np.full((4, 3), 1 / 3), labels)["log_loss"] == pytest.approx(np.log(3))
     always_two = np.tile([0.1, 0.1, 0.8], (4, 1))
     found = classification_metrics(always_two, labels)
-    assert list(found) == ["accuracy", "macro_f1", "matthews_correlation", "log_loss"]  # as they stand in the logs
+    assert tuple(found) == NAMES  # as they stand in the logs
     expected = {"accuracy": 0.5, "macro_f1": pytest.approx((0 + 0 + 2 / 3) / 3), "matthews_correlation": 0}
     assert {name: found[name] for name in expected} == expected == prediction_metrics(always_two.argmax(1), labels)
 
 
+def test_the_matthews_correlation_of_a_two_by_two_table():
+    labels, predicted = np.array([1] * 6 + [0] * 4), np.array([1] * 5 + [0] + [1] + [0] * 3)  # tp 5, fn 1, fp 1, tn 3
+    expected = (5 * 3 - 1 * 1) / np.sqrt(6 * 6 * 4 * 4)
+    assert prediction_metrics(predicted, labels)["matthews_correlation"] == pytest.approx(expected)
+    found = classification_metrics(np.eye(2)[predicted], labels)
+    assert found["matthews_correlation"] == pytest.approx(expected)
+    screen = describe_parts({f"test_knn_{name}": value for name, value in found.items()}, "test", 10)
+    assert f"Matthews  {expected:.3f}" in screen
+
+
 def test_the_last_screen_names_all_three_parts():
-    metrics = {
-        f"test_{p}_{n}": 0.25 for p in ("classifier", "knn", "mixture") for n in ("accuracy", "macro_f1", "log_loss")
-    }
+    metrics = {f"test_{part}_{name}": 0.25 for part in ("classifier", "knn", "mixture") for name in NAMES}
     screen = describe_parts(metrics, "test", 1234)
     assert "1,234 test examples" in screen and screen.count("25.0 %") == 6
 
 
 def test_the_last_screen_names_the_parts_that_there_are():
-    metrics = {f"validation_{p}_{n}": 0.5 for p in ("knn", "experts") for n in ("accuracy", "macro_f1", "log_loss")}
+    metrics = {f"validation_{part}_{name}": 0.5 for part in ("knn", "experts") for name in NAMES}
     first, *lines = describe_parts(metrics, "validation", 8).splitlines()
     assert first == "On 8 validation examples: (weights were chosen on them: too good)"
     assert [line.split()[0] for line in lines] == ["neighbors", "experts"]

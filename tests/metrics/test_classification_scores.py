@@ -35,6 +35,12 @@ def test_what_scikit_learn_has_is_the_same(probabilities, labels):
     assert found["log_loss"] == pytest.approx(sklearn.metrics.log_loss(labels, probabilities, labels=range(5)))
 
 
+@pytest.mark.filterwarnings("error")
+def test_labels_that_are_all_the_same_correlate_with_nothing():
+    assert compute([1, 1], [1, 1], "matthews_correlation") == compute([0, 1], [1, 1], "matthews_correlation")
+    assert compute([1, 1], [1, 1], "matthews_correlation") == {"matthews_correlation": 0}
+
+
 def test_several_labels_per_text(probabilities):
     labels = np.random.default_rng(1).random((400, 5)) < 0.3
     predicted = probabilities >= 0.5

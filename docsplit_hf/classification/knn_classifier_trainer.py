@@ -145,7 +145,10 @@ class KNNClassifierTrainer(BaseTrainer):
     ) -> torch.Tensor | tuple[torch.Tensor, KNNClassifierOutput]:
         """Equation 4 on one batch of the collator."""
         args, labels = self.args, inputs["labels"]
-        output = model(**{name: tensor for name, tensor in inputs.items() if name != "labels"})
+        model_inputs = {name: value for name, value in inputs.items() if name not in ("labels", "token_counts")}
+        output = model(**model_inputs)
+        if "token_counts" in inputs:  # a collator of one's own may give none
+            self.means.add("fraction_tokens_cut", *inputs["token_counts"].sum(0))
         problem_type = MULTI_LABEL if self._multi_label else None
         loss = classification_loss(output.logits, labels, problem_type, args.label_smoothing_factor)
         self.means.add("classification_loss", loss * len(labels), len(labels))

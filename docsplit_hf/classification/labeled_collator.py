@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..text.lone_surrogates import replace_lone_surrogates
-from ..text.windows import input_beginnings
+from ..text.windows import WINDOW, count_tokens, input_beginnings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -42,14 +42,17 @@ class DataCollatorForLabeledExamples:
 
         Returns:
             ``input_ids`` and ``attention_mask`` of shape ``(B, L)``, padded on the right, ``token_type_ids`` where the
-            tokenizer has them, and ``labels``: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1.
+            tokenizer has them, ``labels``: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1, and ``token_counts``:
+            int64 ``(B, 2)``, the tokens of each row that were cut, and all of them, special tokens not counted. Those
+            of a text of more than 65,536 characters are estimated by its beginning.
         """
         in_pairs = "text_pair" in examples[0]
-        inputs = (
+        inputs = [
             (replace_lone_surrogates(row["text"]), replace_lone_surrogates(row["text_pair"]) if in_pairs else None)
             for row in examples
-        )
-        texts, pairs = zip(*input_beginnings(inputs, self.max_length, self.tokenizer), strict=True)
+        ]
+        beginnings = list(input_beginnings(inputs, self.max_length, self.tokenizer))
+        texts, pairs = zip(*beginnings, strict=True)
         batch = self.tokenizer(
             list(texts),
             list(pairs) if in_pairs else None,
@@ -62,7 +65,19 @@ class DataCollatorForLabeledExamples:
         )
         names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in batch]
         labels = [example["label"] for example in examples]
-        return {**{name: batch[name] for name in names}, "labels": self._labels(labels)}
+        lengths = batch["attention_mask"].sum(1)
+        kept = lengths - self.tokenizer.num_special_tokens_to_add(pair=in_pairs)
+        total = kept.clone()
+        for row in (lengths >= self.max_length).nonzero()[:, 0].tolist():  # the others were not cut
+            total[row] = sum(map(self._count, inputs[row], beginnings[row]))
+        counts = torch.stack([total - kept, total], dim=1)
+        return {**{name: batch[name] for name in names}, "labels": self._labels(labels), "token_counts": counts}
+
+    def _count(self, text: str | None, beginning: str | None) -> int:
+        if not text:
+            return 0
+        read = text if len(text) <= WINDOW else beginning
+        return round(count_tokens(read, self.tokenizer, None) * len(text) / len(read))
 
     def _labels(self, labels: list[Any]) -> torch.Tensor:
         if self.num_labels is None:

@@ -48,7 +48,7 @@ def test_the_loss_is_equation_4(make_trainer):
     trainer = make_trainer(triplet_choice="hardest", triplet_weight=0.3, triplet_margin=0.7)
     batch = next(iter(trainer.get_train_dataloader()))
     trainer.model.eval()
-    output = trainer.model(**{name: value for name, value in batch.items() if name != "labels"})
+    output = trainer.model(batch["input_ids"], batch["attention_mask"])
     labels, r = batch["labels"], output.retrieval_embeddings
     distances, same = squared_distances(r, r), same_labels(labels, labels)
     positives, negatives = choose_triplets(distances, same, torch.arange(9), "hardest")
@@ -63,7 +63,8 @@ def test_the_loss_is_equation_4(make_trainer):
 def test_without_triplets_it_is_the_stock_loss(make_trainer):
     trainer = make_trainer(triplet_weight=0.0, model_options={"decouple": False})
     batch, model = next(iter(trainer.get_train_dataloader())), trainer.model.eval()
-    torch.testing.assert_close(trainer.compute_loss(model, batch), model(**batch).loss)
+    expected = model(batch["input_ids"], batch["attention_mask"], labels=batch["labels"]).loss
+    torch.testing.assert_close(trainer.compute_loss(model, batch), expected)
 
 
 @pytest.mark.parametrize("lora", [False, True])
@@ -92,6 +93,22 @@ def test_training_learns_both_and_logs_the_parts(make_trainer):
     assert 0 <= logs[-1]["active_triplets"] <= 1
     evaluation = next(logs for logs in trainer.state.log_history if "eval_accuracy" in logs)
     assert {"eval_macro_f1", "eval_log_loss", "eval_loss", "eval_triplet_loss"} <= set(evaluation)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_tokens_cut_are_in_the_logs(make_trainer, examples, tokenizer, workers):
+    options = {"model_options": {"max_length": 20}, "num_train_epochs": 1, "logging_steps": 4}
+    trainer = make_trainer(**options, dataloader_num_workers=workers)  # 4 steps are all the examples
+    trainer.train()
+
+    def share(part):
+        lengths = np.array([len(tokenizer.tokenize(text)) for text in examples[part]["text"]])
+        return pytest.approx((lengths - 18).clip(0).sum() / lengths.sum(), rel=1e-5)
+
+    assert trainer.state.log_history[0]["fraction_tokens_cut"] == share("train")
+    assert trainer.evaluate()["eval_loss"] and trainer.state.log_history[-1]["eval_fraction_tokens_cut"] == share(
+        "test"
+    )
 
 
 def test_accumulation_is_the_mean_of_its_batches(make_trainer):

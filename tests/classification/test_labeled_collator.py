@@ -22,6 +22,15 @@ def assert_as_plainly_cut(tokenizer, examples, max_length):
     expected = plainly_cut(tokenizer, examples, max_length)
     for name in ("input_ids", "attention_mask", "token_type_ids"):
         assert torch.equal(batch[name], expected[name])
+    counts = [counts_of(tokenizer, example, max_length) for example in examples]
+    # Those of a text of more than 65,536 characters are estimated.
+    assert batch["token_counts"].tolist() == [pytest.approx(expected, rel=1e-3) for expected in counts]
+
+
+def counts_of(tokenizer, example, max_length):
+    """Tokens cut off and all tokens of an example, by tokenizing all of it."""
+    length = sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in example.values())
+    return [max(0, length + tokenizer.num_special_tokens_to_add(pair=len(example) == 2) - max_length), length]
 
 
 words = st.lists(st.sampled_from(["the", "river", "feeds", "gardens,", "x" * 30, "市", "\n", "."]), min_size=1)

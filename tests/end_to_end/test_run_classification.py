@@ -83,6 +83,11 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
     weights = [KNNClassifier.from_pretrained(path).state_dict() for path in (folder, other)]
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=1e-4, rtol=1e-4)
+    states = [
+        json.loads((max(path.glob("checkpoint-*")) / "trainer_state.json").read_text()) for path in (folder, other)
+    ]
+    logs, others = (state["log_history"] for state in states)
+    assert [log.get("fraction_tokens_cut") for log in logs] == [log.get("fraction_tokens_cut") for log in others]
     stores = [KNNDatastore.from_pretrained(path) for path in (folder, other)]
     assert stores[0].texts == stores[1].texts and stores[0].ids == stores[1].ids
     np.testing.assert_array_equal(stores[0].labels, stores[1].labels)

@@ -12,7 +12,8 @@ from docsplit_hf.text.paper_tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")
 # What --no_training has no use for, beside all that RunArguments says but these.
-OF_TRAINING = {"use_peft", "lora_r", "retrieval_pooling", "decouple", "retrieval_dimension", "normalize"}
+OF_TRAINING = {"use_peft", "lora_r", "classifier_activation", "retrieval_pooling", "decouple", "retrieval_dimension"}
+OF_TRAINING |= {"normalize"}
 OF_ANY_RUN = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
 
 
@@ -29,6 +30,11 @@ class ModelArguments:
     )
     pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the encoder's own, or cls.")
     retrieval_pooling: str | None = HfArg(default=None, help="The same for looking up neighbors. Default: --pooling.")
+    classifier_activation: str | None = HfArg(
+        default=None,
+        help="Put a dense layer with this activation before the classifier's last one, such as tanh: the stock head of "
+        "RoBERTa. Default: none.",
+    )
     decouple: bool = HfArg(default=True, help="Look for neighbors with a representation of their own.")
     retrieval_dimension: int | None = HfArg(default=None, help="Dimensions of it. Default: the encoder's.")
     normalize: bool = HfArg(default=False, help="Scale it to norm 1. The paper does not.")

@@ -102,7 +102,7 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
     """A classifier for these examples, and its tokenizer."""
     options = {
         name: getattr(arguments, name)
-        for name in ("pooling", "retrieval_pooling", "retrieval_dimension", "max_length")
+        for name in ("pooling", "retrieval_pooling", "retrieval_dimension", "classifier_activation", "max_length")
         if getattr(arguments, name) is not None
     }
     name = open_checkpoint(arguments.model_name_or_path, with_projection=True).path

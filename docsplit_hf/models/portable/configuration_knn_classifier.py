@@ -47,6 +47,8 @@ class KNNClassifierConfig(PreTrainedConfig):
         retrieval_dimension: The number of dimensions of r. None: the encoder's.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
         classifier_dropout: Dropout before the classification head. None: as the encoder's own classes have it.
+        classifier_activation: None: the classification head is one linear layer. A name that transformers has for an
+            activation: a dense layer and this activation come before it. ``"tanh"`` is the stock head of RoBERTa.
         k: The number of neighbors to look for. 64 is the paper's choice.
         knn_temperature: T of equation 2. The paper's 10 suits no other scale of embeddings than its own: calibrate.
         knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
@@ -69,6 +71,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     retrieval_dimension: int | None = validated_field(_at_least(1), default=None)
     normalize: bool = False
     classifier_dropout: int | float | None = validated_field(_share, default=None)
+    classifier_activation: str | None = None
     initializer_range: float = 0.02
     k: int = validated_field(_at_least(1), default=64)
     knn_temperature: int | float = validated_field(_temperature, default=10.0)

@@ -6,7 +6,15 @@ import sys
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, BertModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    BertForSequenceClassification,
+    BertModel,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+)
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierConfig
 from docsplit_hf.models.portable.modeling_knn_classifier import MULTI_LABEL, classification_loss
@@ -34,6 +42,33 @@ def test_equation_1_and_the_retrieval_head_in_plain_torch(classifier, batch):
     first, last = classifier.retrieval_head[0], classifier.retrieval_head[2]
     hidden = torch.nn.functional.gelu(h @ first.weight.T + first.bias)
     torch.testing.assert_close(output.retrieval_embeddings, hidden @ last.weight.T + last.bias)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_with_tanh_it_is_the_stock_head_of_roberta(batch, training):
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+    config = RobertaConfig(vocab_size=300, pad_token_id=0, classifier_dropout=0.5, num_labels=3, **sizes)
+    stock = RobertaForSequenceClassification(config).train(training)
+    ours = KNNClassifier.around(stock.roberta, 3, classifier_activation="tanh").train(training)
+    ours.classifier[0].load_state_dict(stock.classifier.dense.state_dict())
+    ours.classifier[-1].load_state_dict(stock.classifier.out_proj.state_dict())
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    found = []
+    for model in (stock, ours):
+        torch.manual_seed(0)  # the same dropout
+        found.append(model(**inputs).logits)
+    torch.testing.assert_close(*found)
+
+
+def test_with_tanh_it_is_the_stock_head_of_bert_and_saved_as_it_is(tiny_config, batch, tmp_path):
+    stock = BertForSequenceClassification(tiny_config).eval()
+    ours = KNNClassifier.around(stock.bert, 2, classifier_activation="tanh").eval()
+    ours.classifier[0].load_state_dict(stock.bert.pooler.dense.state_dict())
+    ours.classifier[-1].load_state_dict(stock.classifier.state_dict())
+    ours.save_pretrained(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(loaded(**batch).logits, stock(**batch).logits)
+    assert loaded(**batch).logits.equal(ours(**batch).logits)
 
 
 def test_shared_representation_is_what_is_classified(tiny_config, batch):
@@ -94,10 +129,12 @@ def test_labels_that_do_not_add_up_are_refused(tiny_config, arguments):
         KNNClassifier.around(BertModel(tiny_config), **arguments)
 
 
-def test_unknown_pooling_and_regression_are_refused(tiny_config):
-    for options, message in (({"pooling": "sum"}, "'sum'"), ({"problem_type": "regression"}, "'regression'")):
-        with pytest.raises(ValueError, match=message):
-            KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, **options))
+@pytest.mark.parametrize(
+    "options", [{"pooling": "sum"}, {"problem_type": "regression"}, {"classifier_activation": "softsign"}], ids=str
+)
+def test_what_there_is_not_is_refused(tiny_config, options):
+    with pytest.raises(ValueError, match=f"must be one of .*, got {next(iter(options.values()))!r}"):
+        KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, **options))
 
 
 def test_losses_are_torchs_own(classifier, batch):

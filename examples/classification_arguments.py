@@ -13,7 +13,7 @@ from docsplit_hf.text.paper_tasks import TASKS
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")
 # What --no_training has no use for, beside all that RunArguments says but these.
 OF_TRAINING = {"use_peft", "lora_r", "classifier_activation", "retrieval_pooling", "decouple", "retrieval_dimension"}
-OF_TRAINING |= {"normalize"}
+OF_TRAINING |= {"normalize", "neighbors_protocol", "knn_weight"}
 OF_ANY_RUN = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
 
 
@@ -38,6 +38,15 @@ class ModelArguments:
     decouple: bool = HfArg(default=True, help="Look for neighbors with a representation of their own.")
     retrieval_dimension: int | None = HfArg(default=None, help="Dimensions of it. Default: the encoder's.")
     normalize: bool = HfArg(default=False, help="Scale it to norm 1. The paper does not.")
+    neighbors_protocol: str = HfArg(
+        default="calibrated",
+        help="How k, T and lambda of the neighbors are chosen: 'calibrated' on held-out examples; or 'fixed': the "
+        "paper's k 64 and T 10, and lambda by --knn_weight.",
+        metadata={"choices": ["calibrated", "fixed"]},
+    )
+    knn_weight: float | None = HfArg(
+        default=None, help="Lambda of 'fixed', from 0 to 1. Default: the paper's, for a task of the paper."
+    )
     max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
     use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder; they are merged at the end.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
@@ -60,7 +69,11 @@ class DataArguments:
         "validation and test, in such files; or a folder with a folder of .txt files for each class. Default: "
         "documentation of installed packages, by package.",
     )
-    task_name: str | None = HfArg(default=None, help=f"Instead: a task of the paper, one of {', '.join(TASKS)}.")
+    task_name: str | None = HfArg(
+        default=None,
+        help=f"Instead: a task of the paper, one of {', '.join(TASKS)}. Its encoder, batch, learning rate, epochs, "
+        "warm-up and length are the paper's (table 3), but for those that you give.",
+    )
     unlabeled_name: str | None = HfArg(
         default=None,
         help="Documents without labels, from which experts learn too: a file as for --dataset_name, with the same "
@@ -172,6 +185,7 @@ def check_options(
             "that are kept."
         )
     if not model.no_training:
+        _check_neighbors(given, model)
         return
     if run.world_size > 1:
         raise ValueError(
@@ -185,3 +199,12 @@ def check_options(
             f"--no_training takes the encoder as it is, and has no use for --{', --'.join(wrong)}: leave out one or "
             f"the other.{to_push}"
         )
+
+
+def _check_neighbors(given: set[str], model: ModelArguments) -> None:
+    if model.neighbors_protocol != "fixed" and "knn_weight" in given:
+        raise ValueError("--knn_weight is for --neighbors_protocol fixed: otherwise lambda is chosen on examples.")
+    if model.neighbors_protocol == "fixed" and model.knn_weight is None:
+        raise ValueError("--neighbors_protocol fixed needs lambda, as this is no task of the paper: add --knn_weight.")
+    if model.knn_weight is not None and not 0 <= model.knn_weight <= 1:
+        raise ValueError(f"--knn_weight must be from 0 to 1, got {model.knn_weight:g}.")

@@ -10,10 +10,11 @@ that run_pretrain.py has trained on your unlabeled documents:
     python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labeled.jsonl \
         --output_dir output/classification
 
-A task of the paper, on several GPUs (docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub):
+A task of the paper with its settings, on several GPUs
+(docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub):
 
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
-        --model_name_or_path FacebookAI/roberta-large --task_name MRPC --output_dir output/mrpc
+        --task_name MRPC --output_dir output/mrpc
 
 A few labels for each class, and many documents without any: nothing is trained, and all of them are learned from.
 
@@ -39,6 +40,7 @@ from classification_arguments import (
     RunArguments,
     check_options,
 )
+from paper_settings import describe_settings, paper_settings
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
@@ -49,7 +51,7 @@ from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
-from docsplit_hf.text.paper_tasks import load_task
+from docsplit_hf.text.paper_tasks import find_task, load_task
 from docsplit_hf.text.unlabeled_texts import load_unlabeled_texts
 from docsplit_hf.training.command_line import GO_ON, options_given, parse_arguments, run_script
 from docsplit_hf.training.end_run import end_run
@@ -105,6 +107,8 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
         for name in ("pooling", "retrieval_pooling", "retrieval_dimension", "classifier_activation", "max_length")
         if getattr(arguments, name) is not None
     }
+    if arguments.neighbors_protocol == "fixed":
+        options["knn_weight"] = arguments.knn_weight  # the paper's k and T are the defaults
     name = open_checkpoint(arguments.model_name_or_path, with_projection=True).path
     model = docsplit_hf.KNNClassifier.from_encoder(
         name,
@@ -126,7 +130,8 @@ def train(arguments: RunArguments, model_arguments: ModelArguments, options, spl
     trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
     trainer.train(resume)
     trainer.build_datastore(**options)
-    trainer.calibrate()
+    if model_arguments.neighbors_protocol == "calibrated":
+        trainer.calibrate()
     report = None if documents is None else trainer.fit_experts(documents)
     metrics = {}
     for name in ("validation", "test"):
@@ -134,8 +139,11 @@ def train(arguments: RunArguments, model_arguments: ModelArguments, options, spl
             metrics[name] = trainer.evaluate_with_neighbors(splits[name], name)
     trainer.save_model()  # with --push_to_hub to the Hub too
     if trainer.is_world_process_zero():
-        calibration = trainer.classifier.config.knn_calibration
-        print(f"Calibrated on {calibration['source']} ({calibration['examples']:,}).")
+        config = trainer.classifier.config
+        if config.knn_calibration is None:
+            print(f"Not calibrated: k {config.k}, T {config.knn_temperature:g}, lambda {config.knn_weight:g}.")
+        else:
+            print(f"Calibrated on {config.knn_calibration['source']} ({config.knn_calibration['examples']:,}).")
         if report is not None:
             print(report)
     return trainer, metrics, report
@@ -213,8 +221,15 @@ def main() -> None:
         description=__doc__.split("\n")[0],
     )
     model_arguments, data, datastore, prediction, arguments = parse_arguments(parser)
-    if model_arguments.model_name_or_path is None:
-        parser.set_defaults(learning_rate=1e-3)  # a small encoder learns next to nothing by the paper's 2e-5
+    task = None if data.task_name is None or model_arguments.no_training else find_task(data.task_name)
+    batches_per_step = arguments.world_size * arguments.gradient_accumulation_steps
+    defaults = {}
+    if task is not None:
+        defaults = paper_settings(task, batches_per_step)
+    elif model_arguments.model_name_or_path is None:
+        defaults = {"learning_rate": 1e-3}  # a small encoder learns next to nothing by the paper's 2e-5
+    if defaults:
+        parser.set_defaults(**defaults)
         model_arguments, data, datastore, prediction, arguments = parser.parse_args_into_dataclasses()
     given = options_given(parser)
     check_options(given, model_arguments, data, datastore, arguments)
@@ -237,6 +252,8 @@ def main() -> None:
             go_on = go_on_answering(arguments.output_dir)
             raise ValueError(f"{arguments.output_dir} is trained, and {texts.partial} holds answers: {go_on}")
     resume = start_run(arguments, arguments.overwrite_output_dir, model_arguments.model_name_or_path)
+    if task is not None and arguments.process_index == 0:
+        print(describe_settings(task, batches_per_step, given, vars(model_arguments) | vars(arguments)))
 
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
         splits = load_splits(data, arguments.seed)

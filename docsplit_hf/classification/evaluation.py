@@ -74,8 +74,7 @@ def evaluate_parts(
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int) -> str:
     """The last screen of a run: the metrics of ``evaluate_parts`` under a prefix, for this many examples."""
     template = "  {:<12} accuracy {:5.1f} %   macro F1 {:5.1f} %   Matthews {:6.3f}   log loss {:.3f}"
-    chosen = "epoch and calibration" if f"{prefix}_classifier_accuracy" in metrics else "weights"
-    remark = f" ({chosen} were chosen on them: too good)" if prefix == "validation" else ""
+    remark = " (the classifier was chosen on them: too good)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
         if f"{prefix}_{part}_accuracy" not in metrics:

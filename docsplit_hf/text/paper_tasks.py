@@ -120,10 +120,9 @@ def load_task(
     test sets are hidden. Here the official development set is the test set, and nothing is chosen on it: validation is
     held out of the training set.
     """
-    by_name = {name.lower(): task for name, task in TASKS.items()}
     options = {"csv_separator": csv_separator, "encoding": encoding}
-    if str(name_or_folder).lower() in by_name:
-        return _load_from_hub(by_name[str(name_or_folder).lower()], seed, validation_size, options)
+    if (task := find_task(name_or_folder)) is not None:
+        return _load_from_hub(task, seed, validation_size, options)
     if not Path(name_or_folder).exists():
         refuse_mistyped_path(str(name_or_folder))
         near = {name.lower(): name for name in TASKS}
@@ -132,6 +131,11 @@ def load_task(
         raise ValueError(f"There is no task {str(name_or_folder)!r}.{hint} Give a folder, or one of {sorted(TASKS)}.")
     columns = _find_text_columns(Path(name_or_folder), options)
     return load_labeled_examples(name_or_folder, **columns, **options, validation_size=validation_size, seed=seed)
+
+
+def find_task(name: str | Path) -> Task | None:
+    """The task of that name, in capitals or not; None for anything else, such as a folder."""
+    return {known.lower(): task for known, task in TASKS.items()}.get(str(name).lower())
 
 
 def _load_from_hub(task: Task, seed: int, validation_size: float, options: dict[str, str | None]) -> DatasetDict:

@@ -35,5 +35,5 @@ def test_the_last_screen_names_all_three_parts():
 def test_the_last_screen_names_the_parts_that_there_are():
     metrics = {f"validation_{part}_{name}": 0.5 for part in ("knn", "experts") for name in NAMES}
     first, *lines = describe_parts(metrics, "validation", 8).splitlines()
-    assert first == "On 8 validation examples: (weights were chosen on them: too good)"
+    assert first == "On 8 validation examples: (the classifier was chosen on them: too good)"
     assert [line.split()[0] for line in lines] == ["neighbors", "experts"]

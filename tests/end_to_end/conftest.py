@@ -43,9 +43,9 @@ def server(tmp_path_factory):
 def run_script(server, tmp_path_factory):
     """Run a script in a process of its own, forked, and give what it printed; a failure shows its end."""
 
-    def run(script, *arguments, code=0):
+    def run(script, *arguments, code=0, folder="."):
         log = tmp_path_factory.mktemp("script") / "log"
-        return finish_script(start_script(script, *arguments, log=log), log, code)
+        return finish_script(start_script(script, *arguments, log=log, folder=folder), log, code)
 
     return run
 

@@ -39,7 +39,7 @@ def start_server(datasets_cache: Path) -> None:
         os.environ["HF_DATASETS_CACHE"] = before
 
 
-def start_script(script: str | Path, *arguments: object, log: Path) -> BaseProcess:
+def start_script(script: str | Path, *arguments: object, log: Path, folder: str | Path = ".") -> BaseProcess:
     """Start a script as ``python script ...`` would, but for the time of the imports and the end: no atexit handlers.
 
     All scripts hash strings as the server does: what must not depend on that needs a fresh Python on one side.
@@ -48,12 +48,15 @@ def start_script(script: str | Path, *arguments: object, log: Path) -> BaseProce
         script: The file.
         *arguments: Its command line.
         log: The file for what it prints and logs; of one that is there, the end.
+        folder: Where it runs.
 
     Returns:
         The process.
     """
     command, workers = [str(argument) for argument in (script, *arguments)], multiprocessing.get_start_method()
-    process = multiprocessing.get_context("forkserver").Process(target=_run, args=(command, str(log), workers))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=_run, args=(command, str(log), str(folder), workers)
+    )
     process.start()
     return process
 
@@ -78,10 +81,11 @@ def kill_script(process: BaseProcess, ready: Callable[[], bool], log: Path) -> N
     assert reached and process.exitcode < 0, f"exit code {process.exitcode}: {log.read_text()[-4000:]}"
 
 
-def _run(command: list[str], log: str, workers: str) -> None:
+def _run(command: list[str], log: str, folder: str, workers: str) -> None:
     with open(log, "a") as file:  # a pipe would fill up and stop the process
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
+    os.chdir(folder)
     multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
     sys.argv = command  # the path to modules beside the script is inherited: pythonpath in setup.cfg
     runpy.run_path(command[0], run_name="__main__")

@@ -269,7 +269,10 @@ def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chose
     (data / "validation.csv").write_text((few_labels / "test.csv").read_text())
     printed = run_script(SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}")
     assert "10 examples of 2 labels and 0 documents without labels. Measured on held-out texts" in printed
-    assert "On 8 validation examples: (weights were chosen on them: too good)" in printed and "--test_size" in printed
+    assert (
+        "On 8 validation examples: (the classifier was chosen on them: too good)" in printed
+        and "--test_size" in printed
+    )
     assert list(json.loads((tmp_path / "out" / "metrics.json").read_text())) == ["validation", "fit"]
     assert "is not empty" in run_script(
         SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}", code=2
@@ -300,6 +303,9 @@ REFUSED = {
     "pushing": ([*NO_TRAINING, "--push_to_hub"], r"pipe.push_to_hub\(name\)"),
     "no texts": ([*NO_TRAINING, "--no_store_texts"], "experts read the words"),
     "no texts beside documents": (["--dataset_name=a.csv", "--unlabeled_name=b", "--no_store_texts"], "read the words"),
+    "calibrating and lambda": (["--knn_weight=0.5"], "is for --neighbors_protocol fixed"),
+    "no lambda": (["--neighbors_protocol=fixed"], "add --knn_weight"),
+    "no such lambda": (["--neighbors_protocol=fixed", "--knn_weight=2"], "from 0 to 1, got 2"),
     "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
 }
 

@@ -25,24 +25,29 @@ def hub_value(feature, name, number):
     return number if feature.dtype == "int32" else f"Row {number:>3}, it is in {name}."
 
 
+def hub_splits(task):
+    """A data set laid out as on the Hub: 40 rows to train on, 6 in each other split."""
+    columns = hub_columns(task)
+    features = Features({**columns, "label": ClassLabel(names=["no", "yes"]), "idx": Value("int32")})
+    splits = DatasetDict()
+    for split, rows in {"train": 40, **dict.fromkeys(task.test_split.split("+"), 6), "test": 6}.items():
+        values = {column: [hub_value(columns[column], column, i) for i in range(rows)] for column in columns}
+        if split == "test" and task.prepare is mark_spans:
+            values["target"] = [dict.fromkeys(SPANS) for _ in range(rows)]
+        labels = [-1 if split == "test" else i % 2 for i in range(rows)]
+        splits[split] = Dataset.from_dict({**values, "label": labels, "idx": list(range(rows))}, features)
+    return splits
+
+
 @pytest.fixture
 def hub(monkeypatch):
-    """Data sets laid out as on the Hub, instead of the Hub: 40 rows to train on, 6 in each other split."""
+    """These, instead of the Hub; gives what is asked for."""
     asked = []
 
     def load(name, config_name):
         asked.append((name, config_name))
         (task,) = [task for task in TASKS.values() if (task.dataset, task.config_name) == (name, config_name)]
-        columns = hub_columns(task)
-        features = Features({**columns, "label": ClassLabel(names=["no", "yes"]), "idx": Value("int32")})
-        splits = {}
-        for split, rows in {"train": 40, **dict.fromkeys(task.test_split.split("+"), 6), "test": 6}.items():
-            values = {column: [hub_value(columns[column], column, i) for i in range(rows)] for column in columns}
-            if split == "test" and task.prepare is mark_spans:
-                values["target"] = [dict.fromkeys(SPANS) for _ in range(rows)]
-            labels = [-1 if split == "test" else i % 2 for i in range(rows)]
-            splits[split] = Dataset.from_dict({**values, "label": labels, "idx": list(range(rows))}, features)
-        return DatasetDict(splits)
+        return hub_splits(task)
 
     monkeypatch.setattr("datasets.load_dataset", load)
     return asked

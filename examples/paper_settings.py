@@ -1,0 +1,36 @@
+"""The settings of the paper for its tasks (table 3 of Liang et al. 2023), as defaults of run_classification.py."""
+
+from typing import Any
+
+from docsplit_hf.text.paper_tasks import Task
+
+OWN_WEIGHT = "calibrated on held-out examples; the paper's {:g} was chosen on the examples that it reports"
+
+
+def paper_settings(task: Task, batches_per_step: int) -> dict[str, Any]:
+    """The options of a task by their names; the paper's batch is that of a whole step, over all processes."""
+    return {
+        "model_name_or_path": task.encoder,
+        "per_device_train_batch_size": max(task.batch_size // batches_per_step, 1),
+        "learning_rate": task.learning_rate,
+        "num_train_epochs": task.epochs,
+        "warmup_steps": task.warmup_steps,
+        "max_length": task.max_length,
+        "metric_for_best_model": task.metric,
+        "knn_weight": task.knn_weight,
+    }
+
+
+def describe_settings(task: Task, batches_per_step: int, given: set[str], used: dict[str, Any]) -> str:
+    """Which settings are the paper's, and which were given, for the log; ``used`` has all options of the run."""
+    lines = [f"{task.name}: the settings of the paper (table 3), but for yours:"]
+    for name, paper in paper_settings(task, batches_per_step).items():
+        value, origin = used[name], f"yours; the paper's: {paper}" if name in given else "the paper's"
+        if name == "per_device_train_batch_size":
+            origin += f"; {value * batches_per_step} in a step, {task.batch_size} in the paper"
+        elif name == "metric_for_best_model" and name not in given:
+            origin = "in which the paper's figures are; how it chose an epoch it does not say"
+        elif name == "knn_weight" and used["neighbors_protocol"] == "calibrated":
+            value, origin = "lambda", OWN_WEIGHT.format(paper)
+        lines.append(f"  {name}: {value} ({origin})")
+    return "\n".join(lines)

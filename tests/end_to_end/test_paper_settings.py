@@ -1,0 +1,111 @@
+"""run_classification.py --task_name against table 3 of Liang et al. 2023, by what each run says that it did."""
+
+import json
+import math
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from docsplit_hf.text.paper_tasks import TASKS
+
+from ..text.test_paper_tasks import hub_splits
+from .conftest import ROOT
+
+SCRIPT = ROOT / "examples" / "run_classification.py"
+# As it is printed; of MNLI the name.
+TABLE_3 = """
+config OCNLI TNEWS AFQMC IFLYTEK WSC CSL
+Best Lambda 0.2 0.8 0.0 0.1 0.1 0.2
+Batch Size 64 64 64 64 64 64
+Learning Rate 2E-05 2E-05 2E-05 2E-05 2E-05 2E-05
+Init Model MacBERT MacBERT MacBERT MacBERT MacBERT MacBERT
+Warmup Steps 100 300 100 100 300 300
+Training Epochs 3 5 3 3 3 3
+Max Len 150 200 128 512 200 512
+
+config CoLA SST-2 MRPC QQP MNLI QNLI
+Best Lambda 0.3 0.0 0.0 0.5 0.0 0.2
+Batch Size 32 32 32 32 32 32
+Learning Rate 1E-5 1E-5 1E-5 1E-5 1E-5 1E-5
+Init Model RoBERTa RoBERTa RoBERTa RoBERTa RoBERTa RoBERTa
+Warmup Steps 100 100 100 100 100 100
+Training Epochs 3 3 3 3 3 3
+Max Len 128 128 128 128 128 128
+"""
+PAPER = {}
+for half in TABLE_3.strip().split("\n\n"):
+    rows = [line.split() for line in half.splitlines()]
+    for column in range(1, 7):
+        PAPER[rows[0][column]] = {" ".join(row[:-6]): row[column - 7] for row in rows[1:]}
+ENCODERS = {"MacBERT": ("hfl/chinese-macbert-large", 1), "RoBERTa": ("FacebookAI/roberta-large", 2)}  # name, layers
+
+
+@pytest.fixture(scope="module")
+def hub(tokenizer, tmp_path_factory):
+    """A folder that has what the Hub has by the same names: small encoders, and the data sets of the tasks."""
+    folder = tmp_path_factory.mktemp("hub")
+    sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": len(tokenizer)}
+    torch.manual_seed(0)
+    for name, layers in ENCODERS.values():
+        BertModel(BertConfig(num_hidden_layers=layers, **sizes)).save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    configs = {task.dataset: [] for task in TASKS.values()}
+    for task in TASKS.values():
+        for split, rows in hub_splits(task).items():
+            rows.to_parquet(folder / task.dataset / task.config_name / f"{split}.parquet")
+        files = [{"split": split, "path": f"{task.config_name}/{split}.parquet"} for split in hub_splits(task)]
+        configs[task.dataset].append({"config_name": task.config_name, "data_files": files})
+    for name, own in configs.items():
+        (folder / name / "README.md").write_text(f"---\nconfigs: {json.dumps(own)}\n---\n")
+    return folder
+
+
+@pytest.fixture
+def run_task(hub, run_script, tmp_path):
+    """Run the script on a task; gives what it printed, the arguments, the Trainer's state, and the configuration."""
+
+    def run(name, *options):
+        options = [f"--task_name={name}", f"--output_dir={tmp_path}", "--use_cpu", "--logging_steps=1", *options]
+        printed = run_script(SCRIPT, *options, folder=hub)
+        files = tmp_path / "training_args.json", max(tmp_path.glob("*/trainer_state.json")), tmp_path / "config.json"
+        return printed, *(json.loads(file.read_text()) for file in files)
+
+    return run
+
+
+def test_the_table_has_all_tasks():
+    assert set(PAPER) == set(TASKS)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_a_task_trains_with_the_settings_of_the_paper(run_task, tmp_path, name):
+    paper = PAPER[name]
+    printed, arguments, state, config = run_task(name)
+    batch, epochs, warmup = (int(paper[row]) for row in ("Batch Size", "Training Epochs", "Warmup Steps"))
+    assert state["max_steps"] == epochs * math.ceil(36 / batch) and state["num_train_epochs"] == epochs
+    assert arguments["per_device_train_batch_size"] == state["train_batch_size"] == batch
+    rates = [log["learning_rate"] for log in state["log_history"] if "learning_rate" in log]
+    expected = [step / warmup * float(paper["Learning Rate"]) for step in range(len(rates))]
+    assert rates == pytest.approx(expected) and arguments["learning_rate"] == float(paper["Learning Rate"])
+    encoder, layers = ENCODERS[paper["Init Model"]]
+    assert (config["max_length"], config["encoder_config"]["num_hidden_layers"]) == (int(paper["Max Len"]), layers)
+    assert f"model_name_or_path: {encoder} (the paper's)" in printed
+    assert f"lambda (calibrated on held-out examples; the paper's {float(paper['Best Lambda']):g} was" in printed
+    assert "(yours" not in printed and config["knn_calibration"]["source"] == "held-out examples"
+    metric = "matthews_correlation" if name == "CoLA" else "accuracy"
+    best = max(log.get(f"eval_{metric}", -1) for log in state["log_history"])
+    assert arguments["metric_for_best_model"] == metric and state["best_metric"] == best
+    assert f"test_mixture_{metric}" in json.loads((tmp_path / "metrics.json").read_text())["test"]
+
+
+def test_what_the_user_gives_goes_before_the_paper(run_task):
+    options = ("--learning_rate=1e-3", "--max_length=32", "--num_train_epochs=1", "--gradient_accumulation_steps=2")
+    printed, arguments, state, config = run_task("cola", *options, "--neighbors_protocol=fixed")
+    assert (arguments["learning_rate"], config["max_length"], state["num_train_epochs"]) == (1e-3, 32, 1)
+    assert "learning_rate: 0.001 (yours; the paper's: 1e-05)" in printed
+    assert arguments["per_device_train_batch_size"] == 16  # two make the paper's batch
+    assert "per_device_train_batch_size: 16 (the paper's; 32 in a step, 32 in the paper)" in printed
+    fixed = {"k": 64, "knn_temperature": 10, "knn_weight": 0.3, "knn_calibration": None}
+    assert {name: config.get(name) for name in fixed} == fixed
+    assert "knn_weight: 0.3 (the paper's)" in printed and "Not calibrated: k 64, T 10, lambda 0.3." in printed

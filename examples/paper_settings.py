@@ -4,8 +4,6 @@ from typing import Any
 
 from docsplit_hf.text.paper_tasks import Task
 
-OWN_WEIGHT = "calibrated on held-out examples; the paper's {:g} was chosen on the examples that it reports"
-
 
 def paper_settings(task: Task, batches_per_step: int) -> dict[str, Any]:
     """The options of a task by their names; the paper's batch is that of a whole step, over all processes."""
@@ -31,6 +29,7 @@ def describe_settings(task: Task, batches_per_step: int, given: set[str], used: 
         elif name == "metric_for_best_model" and name not in given:
             origin = "in which the paper's figures are; how it chose an epoch it does not say"
         elif name == "knn_weight" and used["neighbors_protocol"] == "calibrated":
-            value, origin = "lambda", OWN_WEIGHT.format(paper)
+            value = "calibrated on held-out examples"
+            origin = f"the paper's lambda, {paper:g}, was chosen on the examples that it reports"
         lines.append(f"  {name}: {value} ({origin})")
     return "\n".join(lines)

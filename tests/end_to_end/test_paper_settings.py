@@ -91,7 +91,7 @@ def test_a_task_trains_with_the_settings_of_the_paper(run_task, tmp_path, name):
     encoder, layers = ENCODERS[paper["Init Model"]]
     assert (config["max_length"], config["encoder_config"]["num_hidden_layers"]) == (int(paper["Max Len"]), layers)
     assert f"model_name_or_path: {encoder} (the paper's)" in printed
-    assert f"lambda (calibrated on held-out examples; the paper's {float(paper['Best Lambda']):g} was" in printed
+    assert f"calibrated on held-out examples (the paper's lambda, {float(paper['Best Lambda']):g}, was" in printed
     assert "(yours" not in printed and config["knn_calibration"]["source"] == "held-out examples"
     metric = "matthews_correlation" if name == "CoLA" else "accuracy"
     best = max(log.get(f"eval_{metric}", -1) for log in state["log_history"])

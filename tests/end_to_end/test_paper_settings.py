@@ -67,6 +67,7 @@ def run_task(hub, run_script, tmp_path):
 
     def run(name, *options):
         options = [f"--task_name={name}", f"--output_dir={tmp_path}", "--use_cpu", "--logging_steps=1", *options]
+        options.append("--save_total_limit=9")  # so that the last checkpoint is there
         printed = run_script(SCRIPT, *options, folder=hub)
         files = tmp_path / "training_args.json", max(tmp_path.glob("*/trainer_state.json")), tmp_path / "config.json"
         return printed, *(json.loads(file.read_text()) for file in files)
@@ -86,7 +87,7 @@ def test_a_task_trains_with_the_settings_of_the_paper(run_task, tmp_path, name):
     assert state["max_steps"] == epochs * math.ceil(36 / batch) and state["num_train_epochs"] == epochs
     assert arguments["per_device_train_batch_size"] == state["train_batch_size"] == batch
     rates = [log["learning_rate"] for log in state["log_history"] if "learning_rate" in log]
-    expected = [step / warmup * float(paper["Learning Rate"]) for step in range(len(rates))]
+    expected = [step / warmup * float(paper["Learning Rate"]) for step in range(state["max_steps"])]
     assert rates == pytest.approx(expected) and arguments["learning_rate"] == float(paper["Learning Rate"])
     encoder, layers = ENCODERS[paper["Init Model"]]
     assert (config["max_length"], config["encoder_config"]["num_hidden_layers"]) == (int(paper["Max Len"]), layers)

@@ -9,10 +9,8 @@ def paper_settings(task: Task, batches_per_step: int) -> dict[str, Any]:
     """The options of a task by their names; the paper's batch is that of a whole step, over all processes."""
     return {
         "model_name_or_path": task.encoder,
+        **task.training_arguments(),
         "per_device_train_batch_size": max(task.batch_size // batches_per_step, 1),
-        "learning_rate": task.learning_rate,
-        "num_train_epochs": task.epochs,
-        "warmup_steps": task.warmup_steps,
         "max_length": task.max_length,
         "metric_for_best_model": task.metric,
         "knn_weight": task.knn_weight,

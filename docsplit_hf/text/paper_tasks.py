@@ -47,6 +47,15 @@ class Task:
     warmup_steps: int = 100
     prepare: Callable[[Mapping[str, Any]], dict[str, str]] | None = None
 
+    def training_arguments(self) -> dict[str, Any]:
+        """Table 3 as training arguments; the batch is that of a whole step."""
+        return {
+            "per_device_train_batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "num_train_epochs": self.epochs,
+            "warmup_steps": self.warmup_steps,
+        }
+
 
 def mark_spans(row: Mapping[str, Any]) -> dict[str, str]:
     """Mark the ``_noun_`` and the ``[pronoun]`` of a row of CLUEWSC 2020 in its text, as CLUE's own baseline does.

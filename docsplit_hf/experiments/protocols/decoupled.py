@@ -95,10 +95,7 @@ def _fine_tuning(
     """By table 3 of the paper for its tasks, by the trainer's defaults for others, and as ``settings`` say."""
     arguments, max_length = {}, settings.max_length
     if task.name in TASKS:
-        paper = TASKS[task.name]
-        arguments = {"per_device_train_batch_size": paper.batch_size, "learning_rate": paper.learning_rate}
-        arguments |= {"num_train_epochs": paper.epochs, "warmup_steps": paper.warmup_steps}
-        max_length = min(max_length, paper.max_length)
+        arguments, max_length = TASKS[task.name].training_arguments(), min(max_length, TASKS[task.name].max_length)
     arguments |= settings.fine_tuning
     return FineTuning(variant, retrieval_pooling, max_length, tuple(sorted(arguments.items())))
 

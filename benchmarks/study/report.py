@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from runs import ABLATIONS, ADAPTATION_RECIPES, CITATION, LEARNING_RATES, METHODS, SHIPPED, SHIPPED_START, TASKS
+from runs import ABLATIONS, ADAPTATION_RECIPES, CITATION, METHODS, SHIPPED, SHIPPED_START, TASKS
 
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.report.figures import COLORS, save
@@ -126,7 +126,7 @@ def spread(values: Iterable[float]) -> str:
     return f"{summary.mean:.1f}" + (f" ± {summary.std:.1f}" if summary.repeats > 1 else "")
 
 
-def methods_table(records: Records, folder: Path, rates: dict[str, float]) -> str:
+def methods_table(records: Records, folder: Path, best: dict[str, tuple[str, float]]) -> str:
     """The methods of the study, best first, with the common start and word counts among them."""
     rows = []
     for system in (*UNTRAINED, *METHODS):
@@ -136,9 +136,10 @@ def methods_table(records: Records, folder: Path, rates: dict[str, float]) -> st
         few_shot = by_training_seed(records, name, "few_shot")
         trained = [logged(folder, f"{name}/seed{seed}") for seed in few_shot] if system in METHODS else []
         recall = spread(100 * run["after"] for run in trained) if all(trained) and trained else "–"
-        rate = f"{rates[system]:g}" if system in rates else "–"
-        rows.append((np.mean(list(few_shot.values())), (system, rate, str(len(trained) or "–"), *scores, recall)))
-    header = ("system", "learning rate", "seeds", *TASKS, *SUMMARY, "half retrieval")
+        pooling, rate = (best[system][0], f"{best[system][1]:g}") if system in best else ("–", "–")
+        seeds = str(len(trained) or "–")
+        rows.append((np.mean(list(few_shot.values())), (system, pooling, rate, seeds, *scores, recall)))
+    header = ("system", "pooling", "learning rate", "seeds", *TASKS, *SUMMARY, "half retrieval")
     return table(header, [row for _, row in sorted(rows, reverse=True)])
 
 
@@ -204,18 +205,29 @@ def adaptation_table(records: Records) -> str:
     return table(("encoder", *tasks, "mean", "± draws", "full"), rows)
 
 
-def tuning_table(folder: Path) -> tuple[str, dict[str, float]]:
-    """Few-shot macro F1 on held-out rows of the training sets by learning rate, and the best rate of each method."""
-    rows, best = [], {}
+def tuning_table(folder: Path) -> tuple[str, dict[str, tuple[str, float]]]:
+    """Few-shot macro F1 on held-out rows of the training sets, and the best pooling and rate of each method."""
+    scores: dict[tuple[str, str], dict[float, float]] = {}
+    for path in sorted((folder / "results" / "tuning").glob("*/*/results.json")):
+        (pooling, _, rate), method = path.parent.name.partition("_"), path.parent.parent.name
+        values = by_seed_and_draw(ResultStore(path.parent).records, f"tuning/{method}/{path.parent.name}", "few_shot")
+        scores.setdefault((method, pooling), {})[float(rate)] = float(values.mean())
+    rates = sorted({rate for by_rate in scores.values() for rate in by_rate})
+    best, rows = {}, []
     for method in METHODS:
-        records = ResultStore(folder / "results" / "tuning" / method).records
-        values = [by_seed_and_draw(records, f"{rate:g}", "few_shot") for rate in LEARNING_RATES]
-        if not all(len(value) for value in values):
+        mine = {key: by_rate for key, by_rate in scores.items() if key[0] == method}
+        if not mine:
             continue
-        means = [value.mean() for value in values]
-        best[method] = LEARNING_RATES[int(np.argmax(means))]
-        rows.append((method, *(f"**{mean:.1f}**" if mean == max(means) else f"{mean:.1f}" for mean in means)))
-    return table(("method", *(f"{rate:g}" for rate in LEARNING_RATES)), rows), best
+        highest = max(max(by_rate.values()) for by_rate in mine.values())
+        for (_, pooling), by_rate in mine.items():
+            cells = []
+            for rate in rates:
+                score = by_rate.get(rate)
+                cells.append("" if score is None else f"**{score:.1f}**" if score == highest else f"{score:.1f}")
+                if score == highest:
+                    best[method] = (pooling, rate)
+            rows.append((method, pooling, *cells))
+    return table(("method", "pooling", *(f"{rate:g}" for rate in rates)), rows), best
 
 
 def methods_figure(records: Records) -> Figure:
@@ -233,7 +245,7 @@ def methods_figure(records: Records) -> Figure:
     for place, name in enumerate(names):
         per_seed = values[name].mean(1)
         error = per_seed.std(ddof=1) if len(per_seed) > 1 else 0
-        color = {"docsplit": COLORS[5], "tfidf": COLORS[6], "start": COLORS[6]}.get(name, COLORS[0])
+        color = COLORS[6] if name in UNTRAINED else COLORS[5] if name.startswith("docsplit") else COLORS[0]
         axes.barh(place, per_seed.mean(), xerr=error, color=color, hatch="//" if color == COLORS[6] else "", capsize=3)
         axes.text(per_seed.mean() + error + 0.4, place, f"{per_seed.mean():.1f}", va="center", fontsize=9)
     axes.set_yticks(range(len(names)), names)
@@ -275,12 +287,12 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("docs/results/study"), help="Default: %(default)s.")
     options = parser.parse_args()
     records = merge(options.folder, options.output)
-    tuning, rates = tuning_table(options.folder)
-    tables = {"methods": methods_table(records, options.folder, rates)}
+    tuning, best = tuning_table(options.folder)
+    tables = {"methods": methods_table(records, options.folder, best)}
     if any(record["system"] == SHIPPED for record in records):
         tables["shipped"] = shipped_table(records)
     save(lambda: methods_figure(records), options.output / "methods")
-    if rates:
+    if best:
         tables["tuning"] = tuning
     scores = ablation_scores(records)
     if {"docsplit"} < set(scores) and scores["docsplit"]:

@@ -23,7 +23,9 @@ from runs import (
     ADAPTATION_RECIPES,
     ADAPTED,
     CITATION,
+    FACTOR,
     LEARNING_RATES,
+    LOWEST_RATE,
     METHODS,
     SHIPPED,
     SHIPPED_MAX_LENGTH,
@@ -36,10 +38,11 @@ from runs import (
     adaptation_run,
     as_arguments,
     method_run,
+    poolings_of,
     shipped_run,
     slowest_first,
     start_run,
-    tuning_runs,
+    tuning_run,
 )
 
 from docsplit_hf.experiments.records.results import ResultStore
@@ -49,7 +52,7 @@ from docsplit_hf.text.paper_tasks import load_task
 
 STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped")
 # 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
-EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "figures": False}
+EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "probe": "logistic", "figures": False}
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
 VALIDATION_TEST, VALIDATION_PER_CLASS = 400, 25
 TUNING_REPEATS = 5
@@ -86,22 +89,38 @@ class Study:
         self.evaluate("shipped", models, {"max_length": SHIPPED_MAX_LENGTH})
 
     def tuning(self) -> None:
-        """Train each method at each learning rate, and measure it on rows held out of the training sets."""
+        """Train each method with each pooling and learning rate, and measure it on rows held out of training sets."""
         self.write_validation_tasks()
-        self.in_parallel([lambda method=method: self.tune(method) for method in slowest_first(METHODS)])
+        jobs = [(method, pooling) for method in slowest_first(METHODS) for pooling in poolings_of(method)]
+        self.in_parallel([lambda job=job: self.tune(*job) for job in jobs])
 
-    def tune(self, method: str) -> None:
-        """One method at each learning rate."""
-        runs = tuning_runs(str(self.folder), method)
-        for run in runs:
-            self.train(run)
-        models = {f"{rate:g}": str(self.folder / run.name) for rate, run in zip(LEARNING_RATES, runs, strict=True)}
+    def tune(self, method: str, pooling: str) -> None:
+        """One method with one pooling: on to lower and higher learning rates until the best is not at an end."""
+        scores = {rate: self.tuning_score(method, pooling, rate) for rate in LEARNING_RATES}
+        while (best := max(scores, key=scores.get)) in (lowest := min(scores), max(scores)):
+            if best == LOWEST_RATE:
+                return
+            rate = best / FACTOR if best == lowest else best * FACTOR
+            scores[rate] = self.tuning_score(method, pooling, rate)
+
+    def tuning_score(self, method: str, pooling: str, rate: float) -> float:
+        """Few-shot macro F1 on the held-out rows."""
+        run = tuning_run(str(self.folder), method, pooling, rate)
+        self.train(run)
         tasks = {task: self.folder / "validation" / task for task in TASKS}
-        self.measure(f"tuning/{method}", models, tasks, ["few_shot"], {"repeats": TUNING_REPEATS})
+        models = {run.name: str(self.folder / run.name)}
+        self.measure(run.name, models, tasks, ["few_shot"], {"repeats": TUNING_REPEATS})
+        return self.mean_few_shot(run.name, run.name)
 
-    def learning_rate(self, method: str) -> float:
-        """The learning rate that was best on the held-out rows."""
-        scores = {rate: self.mean_few_shot(f"tuning/{method}", f"{rate:g}") for rate in LEARNING_RATES}
+    def best_of_tuning(self, method: str) -> tuple[str, float]:
+        """The pooling and the learning rate that were best on the held-out rows."""
+        scores = {}
+        for path in sorted((self.folder / "results" / "tuning" / method).iterdir()):
+            pooling, _, rate = path.name.partition("_")
+            name = f"tuning/{method}/{path.name}"
+            scores[pooling, float(rate)] = self.mean_few_shot(name, name)
+        if not scores:
+            raise ValueError(f"{method} has no learning rate yet: run --stages tuning first.")
         return max(scores, key=scores.get)
 
     def mean_few_shot(self, results: str, system: str) -> float:
@@ -121,7 +140,7 @@ class Study:
 
     def method(self, method: str, seed: int) -> None:
         """One method with one seed."""
-        run = method_run(str(self.folder), method, self.learning_rate(method), seed)
+        run = method_run(str(self.folder), method, *self.best_of_tuning(method), seed)
         self.train(run)
         self.evaluate(run.name, {run.name: str(self.folder / run.name)})
 
@@ -134,7 +153,7 @@ class Study:
 
     def ablation(self, ablation: str, seed: int) -> None:
         """One ablation with one seed."""
-        run = ablation_run(str(self.folder), ablation, self.learning_rate("docsplit"), seed)
+        run = ablation_run(str(self.folder), ablation, self.best_of_tuning("docsplit")[1], seed)
         self.train(run)
         tasks = {task: self.data / folder for task, folder in TASKS.items()}
         self.measure(run.name, {run.name: str(self.folder / run.name)}, tasks, ["few_shot"], LIMITS)

@@ -10,8 +10,13 @@ Options = dict[str, Any]
 
 START = "start"
 CORPUS = "wikipedia.jsonl"
-STEPS, TUNING_STEPS = 250, 80
-LEARNING_RATES = (2.5e-4, 1e-3, 4e-3)
+STEPS, TUNING_STEPS = 120, 60
+ABLATION_STEPS = 250
+# Tuning begins with these; each pooling of each method goes on beyond until its best rate is not at an end.
+POOLINGS = ("mean", "cls")
+LEARNING_RATES = (2.5e-4, 1e-3)
+FACTOR = 4
+LOWEST_RATE = LEARNING_RATES[0] / FACTOR**3  # at which so few steps change next to nothing
 
 # The common start: a BERT with random weights and a vocabulary of its own, trained by MLM alone.
 START_OPTIONS: Options = {
@@ -61,7 +66,7 @@ TWO_PROCESSES = ("accelerate", "launch", "--config_file", "examples/accelerate_c
 # What every run from the common start shares. Dropout is BERT's own: it is all that SimCSE's views differ by.
 COMMON: Options = {
     "dataset_name": CORPUS,
-    "pooling": "mean",
+    "pooling": "mean",  # of the methods, the one that is best for each
     "max_length": 64,  # two cores see more documents in an hour the shorter the views are, and learn more
     "packing": "off",  # stock attention dropout, which drops each weight by itself
     "per_device_train_batch_size": 64,
@@ -74,14 +79,27 @@ COMMON: Options = {
     "report_to": "none",
 }
 
+# Both poolings are tried but where one is named: MLM trains no embedding, Contrastive Tension is defined with the mean,
+# and DocSplit's own kind takes what DocSplit was best with.
 METHODS: dict[str, Options] = {
-    "mlm": {"objective": "mlm"},
+    "mlm": {"objective": "mlm", "pooling": "mean"},
     "simcse": {"views": "simcse", "mlm_weight": 0},
     "simcse_long": {"views": "simcse_long", "mlm_weight": 0},
-    "contrastive_tension": {"views": "simcse", "objective": "contrastive_tension"},
+    "contrastive_tension": {"views": "simcse", "objective": "contrastive_tension", "pooling": "mean"},
     "cropping": {"views": "cropping", "views_kwargs": {"ratio_min": 0.05, "deletion": 0.1}, "mlm_weight": 0},
     "inverse_cloze": {"views": "inverse_cloze", "views_kwargs": {"keep_span": 0.1}, "mlm_weight": 0},
     "docsplit": {},
+    "docsplit_papers": {"pooling": "cls", "per_device_train_batch_size": 36},
+    # DocSplit's own kind on as many tokens as crops read: its halves without MLM; sampled from the whole document, as
+    # crops are; and three such parts of two thirds of the documents.
+    "docsplit_without_mlm": {"pooling": "mean", "mlm_weight": 0},
+    "docsplit_sampled": {"pooling": "mean", "mlm_weight": 0, "views_kwargs": {"max_tokens": 62}},
+    "docsplit_sampled_parts": {
+        "pooling": "mean",
+        "mlm_weight": 0,
+        "views_kwargs": {"max_tokens": 62, "parts": 3},
+        "max_steps": 2 * STEPS // 3,
+    },
 }
 
 # What changes in DocSplit, one thing at a time, and what it is compared with: "docsplit", as among the methods; or the
@@ -110,7 +128,7 @@ ABLATIONS: dict[str, tuple[str, Options]] = {
     "batch_256": ("without_mlm", WITHOUT_MLM | {"per_device_train_batch_size": 256, "forward_chunk_size": 64}),
     "batch_1024": (  # as many documents as batch_256
         "batch_256",
-        WITHOUT_MLM | {"per_device_train_batch_size": 1024, "forward_chunk_size": 64, "max_steps": STEPS // 4},
+        WITHOUT_MLM | {"per_device_train_batch_size": 1024, "forward_chunk_size": 64, "max_steps": ABLATION_STEPS // 4},
     ),
     "one_sentence_dropped": ("without_mlm", POSTS),
     "one_sentence_paired": ("one_sentence_dropped", POSTS | {"single_sentence": "dropout_pair"}),
@@ -186,21 +204,33 @@ def shipped_run(folder: str) -> Run:
     return Run(SHIPPED, SHIPPED_OPTIONS | {"model_name_or_path": start, "use_cpu": True}, TWO_PROCESSES)
 
 
-def tuning_runs(folder: str, method: str) -> list[Run]:
-    """A method at each learning rate, for a part of the steps."""
-    return [
-        _run(folder, f"tuning/{method}/{rate:g}", METHODS[method], rate, 0, TUNING_STEPS) for rate in LEARNING_RATES
-    ]
+def poolings_of(method: str) -> tuple[str, ...]:
+    """The poolings that are tried for a method: both, or the one that makes it what it is."""
+    return (METHODS[method]["pooling"],) if "pooling" in METHODS[method] else POOLINGS
 
 
-def method_run(folder: str, method: str, learning_rate: float, seed: int) -> Run:
-    """A method at its learning rate."""
-    return _run(folder, f"methods/{method}/seed{seed}", METHODS[method], learning_rate, seed)
+def tuning_run(folder: str, method: str, pooling: str, rate: float) -> Run:
+    """A method with a pooling and a learning rate, for a part of the steps."""
+    options = _with_pooling(method, pooling)
+    options |= {"max_steps": TUNING_STEPS * options.get("max_steps", STEPS) // STEPS}
+    return _run(folder, f"tuning/{method}/{pooling}_{rate:g}", options, rate, 0)
+
+
+def method_run(folder: str, method: str, pooling: str, learning_rate: float, seed: int) -> Run:
+    """A method with its pooling and its learning rate."""
+    return _run(folder, f"methods/{method}/seed{seed}", _with_pooling(method, pooling), learning_rate, seed)
+
+
+def _with_pooling(method: str, pooling: str) -> Options:
+    """The options of a method. SimCSE with the first token trains through its head, which is dropped afterwards."""
+    options = METHODS[method] | {"pooling": pooling}
+    return options | ({"projection_head": True} if method.startswith("simcse") and pooling == "cls" else {})
 
 
 def ablation_run(folder: str, ablation: str, learning_rate: float, seed: int) -> Run:
     """DocSplit with one thing changed, at DocSplit's learning rate."""
-    return _run(folder, f"ablations/{ablation}/seed{seed}", ABLATIONS[ablation][1], learning_rate, seed)
+    options = {"max_steps": ABLATION_STEPS} | ABLATIONS[ablation][1]
+    return _run(folder, f"ablations/{ablation}/seed{seed}", options, learning_rate, seed)
 
 
 def adaptation_run(folder: str, task: str, recipe: str) -> Run:
@@ -209,8 +239,8 @@ def adaptation_run(folder: str, task: str, recipe: str) -> Run:
     return Run(f"adaptation/{task}/{recipe}", options)
 
 
-def _run(folder: str, name: str, options: Options, learning_rate: float, seed: int, steps: int = STEPS) -> Run:
-    steps = options.get("max_steps", steps)
+def _run(folder: str, name: str, options: Options, learning_rate: float, seed: int) -> Run:
+    steps = options.get("max_steps", STEPS)
     chosen = {
         "model_name_or_path": f"{folder}/{START}",
         **COMMON,

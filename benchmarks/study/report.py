@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from runs import ABLATIONS, ADAPTATION_RECIPES, CITATION, METHODS, SHIPPED, SHIPPED_START, TASKS
+from runs import ABLATIONS, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.report.figures import COLORS, save
@@ -27,14 +27,12 @@ from docsplit_hf.training.markdown import table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MEASURED = {"few_shot": "macro_f1", "full": "macro_f1", "citation": "cosine_accuracy"}
-REPEATS = {"few_shot": 10, "full": 3, "citation": 3}
-CLASSIFICATION = {"few_shot": TASKS, "full": TASKS}
-ALL = CLASSIFICATION | {"citation": CITATION}
-MERGED = {"start": ALL, "methods": ALL, "ablations": {"few_shot": TASKS}, "adaptation": CLASSIFICATION, "shipped": ALL}
+REPEATS = {"few_shot": 10, "full": 3}
+BOTH = {"few_shot": TASKS, "full": TASKS}
+MERGED = {"start": BOTH, "methods": BOTH, "ablations": {"few_shot": TASKS}, "adaptation": BOTH, "shipped": BOTH}
 ADAPTATION = [f"adaptation/{recipe}" for recipe in ("MiniLM", *ADAPTATION_RECIPES)]
 UNTRAINED = ("tfidf", "start")
-SUMMARY = ("mean", "± draws", "full", "citation")
+SUMMARY = ("mean", "± draws", "full")
 Records = Sequence[dict[str, Any]]
 
 
@@ -46,7 +44,7 @@ def merge(folder: Path, output: Path) -> Records:
             results = ResultStore(path.parent)
             systems = {record["system"] for record in results.records}
             if part == "adaptation":  # a folder for each task
-                systems, expected = ADAPTATION, {protocol: (path.parent.name,) for protocol in CLASSIFICATION}
+                systems, expected = ADAPTATION, {protocol: (path.parent.name,) for protocol in BOTH}
             if missing := missing_parts(results.records, expected, systems):
                 print(f"{path} is left out: it has not all of {', '.join(missing)} yet.")
             else:
@@ -91,13 +89,13 @@ def logged(folder: Path, name: str) -> dict[str, float]:
 
 
 def by_training_seed(records: Records, system: str, protocol: str) -> dict[int, np.ndarray]:
-    """A metric of a system in %, mean over its tasks: its draws (or repeats) by the seed of training, 0 without one."""
+    """Macro F1 of a system in %, mean over its tasks: its draws (or repeats) by the seed of training, 0 without one."""
     values: dict[int, dict[int, list[float]]] = {}
     for record in records:
         if record["protocol"] == protocol and _is(record["system"], system):
             seed = int(record["system"].rpartition("/seed")[2]) if record["system"] != system else 0
             draws = values.setdefault(seed, {}).setdefault(record["seed"], [])
-            draws.append(100 * record["metrics"][MEASURED[protocol]])
+            draws.append(100 * record["metrics"]["macro_f1"])
     return {seed: np.array([np.mean(draws[draw]) for draw in sorted(draws)]) for seed, draws in sorted(values.items())}
 
 
@@ -151,12 +149,12 @@ def shipped_table(records: Records) -> str:
 
 
 def _scores(records: Records, system: str) -> tuple[str, ...]:
-    few, full, citation = (by_seed_and_draw(records, system, protocol) for protocol in MEASURED)
+    few, full = (by_seed_and_draw(records, system, protocol) for protocol in BOTH)
     if not len(few):
         return ()
     tasks = (f"{few_shot_of_task(records, system, task):.1f}" for task in TASKS)
     draws = f"{few.mean(0).std(ddof=1):.1f}"
-    return (*tasks, spread(few.mean(1)), draws, spread(full.mean(1)), spread(citation.mean(1)))
+    return (*tasks, spread(few.mean(1)), draws, spread(full.mean(1)))
 
 
 def ablation_scores(records: Records) -> dict[str, dict[int, float]]:
@@ -196,7 +194,7 @@ def adaptation_table(records: Records) -> str:
     tasks = [task for task in TASKS if {(name, task) for name in ADAPTATION} <= measured]
     records, rows = [record for record in records if record["task"] in tasks], []
     for name in (*ADAPTATION, "tfidf"):
-        few, full = (by_seed_and_draw(records, name, protocol) for protocol in CLASSIFICATION)
+        few, full = (by_seed_and_draw(records, name, protocol) for protocol in BOTH)
         if len(few) and len(full):
             scores = (f"{few_shot_of_task(records, name, task):.1f}" for task in tasks)
             draws = few.mean(0)

@@ -22,7 +22,6 @@ from runs import (
     ABLATIONS,
     ADAPTATION_RECIPES,
     ADAPTED,
-    CITATION,
     FACTOR,
     LEARNING_RATES,
     LOWEST_RATE,
@@ -190,8 +189,8 @@ class Study:
 
     def evaluate(self, name: str, models: dict[str, str], options: Options | None = None) -> None:
         """Measure systems on the test sets."""
-        tasks = {task: self.data / folder for task, folder in (TASKS | CITATION).items()}
-        self.measure(name, models, tasks, ["full", "few_shot", "citation"], LIMITS | (options or {}))
+        tasks = {task: self.data / folder for task, folder in TASKS.items()}
+        self.measure(name, models, tasks, ["full", "few_shot"], LIMITS | (options or {}))
 
     def measure(
         self, name: str, models: dict[str, str], tasks: dict[str, Path], protocols: list[str], options: dict

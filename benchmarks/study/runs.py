@@ -156,7 +156,6 @@ TASKS = {
     "arXiv": "arxiv_abstracts",
     "FakeNews": "fakenews_small",
 }
-CITATION = {"AAN": "aan_pairs"}
 
 # Domain adaptation, the everyday use: a good encoder, trained on by the unlabeled training texts of one task.
 ADAPTED = "sentence-transformers/all-MiniLM-L6-v2"

@@ -88,6 +88,14 @@ def nlp():
 
 
 @pytest.fixture(scope="session")
+def tagger(nlp):
+    """The tagger that this pipeline is."""
+    from docsplit_hf.experiments.protocols.spacy_tagger import spacy_tagger
+
+    return spacy_tagger(nlp)
+
+
+@pytest.fixture(scope="session")
 def make_tiny_config(tokenizer):
     """Makes a config for one model: a model keeps its config, and writes its attention implementation in it."""
     return lambda: BertConfig(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +21,10 @@ from ...text.lone_surrogates import replace_lone_surrogates
 from ..systems.load_system import System
 from ..tasks.task import ANY_TASK, EvaluationTask
 from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder
-from .parts_of_speech import GROUPS, SpacyPipeline, Word, load_spacy, tag_words
+from .jackknife import ratio_without_each, with_intervals
+from .load_tagger import load_tagger, tagger_settings
+from .parts_of_speech import GROUPS, Tagger, Word
 from .settings import EvaluationSettings
-
-if TYPE_CHECKING:
-    from spacy.language import Language
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ TOKENS_PER_BATCH = 2048  # the weights of all layers and heads: 600 MB for BERT 
 
 
 def attention_by_part_of_speech(
-    encoder: DocumentEncoder, texts: Sequence[str], nlp: Language, max_length: int
+    encoder: DocumentEncoder, texts: Sequence[str], tagger: Tagger, max_length: int
 ) -> dict[str, float]:
     """The mean attention that the first token pays to nouns, verbs, adjectives and other words.
 
@@ -46,26 +45,29 @@ def attention_by_part_of_speech(
     _check(encoder)
     read, spans, rows = _tokenize(encoder, texts, min(max_length, encoder.max_length))
     weights = _first_token_weights(encoder, rows)
-    found: dict[str, list[float]] = {group: [] for group in GROUPS}
+    sums, counts = np.zeros((2, len(GROUPS), len(texts)))  # of each document
     unseen = 0
-    for number, words in enumerate(tag_words(read, nlp)):
-        for word, weight in zip(words, word_weights(words, spans[number], weights[number]).tolist(), strict=True):
-            if np.isnan(weight):
-                unseen += 1
-            else:
-                found[word.group].append(weight)
-    seen = sum(map(len, found.values()))
+    for number, words in enumerate(tagger.tag(read)):
+        found = word_weights(words, spans[number], weights[number])
+        known = ~np.isnan(found)
+        unseen += int((~known).sum())
+        groups = np.array([GROUPS.index(word.group) for word in words], dtype=np.int64)[known]
+        sums[:, number] = np.bincount(groups, found[known], len(GROUPS))
+        counts[:, number] = np.bincount(groups, minlength=len(GROUPS))
+    seen = int(counts.sum())
     if not seen:
         raise ValueError(
             f"None of {len(texts)} texts has a word that {type(encoder.model).__name__} reads: give others."
         )
-    missing = [group for group in GROUPS if not found[group]]
+    present = {group: i for i, group in enumerate(GROUPS) if counts[i].any()}
+    missing = [group for group in GROUPS if group not in present]
     if unseen or missing:
         logger.warning(
             "Attention: %d of %d words have no token and are left out; groups without a word: %s.",
             *(unseen, unseen + seen, ", ".join(missing) or "none"),
         )
-    return {group: sum(values) / len(values) for group, values in found.items() if values}
+    means = {group: float(sums[i].sum() / counts[i].sum()) for group, i in present.items()}
+    return with_intervals(means, {group: ratio_without_each(sums[i], counts[i]) for group, i in present.items()})
 
 
 def word_weights(words: Sequence[Word], spans: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -163,18 +165,13 @@ def _refuses(system: System) -> str | None:
 
 
 def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
-    name = settings.spacy_pipeline
-    chosen = {
-        "spacy_pipeline": name,
-        "spacy_version": SpacyPipeline(load_spacy(name)).name,
-        "max_length": settings.max_length,
-    }
+    chosen = tagger_settings(settings.tagger) | {"max_length": settings.max_length}
     return [Measurement("attention", chosen, NO_SEED)], []
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    encoder, nlp = document_encoder(evaluation.system), load_spacy(settings["spacy_pipeline"])
-    return attention_by_part_of_speech(encoder, evaluation.task.texts, nlp, settings["max_length"])
+    encoder, tagger = document_encoder(evaluation.system), load_tagger(settings["tagger"])
+    return attention_by_part_of_speech(encoder, evaluation.task.texts, tagger, settings["max_length"])
 
 
 ATTENTION = Experiment("what the first token looks at, by part of speech", ANY_TASK, _plan, _measure, _refuses)

@@ -10,7 +10,7 @@ from ..systems.load_system import EncoderSystem, System
 from ..tasks.task import EvaluationTask, language_of
 
 if TYPE_CHECKING:
-    from .parts_of_speech import SpacyPipeline
+    from .parts_of_speech import Tagger
     from .settings import EvaluationSettings
 
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ Plan = tuple[list[Measurement], list[str]]  # what is measured, and a line for e
 class Evaluation:
     """A system on a task; ``checkpoint`` is where its encoder is, to be fine-tuned."""
 
-    def __init__(self, system: System | SpacyPipeline, task: EvaluationTask, checkpoint: str | None = None) -> None:
+    def __init__(self, system: System | Tagger, task: EvaluationTask, checkpoint: str | None = None) -> None:
         self.system = system
         self.task = task
         self.checkpoint = checkpoint

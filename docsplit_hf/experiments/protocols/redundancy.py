@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -17,11 +17,10 @@ from ..systems.features import Features
 from ..systems.load_system import System
 from ..tasks.task import ANY_TASK, EvaluationTask, language_of
 from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, once_per_seed, sentence_settings
-from .parts_of_speech import SpacyPipeline, load_spacy, tag_words
+from .jackknife import ratio_without_each, with_intervals
+from .load_tagger import tagger_settings
+from .parts_of_speech import Tagger
 from .settings import EvaluationSettings
-
-if TYPE_CHECKING:
-    from spacy.language import Language
 
 logger = logging.getLogger(__name__)
 
@@ -31,40 +30,46 @@ MAX_DOCUMENTS = 1000
 MAX_SENTENCES = 32  # of one document
 
 
-def nouns_and_verbs_ratio(texts: Sequence[str], nlp: Language) -> tuple[np.ndarray, np.ndarray]:
+def nouns_and_verbs_ratio(texts: Sequence[str], tagger: Tagger) -> tuple[np.ndarray, np.ndarray]:
     """R = N / D of each text and its length in words (SimDE, appendix A.2; SimLTE, equation 2), two arrays ``(N,)``.
 
-    N is the number of its nouns and verbs, and D the number of distinct ones, told apart by their lemmas. R = 1: none
-    comes twice; NaN: there are none. The papers do not say whether a noun and a verb with one lemma ("a run", "to run")
-    are two: here they are one.
+    N is the number of its nouns and verbs, and D the number of distinct ones, told apart by their lemmas as in the
+    papers, or by their stems with NLTK, which has no lemmas. R = 1: none comes twice; NaN: there are none. The papers
+    do not say whether a noun and a verb with one lemma ("a run", "to run") are two: here they are one.
     """
     ratios, lengths = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=np.int64)
-    for i, words in enumerate(tag_words(texts, nlp)):
+    for i, words in enumerate(tagger.tag(texts)):
         nouns_and_verbs = [word for word in words if word.group in ("noun", "verb")]
-        if bare := next((word.text for word in nouns_and_verbs if not word.lemma), None):
+        if bare := next((word.text for word in nouns_and_verbs if not word.base), None):
             raise ValueError(
-                f"The pipeline ({', '.join(nlp.pipe_names)}) gives {bare!r} no lemma: use one with a lemmatizer, such "
-                "as en_core_web_sm."
+                f"{tagger.name} gives {bare!r} no lemma: use a pipeline with a lemmatizer, such as en_core_web_sm, or "
+                "--tagger nltk."
             )
         if nouns_and_verbs:
-            ratios[i] = len(nouns_and_verbs) / len({word.lemma for word in nouns_and_verbs})
+            ratios[i] = len(nouns_and_verbs) / len({word.base for word in nouns_and_verbs})
         lengths[i] = len(words)
     return ratios, lengths
 
 
 def mean_by_length(ratios: np.ndarray, lengths: np.ndarray) -> dict[str, float]:
-    """The mean R of all documents, and of those of each length, as in SimDE's table 4 and SimLTE's table 3."""
+    """The mean R of all documents, and of those of each length, as in SimDE's table 4 and SimLTE's table 3.
+
+    Each with half the 95 % confidence interval over the documents, ``"all_interval"``.
+    """
     known = ~np.isnan(ratios)
     if not known.any():
         raise ValueError(
             f"None of {len(ratios)} documents has a noun or a verb, so there is nothing to average: give others, or a "
-            "pipeline of spaCy for their language."
+            "tagger for their language."
         )
     if not known.all():
         logger.warning("%d of %d documents have no noun or verb and are left out.", (~known).sum(), len(known))
     ratios, buckets = ratios[known], np.searchsorted(LONGEST, lengths[known])
-    means = {name: float(ratios[buckets == i].mean()) for i, name in enumerate(BUCKETS) if (buckets == i).any()}
-    return means | {"all": float(ratios.mean())}
+    groups = {name: ratios[buckets == i] for i, name in enumerate(BUCKETS) if (buckets == i).any()} | {"all": ratios}
+    means = {name: float(group.mean()) for name, group in groups.items()}
+    return with_intervals(
+        means, {name: ratio_without_each(group, np.ones(len(group))) for name, group in groups.items()}
+    )
 
 
 def pair_similarity(features: Features, documents: np.ndarray) -> dict[str, float]:
@@ -74,6 +79,7 @@ def pair_similarity(features: Features, documents: np.ndarray) -> dict[str, floa
 
     Over all pairs, at the cost of one pass: with v_i the vectors of norm 1 and s_d their sum over a document, the
     similarities within documents sum to sum_d |s_d|^2 - sum_i |v_i|^2, all together to |sum_d s_d|^2 - sum_i |v_i|^2.
+    The same sums without each of the documents give half the 95 % confidence intervals, ``"within_interval"``.
     """
     counts = np.bincount(documents)
     pairs_within = int((counts * (counts - 1)).sum())
@@ -87,8 +93,17 @@ def pair_similarity(features: Features, documents: np.ndarray) -> dict[str, floa
     ones = np.ones(len(documents))
     members = scipy.sparse.csr_matrix((ones, (documents, np.arange(len(documents)))), (len(counts), len(documents)))
     sums = members @ vectors
-    alone, same, all_pairs = (_sum_of_squares(part) for part in (vectors, sums, np.asarray(sums.sum(axis=0))))
-    return {"within": float((same - alone) / pairs_within), "between": float((all_pairs - same) / pairs_between)}
+    total = np.asarray(sums.sum(axis=0)).ravel()
+    same = _squared_norms(sums)
+    within = same - members @ _squared_norms(vectors)
+    between = sums @ total - same
+    found = {"within": float(within.sum() / pairs_within), "between": float(between.sum() / pairs_between)}
+    without_each = {"within": ratio_without_each(within, counts * (counts - 1))}
+    with np.errstate(divide="ignore", invalid="ignore"):  # of two documents
+        # A document takes its pairs with the others away, and the others' with it.
+        left, pairs_left = between.sum() - 2 * between, pairs_between - 2 * counts * (len(documents) - counts)
+        without_each["between"] = left / pairs_left
+    return with_intervals(found, without_each)
 
 
 def sentence_similarity(system: System, texts: Sequence[str], seed: int, language: str = "en") -> dict[str, float]:
@@ -118,8 +133,8 @@ def sentence_similarity(system: System, texts: Sequence[str], seed: int, languag
     return pair_similarity(features, np.array(documents, dtype=np.int64))
 
 
-def _sum_of_squares(matrix: Features) -> float:
-    return float(np.square(matrix.data if scipy.sparse.issparse(matrix) else matrix).sum())
+def _squared_norms(matrix: Features) -> np.ndarray:
+    return np.asarray((matrix.multiply(matrix) if scipy.sparse.issparse(matrix) else matrix**2).sum(axis=1)).ravel()
 
 
 def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
@@ -132,12 +147,11 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
 
 
 def _plan_nouns_and_verbs(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
-    name = SpacyPipeline(load_spacy(settings.spacy_pipeline)).name
-    return [Measurement("nouns_and_verbs", {"spacy_pipeline": name}, NO_SEED)], []
+    return [Measurement("nouns_and_verbs", tagger_settings(settings.tagger), NO_SEED)], []
 
 
 def _measure_nouns_and_verbs(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    return mean_by_length(*nouns_and_verbs_ratio(evaluation.task.texts, evaluation.system.nlp))
+    return mean_by_length(*nouns_and_verbs_ratio(evaluation.task.texts, evaluation.system))
 
 
 REDUNDANCY = Experiment("how much texts repeat themselves: nouns and verbs, sentences", ANY_TASK, _plan, _measure)

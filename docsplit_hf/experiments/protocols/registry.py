@@ -9,7 +9,7 @@ from ..systems.load_system import System
 from ..tasks.task import EvaluationTask
 from . import attention, citation, decoupled, few_shot, half_documents, neighbors, probe, redundancy
 from .experiment import Evaluation, Measurement, Plan
-from .parts_of_speech import SpacyPipeline
+from .parts_of_speech import Tagger
 from .settings import EvaluationSettings
 
 PROTOCOLS = {
@@ -25,8 +25,8 @@ PROTOCOLS = {
     "redundancy": redundancy.REDUNDANCY,
     "attention": attention.ATTENTION,
 }
-# The half of redundancy that a pipeline of spaCy measures in the place of a system.
-BY_SPACY = {"nouns_and_verbs": redundancy.NOUNS_AND_VERBS}
+# The half of redundancy that a tagger measures in the place of a system.
+BY_TAGGER = {"nouns_and_verbs": redundancy.NOUNS_AND_VERBS}
 
 
 def check_protocols(names: Sequence[str]) -> None:
@@ -38,14 +38,12 @@ def check_protocols(names: Sequence[str]) -> None:
             raise ValueError(f"There is no protocol {name!r}.{hint} Known protocols: {', '.join(PROTOCOLS)}.")
 
 
-def plan(
-    names: Sequence[str], system: System | SpacyPipeline, task: EvaluationTask, settings: EvaluationSettings
-) -> Plan:
+def plan(names: Sequence[str], system: System | Tagger, task: EvaluationTask, settings: EvaluationSettings) -> Plan:
     """What protocols measure of a system on a task, nothing twice, and a line for each that cannot be measured."""
     check_protocols(names)
     experiments = {name: PROTOCOLS[name] for name in names}
-    if isinstance(system, SpacyPipeline):
-        experiments = BY_SPACY if "redundancy" in names else {}
+    if isinstance(system, Tagger):
+        experiments = BY_TAGGER if "redundancy" in names else {}
     measurements: list[Measurement] = []
     left_out: list[str] = []
     for name, experiment in experiments.items():
@@ -64,4 +62,4 @@ def plan(
 def measure(evaluation: Evaluation, measurement: Measurement) -> dict[str, float]:
     """The metrics of one repeat: shares from 0 to 1, but for R and attention."""
     protocol, settings, seed = measurement
-    return (PROTOCOLS | BY_SPACY)[protocol].measure(evaluation, settings, seed)
+    return (PROTOCOLS | BY_TAGGER)[protocol].measure(evaluation, settings, seed)

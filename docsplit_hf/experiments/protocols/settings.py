@@ -80,9 +80,9 @@ class EvaluationSettings:
         help="How encoders are fine-tuned in 'decoupled', 'retrieval_vectors' and 'neighbors_sweep': training "
         "arguments as JSON, such as '{\"learning_rate\": 1e-4}'. Default: the paper's table 3 for its tasks.",
     )
-    spacy_pipeline: str = HfArg(
+    tagger: str = HfArg(
         default="en_core_web_sm",
-        help="The spaCy pipeline that tells parts of speech in 'redundancy' and 'attention'.",
+        help="What tells parts of speech in 'redundancy' and 'attention': a pipeline of spaCy, or 'nltk' for English.",
     )
 
     def __post_init__(self) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..protocols.experiment import Evaluation, Measurement
-from ..protocols.parts_of_speech import SpacyPipeline, load_spacy
+from ..protocols.load_tagger import load_tagger
+from ..protocols.parts_of_speech import Tagger
 from ..protocols.registry import check_protocols, measure, plan
 from ..protocols.settings import EvaluationSettings
 from ..systems.encoders import split_name
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-USING_SPACY = ("redundancy", "attention")
+USING_TAGGER = ("redundancy", "attention")
 
 
 def run_protocols(
@@ -41,10 +42,11 @@ def run_protocols(
     the records, under the systems' present names, and a line for each measurement that was left out, which is logged.
     """
     check_protocols(protocols)
-    protocols, left_out = _without_missing_spacy(protocols, settings)
-    everything: dict[str, System | SpacyPipeline] = dict(systems)
+    protocols, left_out = _without_missing_tagger(protocols, settings)
+    everything: dict[str, System | Tagger] = dict(systems)
     if "redundancy" in protocols and not left_out:
-        everything["spaCy"] = SpacyPipeline(load_spacy(settings.spacy_pipeline))
+        tagger = load_tagger(settings.tagger)
+        everything[tagger.name] = tagger
     planned = []
     for task in tasks:
         store.describe_task(task.fingerprint, describe_task(task))
@@ -138,11 +140,11 @@ def _measured_once(evaluation: Evaluation, measurement: Measurement, store: Resu
     return store.find(wanted) | {"system": system.name, "task": task.name}
 
 
-def _without_missing_spacy(protocols: Sequence[str], settings: EvaluationSettings) -> tuple[list[str], list[str]]:
-    """Attention needs spaCy, and one half of redundancy does: without it the rest goes on."""
-    if set(protocols) & set(USING_SPACY):
+def _without_missing_tagger(protocols: Sequence[str], settings: EvaluationSettings) -> tuple[list[str], list[str]]:
+    """Attention needs a tagger, and one half of redundancy does: without it the rest goes on."""
+    if set(protocols) & set(USING_TAGGER):
         try:
-            load_spacy(settings.spacy_pipeline)
+            load_tagger(settings.tagger)
         except (ModuleNotFoundError, OSError) as error:
             kept = [name for name in protocols if name != "attention"]
             return kept, [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]

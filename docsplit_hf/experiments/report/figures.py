@@ -12,6 +12,7 @@ from ...text.paper_tasks import task_metric
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
 from ..protocols.settings import EvaluationSettings
 from .decoupled_tables import by_k, by_temperature, part_summary
+from .paper_results import REDUNDANCY, paper_task
 from .summary import Cell
 from .tables import TITLES, Spread
 
@@ -42,16 +43,19 @@ CURVE_STYLE = {
     "capsize": 2,
 }
 PANELS_PER_ROW = 3
+LENGTHS = tuple(name for name in REDUNDANCY.metrics if name != "all")
 CITATION_METRICS = {"accuracy": "head of LRA", "cosine_accuracy": "cosine threshold"}
 SPREADS = {
     "std": "Error bars: standard deviation over the draws",
     "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
+    "documents": "Error bars: 95 % confidence interval over the documents",
 }
 DRAWN = (
     "few_shot",
     "curve",
     "neighbors_sweep",
     "citation",
+    "redundancy",
     "attention",
 )  # the protocols whose results save_figures draws
 
@@ -77,6 +81,8 @@ def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: st
         figures["neighbors_sweep"] = lambda: sweep_curves(sweep)
     if citation := [cell for cell in cells if cell.protocol == "citation"]:
         figures["citation"] = lambda: accuracy_bars(citation, CITATION_METRICS, "interval")
+    if nouns_and_verbs := [cell for cell in cells if cell.protocol == "nouns_and_verbs"]:
+        figures["redundancy"] = lambda: redundancy_by_length(nouns_and_verbs)
     if attention := [cell for cell in cells if cell.protocol == "attention"]:
         figures["attention"] = lambda: attention_bars(attention)
     for name, draw in figures.items():
@@ -183,9 +189,43 @@ def attention_bars(cells: Sequence[Cell]) -> Figure:
     figure, axes = _panels(len(tasks), max(4.0, 0.8 + 4 * (0.2 + 0.11 * len(systems))), 3.0)
     for axis, task in zip(axes, tasks, strict=True):
         groups = {(task, metric): f"{metric}s" for metric in ("noun", "verb", "adjective", "other")}
-        _grouped_bars(axis, cells, systems, groups, "interval", 1000)
+        _grouped_bars(axis, cells, systems, groups, "documents", 1000)
         axis.set(title=task, ylabel="Mean attention weight ($10^{-3}$)")
-    _legend(figure, axes, cells, "interval")
+    _legend(figure, axes, cells, "documents")
+    return figure
+
+
+def redundancy_by_length(cells: Sequence[Cell]) -> Figure:
+    """R of nouns and verbs by the number of words in a text, beside the papers': a panel per task."""
+    tasks, systems = _names(cells, "task"), _names(cells, "system")
+    figure, axes = _panels(len(tasks), 3.6, 3.0)
+    for axis, task in zip(axes, tasks, strict=True):
+        for number, system in enumerate(systems):
+            metrics = next((cell.metrics for cell in cells if (cell.system, cell.task) == (system, task)), {})
+            present = [(place, metrics[name]) for place, name in enumerate(LENGTHS) if name in metrics]
+            axis.errorbar(
+                [place for place, _ in present],
+                [summary.mean for _, summary in present],
+                yerr=[summary.documents for _, summary in present],
+                label=system,
+                color=COLORS[number % len(COLORS)],
+                marker=MARKERS[number % len(MARKERS)],
+                **CURVE_STYLE,
+            )
+        if (known := paper_task(task)) in REDUNDANCY.tasks:
+            printed = REDUNDANCY.of("R", known)
+            present = [(place, printed[name]) for place, name in enumerate(LENGTHS) if name in printed]
+            axis.plot(*zip(*present, strict=True), label="paper", color="#777777", marker="x", linestyle="--")
+        axis.set_xticks(range(len(LENGTHS)), [name.replace("more than ", "> ") for name in LENGTHS])
+        axis.grid(color="#DDDDDD", linewidth=0.6)
+        axis.set(
+            title=task,
+            xlabel="Words in the text",
+            ylabel="R (nouns and verbs)",
+            ylim=(1, None),
+            xlim=(-0.3, len(LENGTHS) - 0.7),
+        )
+    _legend(figure, axes, cells, "documents")
     return figure
 
 
@@ -239,7 +279,8 @@ def _legend(figure: Figure, axes: list[Axes], cells: Sequence[Cell], spread: Spr
     for axis in axes:  # a system need not be in every panel
         handles, labels = axis.get_legend_handles_labels()
         by_label |= dict(zip(labels, handles, strict=True))
-    title = SPREADS[spread] if any(len(cell.seeds) > 1 for cell in cells) else None
+    shown = any(not math.isnan(getattr(summary, spread)) for cell in cells for summary in cell.metrics.values())
+    title = SPREADS[spread] if shown else None
     label_width = 0.085 * max(map(len, by_label))  # inches
     width, height = figure.get_size_inches()
     width = max(width, 0.9 + label_width)

@@ -29,12 +29,14 @@ CLASSIFICATION = ("accuracy", "macro_f1")
 INTERVAL = (
     "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same test set"
 )
+OVER_DOCUMENTS = "± is half the 95 % confidence interval over the documents (jackknife)"
 DEVIATION = "± is the standard deviation over the draws"
 CHOICES = (
     f"k, T and lambda: calibrated on held-out examples; fixed, k = {PAPER_K}, T = {PAPER_TEMPERATURE:g} and lambda by "
     "the paper's table 3 or --knn_weight; or oracle, the lambda of the best result on the test set, as the paper chose "
     "it. In % of each task's metric."
 )
+SPREADS: dict[Spread, str] = {"std": DEVIATION, "interval": INTERVAL, "documents": OVER_DOCUMENTS}
 WORD_COUNTS = "of word counts a linear support vector machine"
 
 
@@ -123,8 +125,10 @@ SECTIONS = (
     Section(
         "nouns_and_verbs",
         "Redundancy: nouns and verbs",
-        "R, the number of nouns and verbs over that of distinct ones, by the number of words in a text.",
+        "R, the number of nouns and verbs over that of distinct ones, by the number of words in a text. spaCy tells "
+        "them apart by lemmas, as in the papers, NLTK by stems.",
         ("0-50", "51-100", "101-200", "201-300", "more than 300", "all"),
+        spread="documents",
         paper=REDUNDANCY,
         by_system=False,
         plain_digits=2,
@@ -134,6 +138,7 @@ SECTIONS = (
         "Redundancy: sentences",
         "Mean cosine similarity of two sentences of one document (within) and of two documents (between).",
         ("within", "between"),
+        spread="documents",
         paper=SENTENCE_SIMILARITY,
         by_system=False,
     ),
@@ -142,7 +147,9 @@ SECTIONS = (
         "Attention by part of speech",
         "Mean attention weight from the first token to a word, in the last layer.",
         ("noun", "verb", "adjective", "other"),
+        spread="documents",
         by_system=False,
+        plain_digits=5,
     ),
 )
 
@@ -205,8 +212,10 @@ def _section(section: Section, cells: Sequence[Cell], others: Sequence[Cell]) ->
     if section.layout is not None:
         settings = {name: value for name, value in settings.items() if name not in SHOWN_AS_ROWS}
     repeats = max(len(cell.seeds) for cell in cells)
-    spread = DEVIATION if section.spread == "std" else INTERVAL
+    spread = SPREADS[section.spread]
     means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
+    if section.spread == "documents" and repeats == 1:
+        means = f"{spread}."
     shown = ", ".join(f"{name} {value}" for name, value in settings.items()) or "none"
     parts = [
         f"## {section.title}",

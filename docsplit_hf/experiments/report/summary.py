@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+
+from ..protocols.jackknife import INTERVAL
 
 GROUP = ("system", "task", "protocol", "settings")
 
@@ -17,13 +19,15 @@ GROUP = ("system", "task", "protocol", "settings")
 class Summary:
     """Mean, sample standard deviation, and half the 95 % confidence interval of the mean; both NaN for one repeat.
 
-    The interval holds what differs between the repeats (seeds, draws of examples), not the choice of the test set.
+    ``interval`` holds what differs between the repeats (seeds, draws of examples), not the choice of the test set;
+    ``documents`` holds that choice, where the protocol measures it.
     """
 
     mean: float
     std: float
     interval: float
     repeats: int
+    documents: float = math.nan
 
 
 def summarize(values: Sequence[float]) -> Summary:
@@ -59,6 +63,10 @@ def summarize_records(records: Iterable[Mapping[str, Any]]) -> list[Cell]:
     cells = []
     for _, group in frame.groupby(key, sort=False):
         metrics = pd.DataFrame(group["metrics"].tolist())
-        summaries = {name: summarize(metrics[name].dropna()) for name in metrics}
+        summaries = {name: summarize(metrics[name].dropna()) for name in metrics if not name.endswith(INTERVAL)}
+        for name in summaries:
+            if f"{name}{INTERVAL}" in metrics:
+                over_documents = float(metrics[f"{name}{INTERVAL}"].mean())
+                summaries[name] = replace(summaries[name], documents=over_documents)
         cells.append(Cell(*group.iloc[0][list(GROUP)], metrics=summaries, seeds=tuple(group["seed"].tolist())))
     return cells

@@ -12,7 +12,7 @@ from ...training.markdown import table
 from .paper_results import PaperTable, paper_task
 from .summary import Cell, Summary
 
-Spread = Literal["std", "interval"]
+Spread = Literal["std", "interval", "documents"]
 MISSING = "–"
 TITLES = {
     "accuracy": "Acc",

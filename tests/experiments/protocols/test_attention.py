@@ -17,14 +17,15 @@ from transformers import (
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.experiments.protocols.attention import attention_by_part_of_speech, word_weights
-from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS, Word, tag_words
+from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS, Word
 from docsplit_hf.models.portable.packing import is_packed
 
 ALL_GROUPS = "The small river feeds the valley"
 
 
-def attention(encoder, texts, nlp, max_length=512):
-    return attention_by_part_of_speech(encoder, texts, nlp, max_length)
+def attention(encoder, texts, tagger, max_length=512):
+    found = attention_by_part_of_speech(encoder, texts, tagger, max_length)
+    return {group: found[group] for group in GROUPS if group in found}
 
 
 def without_queries(model):
@@ -61,23 +62,23 @@ def uniform_longformer(longformer_config, tokenizer):
 
 
 @pytest.mark.parametrize("name", ["uniform", "uniform_longformer"])
-def test_uniform_attention_gives_one_over_the_length(name, request, nlp, tokenizer, texts):
+def test_uniform_attention_gives_one_over_the_length(name, request, tagger, tokenizer, texts):
     encoder = request.getfixturevalue(name)
     length = len(tokenizer(ALL_GROUPS)["input_ids"])
-    assert attention(encoder, [ALL_GROUPS], nlp) == pytest.approx(dict.fromkeys(GROUPS, 1 / length), rel=1e-5)
+    assert attention(encoder, [ALL_GROUPS], tagger) == pytest.approx(dict.fromkeys(GROUPS, 1 / length), rel=1e-5)
 
     several = [ALL_GROUPS, texts[0][:90], "small engines, small gardens", "", texts[4][:50]]
     weights = {group: [] for group in GROUPS}
-    for text, words in zip(several, tag_words(several, nlp), strict=True):
+    for text, words in zip(several, tagger.tag(several), strict=True):
         assert len(ids := tokenizer(text)["input_ids"]) <= encoder.max_length
         for word in words:
             weights[word.group].append(1 / len(ids))
     expected = {group: np.mean(weights[group]) for group in GROUPS}
     for order in (several, several[::-1]):
-        assert attention(encoder, order, nlp) == pytest.approx(expected, rel=1e-5)
+        assert attention(encoder, order, tagger) == pytest.approx(expected, rel=1e-5)
 
 
-def test_weights_are_those_of_the_stock_model(encoder, tiny_config, nlp, tokenizer):
+def test_weights_are_those_of_the_stock_model(encoder, tiny_config, tagger, tokenizer):
     stock = BertModel._from_config(tiny_config, attn_implementation="eager").eval()
     stock.load_state_dict(encoder.model.state_dict())
     text = "Small rivers shapes the unusual engine; it opens!"
@@ -86,16 +87,25 @@ def test_weights_are_those_of_the_stock_model(encoder, tiny_config, nlp, tokeniz
     with torch.no_grad():
         weights = stock(**inputs, output_attentions=True).attentions[-1][0, :, 0].mean(0).tolist()
     sums = {group: [] for group in GROUPS}
-    for word in next(tag_words([text], nlp)):
+    for word in next(tagger.tag([text])):
         shared = [w for w, (start, end) in zip(weights, offsets, strict=True) if start < word.end and end > word.start]
         sums[word.group].append(np.mean(shared))
     assert len(weights) > 20  # words of several tokens
-    found = attention(encoder, [text], nlp)
+    found = attention(encoder, [text], tagger)
     assert found == pytest.approx({group: np.mean(sums[group]) for group in GROUPS}, rel=1e-5)
     assert len({round(value, 6) for value in found.values()}) == 4
 
 
-def test_longformer_gives_the_attention_of_its_global_token(longformer_config, tokenizer, nlp):
+def test_the_interval_is_over_documents_as_long_ones_weigh_more(encoder, tagger):
+    texts = [ALL_GROUPS, "small rivers", "The river feeds the valley of the garden", "river river"]
+    without_each = [attention(encoder, texts[:i] + texts[i + 1 :], tagger)["noun"] for i in range(4)]
+    found = attention_by_part_of_speech(encoder, texts, tagger, 512)
+    spread = np.sum((np.array(without_each) - np.mean(without_each)) ** 2)
+    assert found["noun_interval"] == pytest.approx(3.182446 * np.sqrt(3 / 4 * spread), rel=1e-5)
+    assert "noun_interval" not in attention_by_part_of_speech(encoder, texts[:1], tagger, 512)
+
+
+def test_longformer_gives_the_attention_of_its_global_token(longformer_config, tokenizer, tagger):
     torch.manual_seed(0)
     encoder = DocumentEncoder(LongformerModel(copy.deepcopy(longformer_config)), tokenizer)
     layer = encoder.model.encoder.layer[-1].attention.self
@@ -103,14 +113,14 @@ def test_longformer_gives_the_attention_of_its_global_token(longformer_config, t
     layer.query_global.register_forward_hook(lambda module, inputs, output: queries.update(q=output.clone()))
     layer.key_global.register_forward_hook(lambda module, inputs, output: queries.update(k=output.clone()))
     text = "The small river feeds the valley and the garden of the library"
-    found = attention(encoder, [text], nlp)
+    found = attention(encoder, [text], tagger)
     inputs = tokenizer(text, return_offsets_mapping=True)
     length = len(inputs["input_ids"])
     assert length > 4 * longformer_config.attention_window
     query, keys = queries["q"].reshape(2, 8), queries["k"].reshape(-1, 2, 8)[:length]
     weights = torch.softmax(torch.einsum("hd,lhd->hl", query, keys) / 8**0.5, dim=1).mean(0)
     spans = np.array(inputs["offset_mapping"])
-    words = next(tag_words([text], nlp))
+    words = next(tagger.tag([text]))
     expected = word_weights(words, spans, weights.numpy())
     for group in GROUPS:
         assert found[group] == pytest.approx(
@@ -118,20 +128,20 @@ def test_longformer_gives_the_attention_of_its_global_token(longformer_config, t
         )
 
 
-def test_the_encoder_is_as_before(encoder, texts, nlp):
+def test_the_encoder_is_as_before(encoder, texts, tagger):
     before = encoder.encode(texts[:4], show_progress=False)
     assert is_packed(encoder.model)
-    attention(encoder, texts[:4], nlp)
+    attention(encoder, texts[:4], tagger)
     assert is_packed(encoder.model) and not encoder.model.training
     assert (encoder.encode(texts[:4], show_progress=False) == before).all()
     with pytest.raises(ValueError, match="max_length=2 leaves no room"):
-        attention(encoder, texts[:4], nlp, max_length=2)
+        attention(encoder, texts[:4], tagger, max_length=2)
     assert is_packed(encoder.model)
 
 
-def test_what_is_cut_is_not_tagged_and_counted(uniform, nlp, caplog):
+def test_what_is_cut_is_not_tagged_and_counted(uniform, tagger, caplog):
     text = "river " * 10 + "small " * 100
-    found = attention(uniform, [text, "river"], nlp, max_length=12)
+    found = attention(uniform, [text, "river"], tagger, max_length=12)
     assert found == pytest.approx({"noun": (10 / 12 + 1 / 3) / 11}, rel=1e-5)
     assert "1 of 2 texts are longer than 12 tokens" in caplog.text
     assert "groups without a word: verb, adjective, other" in caplog.text
@@ -148,27 +158,27 @@ def test_words_without_tokens_have_no_weight():
 
 @settings(max_examples=10, deadline=None)
 @given(texts=st.lists(st.text() | st.text("river \ud800\udc00\x00.\n👍", max_size=30), max_size=3))
-def test_any_text_has_weights_between_0_and_1(encoder, nlp, texts):
-    found = attention(encoder, [*texts, "river"], nlp)
+def test_any_text_has_weights_between_0_and_1(encoder, tagger, texts):
+    found = attention(encoder, [*texts, "river"], tagger)
     assert 0 < found["noun"] < 1 and all(0 <= value <= 1 for value in found.values())
 
 
-def test_errors_say_what_to_do(encoder, tiny_config, tokenizer, nlp):
+def test_errors_say_what_to_do(encoder, tiny_config, tokenizer, tagger):
     with pytest.raises(ValueError, match="None of 2 texts has a word that BertModel reads"):
-        attention(encoder, ["", "..."], nlp)
+        attention(encoder, ["", "..."], tagger)
     with pytest.raises(ValueError, match="ByT5Tokenizer does not say which characters .* AutoTokenizer"):
-        attention(DocumentEncoder(BertModel(tiny_config), ByT5Tokenizer(), max_length=9), ["river"], nlp)
+        attention(DocumentEncoder(BertModel(tiny_config), ByT5Tokenizer(), max_length=9), ["river"], tagger)
     bare = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, pad_token="[PAD]")
     bare.backend_tokenizer.post_processor = None
     with pytest.raises(ValueError, match="puts no token before a text"):
-        attention(DocumentEncoder(BertModel(tiny_config), bare), ["river"], nlp)
+        attention(DocumentEncoder(BertModel(tiny_config), bare), ["river"], tagger)
 
 
-def test_a_model_without_attention_and_a_broken_one_are_errors(tiny_config, tokenizer, nlp):
+def test_a_model_without_attention_and_a_broken_one_are_errors(tiny_config, tokenizer, tagger):
     config = FNetConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, intermediate_size=16)
     with pytest.raises(ValueError, match="FNetModel gives no attention weights"):
-        attention(DocumentEncoder(FNetModel(config), tokenizer), ["river"], nlp)
+        attention(DocumentEncoder(FNetModel(config), tokenizer), ["river"], tagger)
     model = BertModel(tiny_config)
     torch.nn.init.constant_(model.encoder.layer[-1].attention.self.query.weight, float("nan"))
     with pytest.raises(ValueError, match="BertModel gives NaN as attention weights of text 0"):
-        attention(DocumentEncoder(model, tokenizer), ["river"], nlp)
+        attention(DocumentEncoder(model, tokenizer), ["river"], tagger)

@@ -70,8 +70,8 @@ def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monke
     assert not (tmp_path / "results.json").exists()
 
 
-def test_without_spacy_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_path, task, caplog):
-    settings = EvaluationSettings(seeds=1, spacy_pipeline="en_core_web_of_nowhere")
+def test_without_a_tagger_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_path, task, caplog):
+    settings = EvaluationSettings(seeds=1, tagger="en_core_web_of_nowhere")
     records, left_out = run_protocols(
         {"tfidf": TfidfSystem()}, [task], ["redundancy", "attention"], settings, ResultStore(tmp_path)
     )

@@ -21,7 +21,7 @@ def make_records(systems, tasks, shots=(1, 5, 10)):
             )
 
     length = {"max_length": 512}
-    spacy = {"spacy_pipeline": "en_core_web_sm"}
+    tagger = {"tagger": "en_core_web_sm", "tagger_version": "spaCy en_core_web_sm 3.8.0"}
     for (number, system), task in itertools.product(enumerate(systems), tasks):
         base = 0.5 + 0.03 * number
         both = {"accuracy": base, "macro_f1": base - 0.05}
@@ -35,11 +35,12 @@ def make_records(systems, tasks, shots=(1, 5, 10)):
             parts = {"classifier_accuracy": base, "knn_accuracy": base - 0.1}
             add(system, task, "decoupled", how, 3, **parts, accuracy=base + 0.01 * (number - 1))
         add(system, task, "half_documents", length, 3, **{"recall@1": base, "recall@10": base, "mrr": base})
-        add(system, task, "redundancy", length, 3, within=0.3, between=0.1)
-        attention = {"noun": 0.004, "verb": 0.003, "adjective": 0.0035, "other": 0.002}
-        add(system, task, "attention", spacy | length, 1, **attention)
+        add(system, task, "redundancy", length, 3, within=0.3, within_interval=0.02, between=0.1)
+        attention = {"noun": 0.004, "verb": 0.003, "adjective": 0.0035, "other": 0.002, "noun_interval": 0.001}
+        add(system, task, "attention", tagger | length, 1, **attention)
     for number, system in enumerate(systems):
         add(system, "AAN", "citation", length, 3, accuracy=0.6 + 0.02 * number, cosine_accuracy=0.55)
+    ratios = {"0-50": 1.1, "51-100": 1.2, "51-100_interval": 0.05, "all": 1.3}
     for task in tasks:
-        add("spaCy en_core_web_sm", task, "nouns_and_verbs", spacy, 1, **{"0-50": 1.1, "51-100": 1.2, "all": 1.3})
+        add("spaCy en_core_web_sm", task, "nouns_and_verbs", tagger, 1, **ratios)
     return records

@@ -9,6 +9,7 @@ from docsplit_hf.experiments.report.figures import (
     accuracy_bars,
     attention_bars,
     curves,
+    redundancy_by_length,
     save_figures,
 )
 from docsplit_hf.experiments.report.summary import Cell, summarize, summarize_records
@@ -27,9 +28,9 @@ def cells_of(systems, tasks, protocol=None):
 def test_every_figure_of_the_papers_is_a_png_and_an_svg_and_the_same_each_time(tmp_path):
     for folder in ("first", "second"):
         names = save_figures(cells_of(2, 1), EvaluationSettings(), tmp_path / folder)
-        assert names == ["few_shot.png", "few_shot_curve.png", "citation.png", "attention.png"]
+        assert names == ["few_shot.png", "few_shot_curve.png", "citation.png", "redundancy.png", "attention.png"]
     files = list((tmp_path / "first").iterdir())
-    assert len(files) == 8
+    assert len(files) == 10
     for file in files:
         content = file.read_bytes()
         assert content.startswith(b"\x89PNG" if file.suffix == ".png" else b"<?xml") and len(content) > 5000
@@ -65,6 +66,17 @@ def test_labels_do_not_overlap_and_all_have_units_and_a_legend(draw, protocol, s
         assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height
 
 
+def test_r_stands_beside_the_papers_where_they_have_it():
+    cells = summarize_records(make_records(NAMES[:1], ["FakeNews", "mine"]))
+    known, own = redundancy_by_length([cell for cell in cells if cell.protocol == "nouns_and_verbs"]).axes
+    [paper] = [line for line in known.lines if line.get_label() == "paper"]
+    assert paper.get_xydata().tolist() == [[0, 1.06], [1, 1.21], [3, 1.35], [4, 1.52]]  # "29" is no number
+    assert "paper" not in [line.get_label() for line in own.lines]
+    ours = own.containers[0]
+    assert ours[0].get_xydata().tolist() == [[0, 1.1], [1, 1.2]]
+    assert ours[2][0].get_segments()[1].tolist() == [[1, pytest.approx(1.15)], [1, pytest.approx(1.25)]]
+
+
 def test_eight_systems_differ_in_color_and_in_marker_or_hatch():
     lines = [container[0] for container in curves(cells_of(8, 1, "few_shot")).axes[0].containers]
     assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == len(COLORS) == 8
@@ -84,7 +96,8 @@ def test_error_bars_are_there_after_several_repeats_and_said_in_the_legend():
     assert figure.legends[0].get_title().get_text() == "Error bars: standard deviation over the draws"
     _, _, [segments] = figure.axes[0].containers[0]
     assert all(abs(high[1] - low[1]) > 0 for low, high in segments.get_segments())
-    assert attention_bars(cells_of(2, 1, "attention")).legends[0].get_title().get_text() == ""
+    attention = attention_bars(cells_of(2, 1, "attention"))
+    assert attention.legends[0].get_title().get_text() == "Error bars: 95 % confidence interval over the documents"
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):

@@ -58,11 +58,17 @@ def test_the_papers_numbers_are_marked_with_their_table_and_stand_where_the_task
     assert "paper" not in section(report, "Half-document retrieval")
 
 
-def test_curves_have_a_column_per_number_of_shots_and_one_repeat_no_plus_minus(report):
+def test_curves_have_a_column_per_number_of_shots(report):
     curve = section(report, "Few-shot classification by examples per class")
     assert "| System | 1 per class | 5 per class | 10 per class |" in curve and "### 20News" in curve
+
+
+def test_what_has_an_interval_over_the_documents_shows_it(report):
     attention = section(report, "Attention by part of speech")
-    assert "One repeat." in attention and "±" not in attention and "0.0040" in attention
+    assert "over the documents" in attention and "| 0.00400 ± 0.00100 | 0.00300 |" in attention
+    assert "Means of 3 repeats; ± is half the 95 % confidence interval over the documents" in section(
+        report, "Redundancy: sentences"
+    )
 
 
 def test_a_preset_is_named_before_the_data():

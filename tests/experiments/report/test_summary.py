@@ -25,3 +25,10 @@ def test_seeds_go_together_and_settings_do_not_and_a_metric_may_be_missing():
     assert [(cell.settings["shots"], cell.seeds) for cell in cells] == [(5, (0, 1, 2)), (1, (0, 1, 2))]
     assert cells[1].metrics["accuracy"].mean == pytest.approx(0.6) and cells[1].metrics["macro_f1"].repeats == 1
     assert summarize_records([]) == []
+
+
+def test_an_interval_over_documents_goes_with_its_metric():
+    record = {"system": "A", "task": "B", "protocol": "attention", "settings": {}, "seed": 0}
+    [cell] = summarize_records([record | {"metrics": {"noun": 0.5, "noun_interval": 0.1, "verb": 0.2}}])
+    assert set(cell.metrics) == {"noun", "verb"} and cell.metrics["noun"].documents == 0.1
+    assert math.isnan(cell.metrics["verb"].documents) and math.isnan(cell.metrics["noun"].interval)

@@ -1,0 +1,22 @@
+"""The tagger that an option names."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .nltk_tagger import load_nltk, nltk_tagger
+from .parts_of_speech import Tagger
+from .spacy_tagger import load_spacy, spacy_tagger
+
+NLTK = "nltk"
+
+
+@cache
+def load_tagger(name: str) -> Tagger:
+    """``"nltk"``, or a pipeline of spaCy: an installed one by name, or a folder with one. Each is loaded once."""
+    return nltk_tagger(load_nltk()) if name == NLTK else spacy_tagger(load_spacy(name))
+
+
+def tagger_settings(name: str) -> dict[str, str]:
+    """What records are known by: the option, to load it again, and which version or weights that is."""
+    return {"tagger": name, "tagger_version": load_tagger(name).name}

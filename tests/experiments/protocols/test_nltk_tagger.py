@@ -1,0 +1,86 @@
+import json
+import sys
+
+import nltk
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.tag import PerceptronTagger
+
+from docsplit_hf.experiments.protocols.load_tagger import load_tagger
+from docsplit_hf.experiments.protocols.nltk_tagger import load_nltk, nltk_tagger
+from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS
+from docsplit_hf.experiments.protocols.redundancy import nouns_and_verbs_ratio
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+
+WORDS = {
+    **dict.fromkeys(("river", "valley", "dog"), "NN"),
+    **dict.fromkeys(("rivers", "valleys"), "NNS"),
+    **{"Nile": "NNP", "is": "VBZ", "feeds": "VBZ", "feeding": "VBG", "has": "VBZ", "will": "MD", "small": "JJ"},
+    **{"smaller": "JJR", "the": "DT", "The": "DT", "it": "PRP", "n't": "RB", "'s": "VBZ", ".": "."},
+}
+
+
+@pytest.fixture(scope="module")
+def perceptron():
+    """NLTK's tagger, trained on a few words until it knows them."""
+    trained = PerceptronTagger(load=False)
+    trained.train([[(word, tag)] for word, tag in WORDS.items()] * 30)
+    return trained
+
+
+@pytest.fixture(scope="module")
+def tagger(perceptron):
+    return nltk_tagger(perceptron)
+
+
+def test_groups_places_and_stems(tagger):
+    text = "The Nile has rivers.  The smaller river's feeding the valley; \nit isn't small\n\nThe valleys will"
+    [words] = tagger.tag([text])
+    found = {(word.text, word.group) for word in words}
+    assert {word for word, group in found if group == "noun"} >= {"Nile", "rivers", "river", "valley", "valleys"}
+    assert {word for word, group in found if group == "verb"} == {"feeding"}  # no auxiliary
+    assert {word for word, group in found if group == "adjective"} >= {"smaller", "small"}
+    assert {("The", "other"), ("has", "other"), ("is", "other"), ("n't", "other"), ("'s", "other")} <= found
+    assert all(text[word.start : word.end] == word.text for word in words)
+    bases = {word.text: word.base for word in words}
+    assert bases["rivers"] == bases["river"] == "river" and bases["feeding"] == "feed" and bases["Nile"] == "nile"
+
+
+def test_r_counts_forms_of_a_word_as_one(tagger):
+    ratios, lengths = nouns_and_verbs_ratio(["The river feeds the rivers. Rivers, rivers!", "the"], tagger)
+    assert ratios[0] == 5 / 2 and lengths.tolist() == [7, 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts=st.lists(st.text() | st.text("river `'\"\ud800.…“”’\n👍[](){}<>,:;-$%s0", max_size=40), max_size=3))
+def test_words_lie_in_their_text(tagger, texts):
+    for text, words in zip(texts, tagger.tag(texts), strict=True):
+        valid, end = replace_lone_surrogates(text), 0
+        for word in words:
+            assert word.start >= end and valid[word.start : word.end] == word.text and word.group in GROUPS
+            assert word.base and any(map(str.isalnum, word.text))
+            end = word.end
+
+
+def test_other_weights_are_another_tagger_and_they_are_found_by_name(perceptron, tmp_path, monkeypatch):
+    folder = tmp_path / "taggers" / "averaged_perceptron_tagger_eng"
+    folder.mkdir(parents=True)
+    for name, content in zip(("weights", "tagdict", "classes"), perceptron.encode_json_obj(), strict=True):
+        (folder / f"averaged_perceptron_tagger_eng.{name}.json").write_text(json.dumps(content))
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    load_tagger.cache_clear()
+    assert load_tagger("nltk").name == nltk_tagger(perceptron).name
+    load_tagger.cache_clear()
+    other = PerceptronTagger(load=False)
+    other.train([[("river", "NN")]])
+    assert nltk_tagger(other).name != nltk_tagger(perceptron).name
+
+
+def test_errors_say_what_to_do(monkeypatch):
+    monkeypatch.setattr(nltk.data, "path", [])
+    with pytest.raises(OSError, match="python -m nltk.downloader averaged_perceptron_tagger_eng; NLTK_DATA"):
+        load_nltk()
+    monkeypatch.setitem(sys.modules, "nltk.tag", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install docsplit_hf\[experiments\]"):
+        load_nltk()

@@ -1,0 +1,71 @@
+import sys
+import time
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS
+from docsplit_hf.experiments.protocols.spacy_tagger import load_spacy, spacy_tagger
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+
+
+def groups(text, pipeline):
+    [words] = spacy_tagger(pipeline).tag([text])
+    return {word.text: word.group for word in words}
+
+
+def test_what_tagging_does_not_need_is_not_run(nlp):
+    @spacy.Language.component("docsplit_test_marker")
+    def mark(document):
+        document.user_data["marked"] = True
+        return document
+
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("sentencizer")
+    pipeline.add_pipe("ner")  # has no weights: to run it is an error
+    pipeline.add_pipe("attribute_ruler", source=nlp)
+    pipeline.add_pipe("docsplit_test_marker")  # what is not known stays: it may be what tags
+    assert groups("The river moves", pipeline) == {"The": "other", "river": "noun", "moves": "verb"}
+    assert pipeline.pipe_names == ["sentencizer", "ner", "attribute_ruler", "docsplit_test_marker"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(st.text() | st.text("river \ud800\udc00.\n👍", max_size=30), max_size=4))
+def test_words_lie_in_their_text(tagger, texts):
+    for text, words in zip([*texts, "a river"], tagger.tag([*texts, "a river"]), strict=True):
+        valid, end = replace_lone_surrogates(text), 0
+        for word in words:
+            assert word.start >= end and valid[word.start : word.end] == word.text and word.group in GROUPS
+            assert any(map(str.isalnum, word.text))
+            end = word.end
+
+
+def test_time_does_not_grow_with_the_square_of_a_string(tagger, caplog):
+    start = time.monotonic()
+    texts = ["=" * 50_000 + " river " + "_\U0001f44d(" * 10_000 + "river", "a" * 50_000 + " river", "http://" * 9000]
+    first, second, third = tagger.tag(texts)
+    assert time.monotonic() - start < 10  # 40 minutes without the guard
+    assert [word.start for word in first] == [50_001, 80_007] and {word.text for word in first} == {"river"}
+    assert [word.start for word in second] == [50_001] and not third
+    assert "so are 2 strings of more than 300 characters without a space" in caplog.text
+
+    caplog.clear()
+    chinese = spacy.blank("zh")  # a tokenizer of its own, which needs no spaces
+    chinese.add_pipe("attribute_ruler").add([[{"LOWER": "河"}]], {"POS": "NOUN"})
+    [words] = spacy_tagger(chinese).tag(["河" * 500])
+    assert len(words) == 500 and not caplog.text
+
+
+def test_errors_say_what_to_do(monkeypatch):
+    blank = spacy_tagger(spacy.blank("en"))
+    assert not list(blank.tag([]))
+    assert list(blank.tag(["", "..."])) == [[], []]
+    with pytest.raises(ValueError, match=r"\(blank\) has tagged none of 2 words .* with a tagger"):
+        list(blank.tag(["a river"]))
+    with pytest.raises(OSError, match=r"no pipeline './nowhere' here\. Install it: .* Or --tagger nltk"):
+        load_spacy("./nowhere")
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install docsplit_hf\[experiments\] && python -m spacy"):
+        load_spacy("en_core_web_sm")

@@ -214,17 +214,21 @@ def redundancy_by_length(cells: Sequence[Cell]) -> Figure:
             )
         if (known := paper_task(task)) in REDUNDANCY.tasks:
             printed = REDUNDANCY.of("R", known)
-            present = [(place, printed[name]) for place, name in enumerate(LENGTHS) if name in printed]
-            axis.plot(*zip(*present, strict=True), label="paper", color="#777777", marker="x", linestyle="--")
+            papers = [printed.get(name, math.nan) for name in LENGTHS]  # a gap where nothing certain is printed
+            axis.plot(papers, label="paper", color="#777777", marker="x", linestyle="--")
         axis.set_xticks(range(len(LENGTHS)), [name.replace("more than ", "> ") for name in LENGTHS])
         axis.grid(color="#DDDDDD", linewidth=0.6)
         axis.set(
             title=task,
             xlabel="Words in the text",
             ylabel="R (nouns and verbs)",
-            ylim=(1, None),
             xlim=(-0.3, len(LENGTHS) - 0.7),
         )
+    # Not by the error bars, which are as long as the axis where there are two texts of a length.
+    means = [summary.mean for cell in cells for name, summary in cell.metrics.items() if name in LENGTHS]
+    printed = [number for numbers in REDUNDANCY.rows.values() for number in numbers if number is not None]
+    for axis in axes:
+        axis.set_ylim(1, max(*means, *printed) + 0.1)
     _legend(figure, axes, cells, "documents")
     return figure
 

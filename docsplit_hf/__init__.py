@@ -19,6 +19,7 @@ _MODULE_OF_NAME = {
     "DataCollatorForDocSplit": "pretraining.collation.collator",
     "DataCollatorForLabeledExamples": "classification.labeled_collator",
     "DocSplitClassifier": "neighbors.docsplit_classifier",
+    "DocSplitProjection": "pretraining.docsplit_projection",
     "DocumentEncoder": "models.inference.encoder",
     "EndpointEncoder": "experiments.systems.endpoint",
     "KNNClassifier": "models.portable.modeling_knn_classifier",
@@ -50,6 +51,7 @@ __all__ = [
     "DataCollatorForDocSplit",
     "DataCollatorForLabeledExamples",
     "DocSplitClassifier",
+    "DocSplitProjection",
     "DocumentEncoder",
     "EndpointEncoder",
     "KNNClassifier",
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from .pretraining.arguments import ContrastiveTrainingArguments
     from .pretraining.collation.collator import DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer
+    from .pretraining.docsplit_projection import DocSplitProjection
     from .pretraining.model import AutoModelForDocSplit
     from .text.labeled_examples import load_labeled_examples
     from .text.load_documents import load_documents

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from .settings import find_file, module_folders, read_json
+from .settings import find_file, module_folders, module_kinds, normalizes_first, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +18,16 @@ WEIGHTS = "model.safetensors"
 PICKLE = "pytorch_model.bin"  # all that some released checkpoints have, INSTRUCTOR's among them
 
 
+class UnitNorm(nn.Module):
+    """Rows of norm 1: what sentence-transformers calls Normalize, before a dense layer."""
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        return nn.functional.normalize(embeddings)
+
+
 def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:
     """The modules ``Dense`` of a checkpoint, such as INSTRUCTOR's: ``(N, H)`` to ``(N, D)`` float32; None if none."""
-    layers: list[nn.Module] = []
+    layers: list[nn.Module] = [UnitNorm()] if normalizes_first(module_kinds(name, revision=revision)) else []
     for folder in module_folders(name, "Dense", revision=revision):
         config = read_json(name, f"{folder}/config.json", revision=revision) or {}
         activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]

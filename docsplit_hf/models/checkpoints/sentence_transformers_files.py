@@ -6,6 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors.torch import save_file
+from torch import nn
+
+from .atomic_replacement import open_to_readers
+
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
@@ -27,12 +32,29 @@ def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfi
     _write_json(folder / "sentence_bert_config.json", length)
     if (folder / "adapter_config.json").exists():
         return
-    (folder / "2_Normalize").mkdir(exist_ok=True)
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-    content = [
-        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for i, (path, kind) in enumerate(modules)
-    ]
+    _write_modules(folder, ["", "1_Pooling", "2_Normalize"])
+
+
+def save_dense_module(folder: str | Path, layer: nn.Linear) -> None:
+    """Put a dense layer, and one more normalization, behind what ``save_sentence_transformers_files`` wrote."""
+    dense = Path(folder, "3_Dense")
+    activation = f"{nn.Identity.__module__}.{nn.Identity.__name__}"
+    sizes = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": True}
+    _write_json(dense / "config.json", sizes | {"activation_function": activation})
+    save_file({f"linear.{name}": tensor for name, tensor in layer.state_dict().items()}, dense / "model.safetensors")
+    open_to_readers(dense)
+    _write_modules(Path(folder), ["", "1_Pooling", "2_Normalize", dense.name, "4_Normalize"])
+
+
+def _write_modules(folder: Path, paths: list[str]) -> None:
+    """``modules.json``, and the folders that it names; the kind of a module is in its folder's name."""
+    content = []
+    for number, path in enumerate(paths):
+        (folder / path).mkdir(exist_ok=True)
+        kind = path.partition("_")[2] or "Transformer"
+        content.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
     _write_json(folder / "modules.json", content)
 
 

@@ -97,6 +97,16 @@ def module_folders(name: str, kind: str, **hub_arguments: Any) -> list[str]:
     return folders
 
 
+def module_kinds(name: str, **hub_arguments: Any) -> list[str]:
+    """The kinds of the modules of sentence-transformers, in their order."""
+    return [_kind(module) for module in _modules(name, hub_arguments)]
+
+
+def normalizes_first(kinds: list[str]) -> bool:
+    """Whether embeddings are brought to norm 1 between the pooling and the first dense layer."""
+    return "Dense" in kinds and kinds[: kinds.index("Dense")] == ["Transformer", "Pooling", "Normalize"]
+
+
 def _check_length(place: str, length: Any) -> None:
     if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
         raise ValueError(f"{place}={length!r}, which is no length: correct it, or leave it out.")
@@ -123,7 +133,10 @@ def _pooling_folder(name: str, with_projection: bool, hub_arguments: dict[str, A
                 f"{name} sends its embeddings through {module.get('type')!r}, which is not known here: the embeddings "
                 "would not be the same. Use sentence-transformers for it."
             )
-    order = [known.index(_kind(module)) for module in modules]
+    kinds = [_kind(module) for module in modules]
+    if normalizes_first(kinds):
+        kinds.remove("Normalize")
+    order = [known.index(kind) for kind in kinds]
     if order != sorted(order):
         raise ValueError(
             f"{name} sends its embeddings through {', '.join(map(_kind, modules))}, in this order, and here it is "

@@ -41,8 +41,9 @@ def test_modules_in_another_order_than_here(tmp_path):
 
     assert modules("Transformer", "Pooling", "Dense", "Dense", "Normalize") == {}
     assert module_folders(str(tmp_path), "Dense") == ["2_Dense", "3_Dense"]
-    with pytest.raises(ValueError, match="Transformer, Pooling, Normalize, Dense, in this order"):
-        modules("Transformer", "Pooling", "Normalize", "Dense")
+    assert modules("Transformer", "Pooling", "Normalize", "Dense", "Normalize") == {}
+    with pytest.raises(ValueError, match="Transformer, Pooling, Dense, Normalize, Dense, in this order"):
+        modules("Transformer", "Pooling", "Dense", "Normalize", "Dense")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,175 @@
+"""DocSplitProjection and what else one would do to frozen embeddings: few-shot classification; it goes on where it was.
+
+    python benchmarks/projection.py --encoders MiniLM=sentence-transformers/all-MiniLM-L6-v2 docsplit-small-en \\
+        --tasks 20News=data/20news BBCNews=data/bbc_news --output_dir output/projection
+
+All maps are fitted on the training texts of a task, without labels. results.md has tables, results.json the numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from docsplit_hf import DocSplitProjection, DocumentEncoder
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.records.provenance import describe_run
+from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.experiments.records.runner import run_protocols
+from docsplit_hf.experiments.report.summary import summarize
+from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
+from docsplit_hf.experiments.systems.load_system import EncoderSystem
+from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
+from docsplit_hf.pretraining.half_texts import half_texts
+
+LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}  # the study's
+SETTINGS = EvaluationSettings(shots=5, max_length=160)
+SEED = 0
+
+Map = Callable[[np.ndarray], np.ndarray]
+
+
+def centered(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray) -> Map:
+    return partial(apply, embeddings.mean(0), np.eye(embeddings.shape[1]))
+
+
+def power(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, exponent: float, shrinkage: float = 0) -> Map:
+    """A power of the covariance: whitening at -0.5; above 0 the opposite, which needs no halves."""
+    return partial(apply, embeddings.mean(0), matrix_power(shrunk(np.cov(embeddings.T), shrinkage), exponent))
+
+
+def all_but_the_top(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray) -> Map:
+    """Without the first D / 100 principal components (Mu and Viswanath 2018)."""
+    _, vectors = np.linalg.eigh(np.cov(embeddings.T))
+    top = vectors[:, -max(1, len(vectors) // 100) :]
+    return partial(apply, embeddings.mean(0), np.eye(len(vectors)) - top @ top.T)
+
+
+def cca(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, shrinkage: float) -> Map:
+    """Regularized CCA of the halves, each direction times the root of its correlation."""
+    both = np.concatenate([first, second])
+    mean, whiten = both.mean(0), matrix_power(shrunk(np.cov(both.T), shrinkage), -0.5)
+    cross = (first - mean).T @ (second - mean) / len(first)
+    shared, directions = np.linalg.eigh(whiten @ (cross + cross.T) @ whiten / 2)
+    return partial(apply, mean, whiten @ directions * np.sqrt(shared.clip(0)))
+
+
+def projection(
+    embeddings: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    shrinkage: float | None = None,
+    most: int | None = None,
+) -> Map:
+    """Ours, fitted on all halves or on those of so many random documents."""
+    rows = order(first)[:most]
+    return DocSplitProjection.from_halves(first[rows], second[rows], shrinkage, SEED)
+
+
+def shrunk(covariance: np.ndarray, shrinkage: float) -> np.ndarray:
+    return covariance + shrinkage * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+
+
+def matrix_power(covariance: np.ndarray, exponent: float) -> np.ndarray:
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * values.clip(1e-12) ** exponent) @ vectors.T
+
+
+def apply(mean: np.ndarray, matrix: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
+    mapped = (embeddings - mean) @ matrix
+    return (mapped / np.linalg.norm(mapped, axis=1, keepdims=True).clip(1e-12)).astype(np.float32)
+
+
+MAPS: dict[str, Callable[..., Map]] = {
+    "projection": projection,
+    "whitening, shrinkage 1": partial(power, exponent=-0.5, shrinkage=1),
+    "whitening, shrinkage 10": partial(power, exponent=-0.5, shrinkage=10),
+    "CCA, shrinkage 10": partial(cca, shrinkage=10),
+    "covariance to 1/4": partial(power, exponent=0.25),
+    "covariance to 1/2": partial(power, exponent=0.5),
+    "centered": centered,
+    "all but the top": all_but_the_top,
+    "CCA, shrinkage 1": partial(cca, shrinkage=1),
+    "CCA, shrinkage 3": partial(cca, shrinkage=3),
+    "projection, shrinkage 0.1": partial(projection, shrinkage=0.1),
+    "projection, shrinkage 1": partial(projection, shrinkage=1),
+    "projection, shrinkage 10": partial(projection, shrinkage=10),
+    "projection, 100 documents": partial(projection, most=100),
+    "projection, 300 documents": partial(projection, most=300),
+    "projection, 1000 documents": partial(projection, most=1000),
+    "CCA, shrinkage 10, 100 documents": lambda x, a, b: cca(x, a[order(a)[:100]], b[order(a)[:100]], 10),
+    "CCA, shrinkage 10, 300 documents": lambda x, a, b: cca(x, a[order(a)[:300]], b[order(a)[:300]], 10),
+}
+
+
+def order(rows: np.ndarray) -> np.ndarray:
+    return np.random.default_rng(SEED).permutation(len(rows))
+
+
+class MappedSystem:
+    """An encoder with a map behind it, which is fitted on the training texts and their halves."""
+
+    def __init__(self, name: str, encoder: EncoderSystem, kind: str) -> None:
+        self.name = f"{name} + {kind}"
+        self.encoder, self.kind = encoder, kind
+        self.fingerprint = hashlib.sha256(f"{encoder.fingerprint} {kind} {SEED}".encode()).hexdigest()
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[np.ndarray]:
+        """The mapped embeddings of each list of texts."""
+        first, second = half_texts(train, SEED, show_progress=False)
+        *embeddings, halves = self.encoder.features(train, *others, [*first, *second])
+        fitted = MAPS[self.kind](embeddings[0], halves[: len(first)], halves[len(first) :])
+        return [fitted(rows) for rows in embeddings]
+
+
+def table(encoder: str, records: list[dict], tasks: list[str]) -> list[str]:
+    """Macro F1 in %, and in parentheses the difference to the encoder as it is, over the same draws."""
+    scores: dict[str, dict[str, np.ndarray]] = {}
+    for record in sorted(records, key=lambda record: record["seed"]):
+        of_task = scores.setdefault(record["system"], {})
+        of_task[record["task"]] = np.append(of_task.get(record["task"], []), 100 * record["metrics"]["macro_f1"])
+    lines = [f"| {encoder} | {' | '.join(tasks)} | mean |", "|" + " --- |" * (len(tasks) + 2)]
+    for system, of_task in scores.items():
+        of_task["mean"] = np.mean([of_task[task] for task in tasks], axis=0)
+        cells = []
+        for task, values in of_task.items():
+            change = summarize(values - scores[encoder][task])
+            cells.append(f"{values.mean():.1f} ({change.mean:+.1f} ± {change.interval:.1f})")
+            if system == encoder:
+                cells[-1] = f"{values.mean():.1f} ± {summarize(values).interval:.1f}"
+        name = "as it is" if system == encoder else system.removeprefix(f"{encoder} ")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoders", nargs="+", required=True, help="Names or folders, or NAME=FOLDER.")
+    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in run_evaluation.py.")
+    parser.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS), help="Default: all.")
+    parser.add_argument("--output_dir", type=Path, default="output/projection", help="Default: %(default)s.")
+    parser.add_argument("--cache_dir", type=Path, help="Where embeddings are kept. Default: in the output folder.")
+    options = parser.parse_args()
+    tasks = [load_evaluation_task(*named.split("=", 1), **LIMITS) for named in options.tasks]
+    store = ResultStore(options.output_dir, describe_run(sys.argv))
+    lines = []
+    for named in options.encoders:
+        name, _, path = named.partition("=")
+        encoder = DocumentEncoder.from_pretrained(path or name, max_length=SETTINGS.max_length)
+        cache = options.cache_dir or options.output_dir / "embeddings"
+        plain = EncoderSystem(name, EncoderWithOptions(encoder, bf16=True), cache)
+        systems = {name: plain} | {f"{name} + {kind}": MappedSystem(name, plain, kind) for kind in options.maps}
+        records, _ = run_protocols(systems, tasks, ["few_shot"], SETTINGS, store)
+        lines += table(name, records, [task.name for task in tasks])
+        (options.output_dir / "results.md").write_text("\n".join(lines), encoding="utf-8")
+        print("\n".join(lines[-3 - len(systems) :]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

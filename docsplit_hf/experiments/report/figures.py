@@ -46,7 +46,7 @@ PANELS_PER_ROW = 3
 LENGTHS = tuple(name for name in REDUNDANCY.metrics if name != "all")
 CITATION_METRICS = {"accuracy": "head of LRA", "cosine_accuracy": "cosine threshold"}
 SPREADS = {
-    "std": "Error bars: standard deviation over the draws",
+    "std": "Error bars: standard deviation over the repeats",
     "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
     "documents": "Error bars: 95 % confidence interval over the documents",
 }

@@ -30,7 +30,7 @@ INTERVAL = (
     "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same test set"
 )
 OVER_DOCUMENTS = "± is half the 95 % confidence interval over the documents (jackknife)"
-DEVIATION = "± is the standard deviation over the draws"
+DEVIATION = "± is the standard deviation over the repeats"
 CHOICES = (
     f"k, T and lambda: calibrated on held-out examples; fixed, k = {PAPER_K}, T = {PAPER_TEMPERATURE:g} and lambda by "
     "the paper's table 3 or --knn_weight; or oracle, the lambda of the best result on the test set, as the paper chose "

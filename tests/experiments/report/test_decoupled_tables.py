@@ -61,7 +61,12 @@ def test_vectors_and_sweep():
     assert [row[0] for row in rows[2:4]] == ["ours: cls, KNN (calibrated)", "ours: cls, mixed (calibrated)"]
     assert rows[-1] == ["*MAX, paper*", "*94.17*"] and len(rows) == 2 + 6 + 3
     points = [{"k": k, "temperature": 10.0} for k in (64, 1)] + [{"k": 64, "temperature": 0.1}]
-    sweep = [cell("QNLI", "neighbors_sweep", point, by=0.01 * i) for i, point in enumerate(points)]
-    header, _, row = rows_of(neighbors_sweep(sweep, [], None))
-    assert header[3:] == ["k 1", "k 64", "T 0.1", "T 10"]
-    assert [value.split(" ")[0] for value in row[3:]] == ["51.00", "50.00", "52.00", "50.00"]
+    sweep = [
+        cell(task, "neighbors_sweep", point | {"max_length": length}, by=0.01 * i)
+        for task, length in (("QNLI", 128), ("MRPC", 64))
+        for i, point in enumerate(points)
+    ]
+    header, _, *rows = rows_of(neighbors_sweep(sweep, [], None))
+    assert header[3:] == ["k 1", "k 64", "T 0.1", "T 10"] and len(rows) == 2
+    for row in rows:
+        assert [value.split(" ")[0] for value in row[3:]] == ["51.00", "50.00", "52.00", "50.00"]

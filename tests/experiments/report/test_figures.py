@@ -94,7 +94,7 @@ def test_a_system_without_the_head_has_no_bar_there():
 
 def test_error_bars_are_there_after_several_repeats_and_said_in_the_legend():
     figure = curves(cells_of(2, 1, "few_shot"))
-    assert figure.legends[0].get_title().get_text() == "Error bars: standard deviation over the draws"
+    assert figure.legends[0].get_title().get_text() == "Error bars: standard deviation over the repeats"
     _, _, [segments] = figure.axes[0].containers[0]
     assert all(abs(high[1] - low[1]) > 0 for low, high in segments.get_segments())
     attention = attention_bars(cells_of(2, 1, "attention"))

@@ -44,7 +44,7 @@ def test_it_says_how_to_repeat_it_on_what_it_ran_and_what_was_left_out(report):
 def test_full_has_an_interval_over_the_seeds_and_few_shot_a_deviation_over_the_draws(report):
     full, few_shot = section(report, "Full classification"), section(report, "Few-shot classification")
     assert "95 % confidence interval of the mean over the seeds" in full and "Seeds: 0 to 2." in full
-    assert "standard deviation over the draws" in few_shot and "Seeds: 0 to 3." in few_shot
+    assert "standard deviation over the repeats" in few_shot and "Seeds: 0 to 3." in few_shot
     assert "5 (20News, mine), 10 (arXiv) examples per class" in few_shot
 
 

@@ -139,6 +139,8 @@ def curves(cells: Sequence[Cell]) -> Figure:
 
 def sweep_curves(cells: Sequence[Cell]) -> Figure:
     """The neighbors alone by k and by temperature: figure 2 of Liang et al. 2023, two panels for each system."""
+    from matplotlib.ticker import NullLocator
+
     systems, tasks = _names(cells, "system"), _names(cells, "task")
     figure, axes = _panels(2 * len(systems), 4.4, 3.4, per_row=2)
     labels = {"k": f"k, at T = {PAPER_TEMPERATURE:g}", "temperature": f"T, at k = {PAPER_K}"}
@@ -158,7 +160,11 @@ def sweep_curves(cells: Sequence[Cell]) -> Figure:
                 linestyle=LINES[number // len(COLORS) % len(LINES)],
                 **CURVE_STYLE,
             )
-        axis.set_xscale("log", base=2 if name == "k" else 10)
+        axis.set_xscale("log")
+        if name == "k":
+            numbers = sorted({cell.settings["k"] for cell in by_k(mine)})
+            axis.xaxis.set_minor_locator(NullLocator())
+            axis.set_xticks(numbers, [str(number) for number in numbers])
         axis.grid(color="#DDDDDD", linewidth=0.6)
         axis.set(title=system, xlabel=labels[name], ylabel="Neighbors alone (%)")
     _legend(figure, axes, cells, "std")

@@ -134,7 +134,7 @@ class Study:
 
     def methods(self) -> None:
         """Train each method at its learning rate with each seed."""
-        jobs = [(method, seed) for seed in self.seeds for method in slowest_first(METHODS)]
+        jobs = [(method, seed) for seed in self.seeds for method in METHODS]
         self.in_parallel([lambda job=job: self.method(*job) for job in jobs])
 
     def method(self, method: str, seed: int) -> None:

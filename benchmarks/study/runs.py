@@ -82,34 +82,34 @@ COMMON: Options = {
 # Both poolings are tried but where one is named: MLM trains no embedding; Contrastive Tension and Contriever's crops
 # and inverse cloze are defined with the mean; DocSplit's own kind takes what DocSplit was best with.
 METHODS: dict[str, Options] = {
-    "mlm": {"objective": "mlm", "pooling": "mean"},
-    "simcse": {"views": "simcse", "mlm_weight": 0},
-    "simcse_long": {"views": "simcse_long", "mlm_weight": 0},
-    "contrastive_tension": {"views": "simcse", "objective": "contrastive_tension", "pooling": "mean"},
+    "docsplit": {},
     "cropping": {
         "views": "cropping",
         "views_kwargs": {"ratio_min": 0.05, "deletion": 0.1},
         "pooling": "mean",
         "mlm_weight": 0,
     },
+    "simcse_long": {"views": "simcse_long", "mlm_weight": 0},
+    "simcse": {"views": "simcse", "mlm_weight": 0},
     "inverse_cloze": {
         "views": "inverse_cloze",
         "views_kwargs": {"keep_span": 0.1},
         "pooling": "mean",
         "mlm_weight": 0,
     },
-    "docsplit": {},
-    "docsplit_papers": {"pooling": "cls", "per_device_train_batch_size": 36},
     # DocSplit's own kind on as many tokens as crops read: its halves without MLM; sampled from the whole document, as
     # crops are; and three such parts of two thirds of the documents.
-    "docsplit_without_mlm": {"pooling": "mean", "mlm_weight": 0},
-    "docsplit_sampled": {"pooling": "mean", "mlm_weight": 0, "views_kwargs": {"max_tokens": 62}},
     "docsplit_sampled_parts": {
         "pooling": "mean",
         "mlm_weight": 0,
         "views_kwargs": {"max_tokens": 62, "parts": 3},
         "max_steps": 2 * STEPS // 3,
     },
+    "docsplit_sampled": {"pooling": "mean", "mlm_weight": 0, "views_kwargs": {"max_tokens": 62}},
+    "docsplit_without_mlm": {"pooling": "mean", "mlm_weight": 0},
+    "docsplit_papers": {"pooling": "cls", "per_device_train_batch_size": 36},
+    "contrastive_tension": {"views": "simcse", "objective": "contrastive_tension", "pooling": "mean"},
+    "mlm": {"objective": "mlm", "pooling": "mean"},
 }
 
 # What changes in DocSplit, one thing at a time, and what it is compared with: "docsplit", as among the methods; or the

@@ -25,9 +25,9 @@ def two_draws(monkeypatch):
 
 
 def test_every_run_is_a_command_that_run_pretrain_takes():
-    every = [runs.start_run(), *runs.tuning_runs("out", "docsplit")]
+    every = [runs.start_run(), runs.tuning_run("out", "docsplit", "mean", 1e-3)]
     every += [runs.adaptation_run("out", "20News", recipe) for recipe in runs.ADAPTATION_RECIPES]
-    every += [runs.method_run("out", method, 1e-3, 1) for method in runs.METHODS]
+    every += [runs.method_run("out", method, runs.poolings_of(method)[-1], 1e-3, 1) for method in runs.METHODS]
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
     for one in every:
         command = one.command("out")
@@ -53,18 +53,45 @@ def test_the_card_of_what_ships_has_the_commands_of_the_study():
 
 def test_methods_differ_by_nothing_but_views_and_objective():
     varied = {"views", "views_kwargs", "objective", "mlm_weight"}
-    every = [runs.method_run("out", method, 1e-3, 0).options for method in runs.METHODS]
+    methods = [method for method in runs.METHODS if not method.startswith("docsplit_")]
+    every = [runs.method_run("out", method, "mean", 1e-3, 0).options for method in methods]
     shared = [{name: value for name, value in options.items() if name not in varied} for options in every]
     assert all(options == shared[0] for options in shared)
 
 
-def add_records(store, system, values, protocol="few_shot", metric="macro_f1", fingerprint=""):
-    """A metric on the first of the four tasks, as many as there are values: a row of draws each."""
+def test_simcse_trains_through_its_head_where_it_takes_the_first_token():
+    heads = {
+        (method, pooling): "projection_head" in runs.method_run("out", method, pooling, 1e-3, 0).options
+        for method in runs.METHODS
+        for pooling in runs.poolings_of(method)
+    }
+    assert [key for key, has_head in heads.items() if has_head] == [("simcse_long", "cls"), ("simcse", "cls")]
+
+
+@pytest.mark.parametrize(
+    ("best", "tried"),
+    [
+        (1e-3, {2.5e-4, 1e-3, 4e-3}),
+        (1.6e-2, {2.5e-4, 1e-3, 4e-3, 1.6e-2, 6.4e-2}),
+        (6.25e-5, {1e-3, 2.5e-4, 6.25e-5, runs.LOWEST_RATE}),
+        (0, {1e-3, 2.5e-4, 6.25e-5, runs.LOWEST_RATE}),  # the lower the better: it ends there
+    ],
+)
+def test_learning_rates_go_on_until_the_best_is_not_at_an_end(tmp_path, monkeypatch, best, tried):
+    seen = set()
+    study = run.Study(str(tmp_path), "data", [0], 1)
+    monkeypatch.setattr(study, "tuning_score", lambda method, pooling, rate: (seen.add(rate), -abs(rate - best))[1])
+    study.tune("docsplit", "mean")
+    assert sorted(seen) == pytest.approx(sorted(tried))
+
+
+def add_records(store, system, values, protocol="few_shot", fingerprint=""):
+    """Macro F1 on the first of the four tasks, as many as there are values: a row of draws each."""
     for task, scores in zip(("20News", "BBCNews", "arXiv", "FakeNews")[: len(values)], values, strict=True):
         for draw, score in enumerate(scores):
             store.add({
                 "system": system, "system_fingerprint": system + fingerprint, "task": task, "task_fingerprint": task,
-                "protocol": protocol, "settings": {}, "seed": draw, "metrics": {metric: score}, "seconds": 1.0,
+                "protocol": protocol, "settings": {}, "seed": draw, "metrics": {"macro_f1": score}, "seconds": 1.0,
             })  # fmt: skip
 
 
@@ -146,7 +173,7 @@ def test_a_model_of_other_options_is_not_taken_for_the_run(tmp_path, monkeypatch
     study, trained = run.Study(str(tmp_path), "data", [0], 1), []
     monkeypatch.setattr(study, "call", train)
     for _ in range(2):
-        study.train(runs.method_run(str(tmp_path), "docsplit", 1e-3, 0))
+        study.train(runs.method_run(str(tmp_path), "docsplit", "mean", 1e-3, 0))
     assert trained == ["methods/docsplit/seed0"]
     tuned = ResultStore(tmp_path / "results" / "tuning" / "docsplit")
     add_records(tuned, "0.001", [(0.5, 0.7)] * 4)
@@ -155,7 +182,7 @@ def test_a_model_of_other_options_is_not_taken_for_the_run(tmp_path, monkeypatch
     with pytest.raises(ValueError, match="results of different models called 0.001: delete it"):
         study.mean_few_shot("tuning/docsplit", "0.001")
     with pytest.raises(ValueError, match="was not trained with the options that runs.py has now, or .* Delete it"):
-        study.train(runs.method_run(str(tmp_path), "docsplit", 2e-3, 0))
+        study.train(runs.method_run(str(tmp_path), "docsplit", "mean", 2e-3, 0))
 
 
 def test_adaptation_is_shown_with_its_start_and_word_counts_on_the_tasks_that_were_run(store):
@@ -174,7 +201,7 @@ def test_adaptation_is_shown_with_its_start_and_word_counts_on_the_tasks_that_we
 
 def test_methods_stand_in_the_order_of_their_numbers(store, tmp_path):
     for system, value in (("tfidf", 0.099), ("start", 1.0), ("methods/mlm/seed0", 0.5)):
-        for protocol, metric in report.MEASURED.items():
-            add_records(store, system, [(value, value)] * 4, protocol, metric)
-    lines = report.methods_table(store.records, tmp_path, {"mlm": 1e-3}).splitlines()
+        for protocol in report.BOTH:
+            add_records(store, system, [(value, value)] * 4, protocol)
+    lines = report.methods_table(store.records, tmp_path, {"mlm": ("mean", 1e-3)}).splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| start", "| mlm", "| tfidf"]

@@ -174,10 +174,10 @@ def fit_without_training(arguments: RunArguments, model_arguments: ModelArgument
     return metrics, report
 
 
-def last_screen(folder: str, metrics, report, splits) -> None:
+def last_screen(folder: str, metrics, report, splits, metric: str) -> None:
     """How good the classifier is, and how to go on."""
     for name, values in metrics.items():
-        print(describe_parts(values, name, len(splits[name])))
+        print(describe_parts(values, name, len(splits[name]), metric))
     if "test" not in metrics and (metrics or report is not None):
         print("To report on examples that nothing was chosen by: --test_size.")
     print(f"The classifier is in {folder}. In Python:\n  import docsplit_hf, transformers")
@@ -272,7 +272,7 @@ def main() -> None:
     if arguments.process_index == 0:
         written = metrics if report is None else metrics | {"fit": asdict(report)}
         Path(arguments.output_dir, "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
-        last_screen(arguments.output_dir, metrics, report, splits)
+        last_screen(arguments.output_dir, metrics, report, splits, "accuracy" if task is None else task.metric)
     if trainer is not None:
         end_run(trainer)
     if prediction.predict and arguments.process_index == 0:

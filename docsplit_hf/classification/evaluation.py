@@ -71,16 +71,20 @@ def evaluate_parts(
     }
 
 
-def describe_parts(metrics: dict[str, float], prefix: str, examples: int) -> str:
-    """The last screen of a run: the metrics of ``evaluate_parts`` under a prefix, for this many examples."""
-    template = "  {:<12} accuracy {:5.1f} %   macro F1 {:5.1f} %   Matthews {:6.3f}   log loss {:.3f}"
+def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_metric: str = "accuracy") -> str:
+    """The last screen of a run: the metrics of ``evaluate_parts`` under a prefix, for this many examples.
+
+    Matthews correlation is shown where it is the metric of the task.
+    """
+    shown = {"accuracy": "accuracy {:5.1f} %", "macro_f1": "macro F1 {:5.1f} %", "log_loss": "log loss {:.3f}"}
+    if task_metric == "matthews_correlation":
+        shown = {task_metric: "Matthews {:5.1f} %"} | shown
     remark = " (the classifier was chosen on them: too good)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
-        if f"{prefix}_{part}_accuracy" not in metrics:
-            continue
-        accuracy, macro_f1, *others = (
-            metrics[f"{prefix}_{part}_{name}"] for name in ("accuracy", "macro_f1", "matthews_correlation", "log_loss")
-        )
-        lines.append(template.format(title, 100 * accuracy, 100 * macro_f1, *others))
+        values = {name: metrics.get(f"{prefix}_{part}_{name}") for name in shown}
+        if values["accuracy"] is not None:
+            scaled = ((1 if name == "log_loss" else 100) * value for name, value in values.items())
+            texts = (text.format(value) for text, value in zip(shown.values(), scaled, strict=True))
+            lines.append(f"  {title:<12} {'   '.join(texts)}")
     return "\n".join(lines)

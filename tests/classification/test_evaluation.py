@@ -22,8 +22,9 @@ def test_the_matthews_correlation_of_a_two_by_two_table():
     assert prediction_metrics(predicted, labels)["matthews_correlation"] == pytest.approx(expected)
     found = classification_metrics(np.eye(2)[predicted], labels)
     assert found["matthews_correlation"] == pytest.approx(expected)
-    screen = describe_parts({f"test_knn_{name}": value for name, value in found.items()}, "test", 10)
-    assert f"Matthews  {expected:.3f}" in screen
+    metrics = {f"test_knn_{name}": value for name, value in found.items()}
+    assert f"Matthews  {100 * expected:.1f} %" in describe_parts(metrics, "test", 10, "matthews_correlation")
+    assert "Matthews" not in describe_parts(metrics, "test", 10)
 
 
 def test_the_last_screen_names_all_three_parts():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from transformers.hf_argparser import HfArg
 
+from ...classification.arguments import KNNClassifierTrainingArguments
 from ...training.command_line import read_json_option
 from ..tasks.known_tasks import NEWSGROUPS
 
@@ -14,6 +18,7 @@ PROBES = ("mlp", "logistic")
 NEIGHBORS_PROTOCOLS = CALIBRATED, FIXED, ORACLE = "calibrated", "fixed", "oracle"
 PAPER_SHOTS = {"fakenews": 10, "arxiv": 10, "20news": 5, "nyt": 5, "bbc": 5, "bbcnews": 5}
 OTHER_SHOTS = 5
+DECIDED_BY_EXPERIMENT = {"output_dir", "seed", "triplet_weight"}  # of the training arguments
 # --preset papers: by option what DocSplit, SimDE and SimLTE did. They "repeat every experiment 10 times" (DocSplit,
 # appendix A.1). Their posts of 20 Newsgroups have a median of 153 words, which is that of posts without headers.
 PAPERS = {
@@ -88,6 +93,7 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         self.curve_shots = sorted(set(self.curve_shots))
         self.fine_tuning: dict[str, Any] = read_json_option("fine_tuning", self.fine_tuning, "learning_rate") or {}
+        _check_training_arguments(self.fine_tuning)
         if self.knn_weight is not None and not 0 <= self.knn_weight <= 1:
             raise ValueError(f"knn_weight must be from 0 to 1, got {self.knn_weight}.")
         for protocol in self.neighbors_protocol:
@@ -112,3 +118,12 @@ class EvaluationSettings:
     def seeds_of(self, repeats: int) -> list[int]:
         """The seeds of this many repeats."""
         return list(range(self.seed, self.seed + repeats))
+
+
+def _check_training_arguments(names: Iterable[str]) -> None:
+    known = {field.name for field in dataclasses.fields(KNNClassifierTrainingArguments)} - DECIDED_BY_EXPERIMENT
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else " It takes those of KNNClassifierTrainingArguments."
+            raise ValueError(f"fine_tuning has no training argument {name!r}.{hint}")

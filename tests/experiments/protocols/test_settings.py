@@ -21,6 +21,11 @@ def test_shots_are_the_papers_unless_given_and_the_curve_is_in_order():
         ({"curve_shots": []}, "curve_shots must be numbers from 1"),
         ({"curve_shots": [5, 0]}, "curve_shots must be numbers from 1"),
         ({"seed": -1}, "seed must not be negative"),
+        ({"neighbors_protocol": ["oracel"]}, "neighbors_protocol must be of calibrated, fixed, oracle, got 'oracel'"),
+        ({"knn_weight": 1.5}, "knn_weight must be from 0 to 1, got 1.5"),
+        ({"fine_tuning": "{lr: 1}"}, "--fine_tuning is JSON such as"),
+        ({"fine_tuning": {"learning_rat": 1}}, "no training argument 'learning_rat'. Did you mean 'learning_rate'"),
+        ({"fine_tuning": {"seed": 1}}, "no training argument 'seed'"),
     ],
 )
 def test_what_is_out_of_range_is_named(options, said):

@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm.auto import tqdm
-from transformers import PreTrainedModel, TextClassificationPipeline
-
-from ..models.inference.batched_inference import Predictions, predict
 from ..models.inference.cut_texts import cut_texts_summed_up
-from ..models.portable.modeling_knn_classifier import KNNClassifier
-from ..models.portable.packing import use_packing
 from .add_documents import add_documents
 from .add_examples import add_examples, datastore_to_grow
 from .add_labels import described_examples
+from .answering_pipeline import AnsweringPipeline
 from .card import ClassifierFacts, save_classifier_card
-from .classification_output import Shown, classification_output
-from .encoder_as_classifier import encoder_as_classifier
-from .experts.corpus import joined_texts
-from .experts.fitted_experts import ReadyExperts, ready_experts
-from .experts.mixture_of_experts import mix_experts
-from .find_datastore import find_datastore
 from .fit import fit
-from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
-from .texts_and_labels import as_list, texts_and_pairs
+from .texts_and_labels import as_list
 
 if TYPE_CHECKING:
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
-    from .store.datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
 
-FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
-WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 
-
-class KNNClassifierPipeline(TextClassificationPipeline):
+class KNNClassifierPipeline(AnsweringPipeline):
     """Classifies texts, or pairs of texts, by a classifier and by the nearest labeled examples.
 
     Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
@@ -79,26 +61,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         >>> answer["label"], answer["neighbors"][0]["id"]
         ('fruit', '0')
     """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: Any = None,
-        datastore: KNNDatastore | str | Path | None = None,
-        datastore_token: str | bool | None = None,
-        packing: str = "auto",
-        **kwargs: Any,
-    ) -> None:
-        if tokenizer is None:
-            raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
-        is_classifier = isinstance(model, KNNClassifier)
-        kwargs["task"] = "text-classification"  # the name that other libraries know
-        super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
-        use_packing(self.model, packing)
-        self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
-        self._experts: ReadyExperts | None = None
-        if self.datastore is not None:
-            recalibrate_if_grown(self.model.config, self.datastore)
 
     @cut_texts_summed_up()  # a generator is read later, and logged as it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
@@ -335,108 +297,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         return upload(repo_id, save, commit_message, **kwargs)
 
-    def get_iterator(
-        self,
-        inputs: Any,
-        num_workers: int,
-        batch_size: int,
-        preprocess_params: dict[str, Any],
-        forward_params: dict[str, Any],
-        postprocess_params: dict[str, Any],
-    ) -> Iterator[Any]:
-        """Classify: of a list 1,024 texts at a time; of a generator a batch or 8, then twice as many each time."""
-        has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
-        stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
-        batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
-        first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
-        parameters = ({**preprocess_params, "batch_size": batch_size}, forward_params, postprocess_params)
-        return self._classify_stream(stream, first, len(inputs) if has_items else None, *parameters)
-
-    def run_single(
-        self,
-        inputs: Any,
-        preprocess_params: dict[str, Any],
-        forward_params: dict[str, Any],
-        postprocess_params: dict[str, Any],
-    ) -> Any:
-        """Classify one text or pair."""
-        return next(self._classify_stream(iter([inputs]), 1, 1, preprocess_params, forward_params, postprocess_params))
-
-    def preprocess(self, inputs: list[Any], first: int = 0) -> tuple[list[str], list[str | None]]:
-        """The texts, and the second text of each or None. ``first`` is the number of the first text in the stream."""
-        return texts_and_pairs(inputs, first)
-
-    def postprocess(
-        self,
-        mixture: Mixture,
-        top_k: int | None = 1,
-        return_neighbors: int = 0,
-        return_documents: int = 0,
-        explain: bool = False,
-        _legacy: bool = True,
-    ) -> list[Any]:
-        """One output per text; ``_legacy`` gives the best label alone, as ``TextClassificationPipeline`` has it."""
-        shown = Shown(return_neighbors, return_documents, explain)
-        return [classification_output(mixture, row, top_k, shown, _legacy) for row in range(len(mixture.mixture))]
-
-    def check_model_type(self, supported_models: Any) -> None:
-        """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
-
-    def _sanitize_parameters(
-        self,
-        top_k: Any = "",
-        return_neighbors: int | None = None,
-        return_documents: int | None = None,
-        explain: bool | None = None,
-        k: int | None = None,
-        knn_temperature: float | None = None,
-        knn_weight: float | None = None,
-        max_length: int | None = None,
-        max_tokens_per_batch: int | None = None,
-        bf16: bool | None = None,
-        show_progress: bool | None = None,
-        truncation: bool | str = True,
-        padding: bool | str = True,
-        **unknown: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        if unknown:
-            raise TypeError(f"pipeline('docsplit-knn') has no argument {next(iter(unknown))!r}.")
-        if truncation not in (True, "longest_first"):
-            raise ValueError(f"truncation={truncation!r}: texts that are too long are always cut, and counted.")
-        preprocess = {"max_length": max_length, "max_tokens_per_batch": max_tokens_per_batch}
-        shown = {"return_neighbors": return_neighbors, "return_documents": return_documents}
-        for name, value in {**preprocess, "k": k, "top_k": None if top_k == "" else top_k, **shown}.items():
-            least = 0 if name in shown else 1
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
-                raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
-        if knn_temperature is not None and not knn_temperature > 0:
-            raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
-        if knn_weight is not None and not 0 <= knn_weight <= 1:
-            raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
-        for name, value in (("show_progress", show_progress), ("explain", explain)):
-            if value not in (None, True, False):
-                raise ValueError(f"{name} must be True or False, got {value!r}.")
-        preprocess |= {"bf16": bf16, "show_progress": show_progress}
-        forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight}
-        labels = {} if top_k == "" else {"top_k": top_k, "_legacy": False}
-        return _given(preprocess), _given(forward), _given({**shown, "explain": explain}) | labels
-
-    def _forward(self, predictions: Predictions, texts: list[str], shown: Shown, **overrides: Any) -> Mixture:
-        config, datastore = self.model.config, self._datastore()
-        ready = self._experts = ready_experts(datastore.snapshot, self._experts)  # threads may set it meanwhile
-        chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
-        if ready is not None and not overrides:
-            mixture = mix_experts(ready, predictions, texts, config.k, config.knn_temperature, shown.neighbors)
-        elif shown.explanation:
-            raise ValueError(
-                "Only fitted experts can explain: call fit(), and leave out k, knn_temperature and knn_weight."
-            )
-        elif config.num_labels == 0 and overrides.get("weight", 1) != 1:
-            raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
-        else:
-            mixture = mix_with_neighbors(predictions, datastore, **chosen, shown=shown.neighbors)
-        return with_documents(mixture, datastore.snapshot, predictions.retrieval_embeddings, shown.documents)
-
     def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
         datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore, labels)
         added = add_examples(self.model, self.tokenizer, datastore, texts, labels, *options, **more)
@@ -445,37 +305,3 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if datastore.fitted is not None:
             logger.info("The neighbors know the new examples from now on; the other experts learn of them by fit().")
         return added
-
-    def _datastore(self) -> KNNDatastore:
-        if self.datastore is None or not len(self.datastore):
-            where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
-            raise ValueError(
-                f"There are no examples to be near to{f' in {where}' if where else ''}: call add_examples(texts, "
-                "labels), with a few texts of each label, or give a datastore to the pipeline."
-                + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
-            )
-        return self.datastore
-
-    def _classify_stream(
-        self, stream: Iterator[Any], size: int, total: int | None, *parameters: dict[str, Any]
-    ) -> Iterator[Any]:
-        self._datastore()  # which says so before anything is computed
-        preprocess_params, forward_params, postprocess_params = parameters
-        asked = ("return_neighbors", "return_documents", "explain")
-        done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))
-        options = dict(preprocess_params)
-        show_progress = options.pop("show_progress", False)
-        most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
-        with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
-            while window := list(itertools.islice(stream, min(size, most))):
-                texts = self.preprocess(window, done)
-                with self.device_placement():
-                    predictions = predict(self.model, self.tokenizer, *texts, **options)
-                mixture = self._forward(predictions, joined_texts(*texts), shown, **forward_params)
-                yield from self.postprocess(mixture, **postprocess_params)
-                progress.update(len(window))
-                done, size = done + len(window), min(2 * size, WINDOW)
-
-
-def _given(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if value is not None}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.inference.batched_inference import predict
 from .experts.corpus import joined_texts
-from .experts.fit_experts import HeldOut, fit_experts
+from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
+from .experts.held_out_scores import HeldOut
 from .store.duplicates import number_texts
 from .texts_and_labels import names_of_labels, texts_and_pairs
 

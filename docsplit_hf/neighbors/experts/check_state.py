@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .models import EXPERTS
 
+KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats
 LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     _require(all(0 <= weight <= LARGEST_WEIGHT for weight in weights.values()), "weights", weights)
     _require(len(set(state.vocabulary)) == len(state.vocabulary), "vocabulary", "with a term twice")
     for name, array in arrays.items():
-        _require(array.dtype.kind == ("i" if name == "ids" else "f"), name, array.dtype.name)
+        _require(array.dtype.kind == KINDS.get(name, "f"), name, array.dtype.name)
         _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
     terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
     texts, word_dimensions = (arrays[name].shape[0] if name in arrays else 0 for name in ("ids", "components"))
-    joined = dimension + word_dimensions
+    joined, held_out = dimension + word_dimensions, arrays["held_out_ids"].size if "held_out_ids" in arrays else 0
     shapes = {
         "mean": [(dimension,)],
         "components": [(word_dimensions, terms), (0, 0)],
@@ -41,6 +42,10 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         "ids": [(texts,)],
         "of_words": [(texts, word_dimensions)],
         "idf": [(terms,)],
+        "held_out_ids": [(held_out,)],
+        "held_out_probabilities": [(held_out, classes)],
+        "held_out_labels": [(held_out, classes)],
+        "held_out_familiarity": [(held_out,)],
     }
     _require(arrays.keys() == shapes.keys(), "arrays", sorted(arrays))
     for name, expected in shapes.items():

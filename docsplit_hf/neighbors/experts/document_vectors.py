@@ -34,6 +34,10 @@ class DocumentVectors(NamedTuple):
         centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
         return unit(np.hstack([centered, of_words]))
 
+    def embeddings_of(self, vectors: np.ndarray) -> np.ndarray:
+        """The part of vectors that is of the embeddings, ``(N, D)``, of norm 1."""
+        return unit(vectors[:, : len(self.mean)])
+
     def whitened(self, vectors: np.ndarray) -> np.ndarray:
         """The same without the directions in which all texts differ most, whatever they are about; of norm 1."""
         return unit(vectors @ self.whitening)

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..store.duplicates import number_texts
+from ..rejection.familiarity import familiarity
 from .corpus import Corpus, make_corpus
-from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, find_voters
-from .folds import assign_folds
+from .fitted_experts import FittedExperts
+from .held_out_answers import HeldOutAnswers
+from .held_out_scores import HeldOut, folds_of, scores_by_folds, scores_in_corpus, scores_of_held_out
 from .label_thresholds import label_thresholds
 from .log_linear_pool import SHARPNESS, fit_weights, pool, prior_weights, spread_of_scores
-from .models import EXPERTS, Models, all_scores, fit_models
-from .neighbor_scores import neighbor_shares
+from .models import EXPERTS, fit_models
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..store.snapshot import Snapshot
 
-LABEL_ID = "label:"  # ids of examples that are descriptions of labels begin so: nothing is measured on them
 MEASURED = ("accuracy", "macro_f1", "log_loss")
 SAMPLE = 1_000  # texts that logits are brought to one unit by, where no example can be held out
-
-
-class HeldOut(NamedTuple):
-    """M labeled texts that are not among the examples."""
-
-    embeddings: np.ndarray  # (M, D)
-    texts: list[str]  # those of a pair joined
-    labels: np.ndarray  # int64 (M,) or bool (M, L), of all labels of the datastore
-    logits: np.ndarray | None  # (M, H) by the trained classifier, if there is one
 
 
 def fit_experts(
@@ -57,7 +47,7 @@ def fit_experts(
     _check_labels(names, len(rows), bool(several and not snapshot.labels[:, columns].all()))
     targets = one_hot(snapshot.labels, columns)
     wanted = _known_experts(experts)
-    folds = None if held_out is not None else _folds(snapshot)
+    folds = None if held_out is not None else folds_of(snapshot)
     count = 0 if folds is None else int(folds.max()) + 1
     with tqdm(total=count + 2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         corpus = make_corpus(snapshot)
@@ -68,18 +58,19 @@ def fit_experts(
         vectors = (corpus.document_vectors, corpus.vectorizer, models, corpus.ids, corpus.of_words)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
         if held_out is not None:
-            unweighted = FittedExperts(settings, *vectors)
-            scores, right = _scores_of_held_out(unweighted, snapshot, held_out, columns)
+            unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
+            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = "held-out texts"
         else:
-            scores, right = _scores_by_folds(corpus, folds, targets, several, experts, progress)
-            measured_on = "folds of the examples" if len(right) else "nothing to hold out"
+            asked = scores_by_folds(corpus, folds, targets, several, experts, progress)
+            measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"
+    scores, right = asked.scores, asked.targets
     prior = prior_weights(experts, len(corpus.ids) > 2 * len(rows))
     if len(right):
         unit = spread_of_scores(scores, several)
         weights = fit_weights(scores / unit[:, None, None], right, prior, several)
     else:
-        unit = spread_of_scores(_scores_in_corpus(corpus, models, several, experts, _sample(corpus)), several)
+        unit = spread_of_scores(scores_in_corpus(corpus, models, several, experts, _sample(corpus))[0], several)
         weights = SHARPNESS * prior
     weights = np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
@@ -88,10 +79,12 @@ def fit_experts(
     settings["texts"] = len(right)
     settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
     settings["measured"] = _measure(scores, right, weights / unit, experts, several) if len(right) else []
+    probabilities = pool(scores, weights / unit, several) if len(right) else np.zeros((0, len(names)))
     if several:
-        probabilities = pool(scores, weights / unit, several) if len(right) else np.zeros((0, len(names)))
         settings["thresholds"] = label_thresholds(probabilities, right).tolist()
-    return FittedExperts(settings, *vectors)
+    familiar = familiarity(probabilities, asked.shares, asked.closeness)
+    answers = HeldOutAnswers(asked.ids, probabilities.astype(np.float32), right > 0, familiar.astype(np.float32))
+    return FittedExperts(settings, *vectors, answers)
 
 
 def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -129,49 +122,6 @@ def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None
     if len(names) < 2 and not (names and some_have_none):
         found = f"have the label {names[0]!r}" if names else "have no label"
         raise ValueError(f"All {examples} examples {found}: there is nothing to tell apart. Add some of other labels.")
-
-
-def _folds(snapshot: Snapshot) -> np.ndarray:
-    ids, rows = snapshot.rows["id"].to_pylist(), np.arange(len(snapshot.keys))
-    table = snapshot.rows.select(["text", "text_pair"]).to_pydict()
-    groups = number_texts(snapshot.rows, *table.values())[0]
-    groups = np.where(groups < 0, groups.max(initial=0) + 1 + rows, groups)  # texts that are not kept: all different
-    return assign_folds(snapshot.labels, groups, np.array([not row_id.startswith(LABEL_ID) for row_id in ids]))
-
-
-def _scores_by_folds(
-    corpus: Corpus, folds: np.ndarray, targets: np.ndarray, several: bool, experts: list[str], progress: tqdm
-) -> tuple[np.ndarray, np.ndarray]:
-    """The logits ``(E, m, C)`` of all examples that are in a fold, by experts that learn from the others."""
-    scores = np.zeros((len(experts), *targets.shape))
-    for fold in range(int(folds.max()) + 1):
-        learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        models = fit_models(corpus, learned, targets[learned], several, experts, has_head=False)
-        scores[:, asked] = _scores_in_corpus(corpus, models, several, experts, asked)
-        progress.update()
-    return scores[:, folds >= 0], targets[folds >= 0]
-
-
-def _scores_in_corpus(
-    corpus: Corpus, models: Models, several: bool, experts: list[str], rows: np.ndarray
-) -> np.ndarray:
-    words = None if corpus.words is None else corpus.words[rows]
-    shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft, without_equal=True)
-    return all_scores(models, experts, several, corpus.vectors[rows], corpus.whitened[rows], words, shares, None)
-
-
-def _scores_of_held_out(
-    fitted: FittedExperts, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    targets = one_hot(held_out.labels, columns)
-    usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
-    if not len(usable):
-        raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
-    texts, logits = [held_out.texts[i] for i in usable], held_out.logits
-    ready = ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
-    logits = None if logits is None else logits[usable]
-    answers = ask_experts(ready, held_out.embeddings[usable], texts, logits, without_equal=True)
-    return answers.scores, targets[usable]
 
 
 def _sample(corpus: Corpus) -> np.ndarray:

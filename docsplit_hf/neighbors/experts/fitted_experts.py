@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..rejection.familiarity import closeness, familiarity
 from ..store.fitted_state import FittedState
 from .check_state import check_state
 from .corpus import id_numbers, joined_texts
 from .document_vectors import DocumentVectors
+from .held_out_answers import HeldOutAnswers
 from .log_linear_pool import pool
 from .models import Models, all_scores
 from .neighbor_scores import neighbor_shares
@@ -33,6 +35,7 @@ class FittedExperts(NamedTuple):
     models: Models
     ids: np.ndarray  # int64 (N,): of the corpus
     of_words: np.ndarray  # (N, r): of the corpus
+    held_out: HeldOutAnswers
 
     @property
     def experts(self) -> list[str]:
@@ -61,7 +64,7 @@ class FittedExperts(NamedTuple):
         terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
         idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
         arrays = {**self.document_vectors._asdict(), **self.models._asdict()}
-        arrays |= {"ids": self.ids, "of_words": self.of_words, "idf": idf}
+        arrays |= {"ids": self.ids, "of_words": self.of_words, "idf": idf, **self.held_out.to_arrays()}
         return FittedState(self.settings, arrays, terms)
 
     @classmethod
@@ -71,7 +74,8 @@ class FittedExperts(NamedTuple):
         vectors = DocumentVectors(*(arrays[name] for name in DocumentVectors._fields))
         models = Models(*(arrays[name] for name in Models._fields))
         words = saved_words(state.vocabulary, arrays["idf"])
-        return cls(state.settings, vectors, words, models, arrays["ids"], arrays["of_words"])
+        held_out = HeldOutAnswers.from_arrays(arrays)
+        return cls(state.settings, vectors, words, models, arrays["ids"], arrays["of_words"], held_out)
 
     def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
         """The words of texts, TF-IDF ``(N, V)``."""
@@ -92,6 +96,12 @@ class Answers(NamedTuple):
     scores: np.ndarray  # (E, N, C): the logits of each expert times its weight, over the labels that were fitted
     words: sp.csr_matrix | None
     columns: np.ndarray  # (C,): which of all labels were fitted
+    shares: np.ndarray  # (N, L): of the labels among the neighbors
+    closeness: np.ndarray | None  # (N,): to the nearest examples, where it was asked for
+
+    def familiarity(self) -> np.ndarray:
+        """How familiar the texts are, ``(N,)``."""
+        return familiarity(self.probabilities, self.shares, self.closeness)
 
 
 def find_voters(fitted: FittedExperts, snapshot: Snapshot) -> Voters:
@@ -139,6 +149,7 @@ def ask_experts(
     texts: list[str],
     logits: np.ndarray | None,
     without_equal: bool = False,
+    with_closeness: bool = False,
 ) -> Answers:
     """Ask all experts about N texts, by their embeddings ``(N, D)`` and words.
 
@@ -162,7 +173,8 @@ def ask_experts(
     new = np.setdiff1d(np.arange(shares.shape[1]), columns)
     rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)
     probabilities[:, columns] = rest * fitted_probabilities
-    return Answers(probabilities, weights[:, None, None] * scores, words, columns)
+    near = _closeness(ready, vectors) if with_closeness else None
+    return Answers(probabilities, weights[:, None, None] * scores, words, columns, shares, near)
 
 
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -172,6 +184,11 @@ def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """
     missing = max(columns.max() + 1 - logits.shape[1], 0)
     return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
+
+
+def _closeness(ready: ReadyExperts, vectors: np.ndarray) -> np.ndarray:
+    examples, of = ready.voters.vectors[: len(ready.snapshot.keys)], ready.fitted.document_vectors.embeddings_of
+    return closeness(of(vectors), of(examples))
 
 
 def _columns(fitted: FittedExperts, snapshot: Snapshot) -> np.ndarray:

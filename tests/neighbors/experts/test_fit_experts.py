@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import LABEL_ID, HeldOut, fit_experts
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fit_report import FitReport
+from docsplit_hf.neighbors.experts.held_out_scores import LABEL_ID, HeldOut
 from docsplit_hf.neighbors.experts.log_linear_pool import prior_weights
 from docsplit_hf.neighbors.experts.models import EXPERTS
 

@@ -1,0 +1,92 @@
+"""What the experts say of labeled texts that they did not learn from: folds of the examples, or held-out texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..rejection.familiarity import closeness
+from ..store.duplicates import number_texts
+from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, find_voters
+from .folds import assign_folds
+from .models import Models, all_scores, fit_models
+from .neighbor_scores import neighbor_shares
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from ..store.snapshot import Snapshot
+    from .corpus import Corpus
+
+LABEL_ID = "label:"  # ids of examples that are descriptions of labels begin so: nothing is measured on them
+
+
+class HeldOut(NamedTuple):
+    """M labeled texts that are not among the examples."""
+
+    embeddings: np.ndarray  # (M, D)
+    texts: list[str]  # those of a pair joined
+    labels: np.ndarray  # int64 (M,) or bool (M, L), of all labels of the datastore
+    logits: np.ndarray | None  # (M, H) by the trained classifier, if there is one
+
+
+class HeldOutScores(NamedTuple):
+    """What is said of m texts that were held out."""
+
+    scores: np.ndarray  # (E, m, C): the logits of each expert
+    targets: np.ndarray  # (m, C), 0 or 1
+    shares: np.ndarray  # (m, C): of the labels among the neighbors
+    closeness: np.ndarray  # (m,): to the nearest examples
+    ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
+
+
+def folds_of(snapshot: Snapshot) -> np.ndarray:
+    """The fold of each example, or -1."""
+    ids, rows = snapshot.rows["id"].to_pylist(), np.arange(len(snapshot.keys))
+    table = snapshot.rows.select(["text", "text_pair"]).to_pydict()
+    groups = number_texts(snapshot.rows, *table.values())[0]
+    groups = np.where(groups < 0, groups.max(initial=0) + 1 + rows, groups)  # texts that are not kept: all different
+    return assign_folds(snapshot.labels, groups, np.array([not row_id.startswith(LABEL_ID) for row_id in ids]))
+
+
+def scores_by_folds(
+    corpus: Corpus, folds: np.ndarray, targets: np.ndarray, several: bool, experts: list[str], progress: tqdm
+) -> HeldOutScores:
+    """Of all examples that are in a fold, by experts that learn from the others."""
+    scores, shares = np.zeros((len(experts), *targets.shape)), np.zeros(targets.shape)
+    near, embeddings = np.zeros(len(targets)), corpus.document_vectors.embeddings_of(corpus.vectors[: corpus.examples])
+    for fold in range(int(folds.max()) + 1):
+        learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        models = fit_models(corpus, learned, targets[learned], several, experts, has_head=False)
+        scores[:, asked], shares[asked] = scores_in_corpus(corpus, models, several, experts, asked)
+        near[asked] = closeness(embeddings[asked], embeddings[learned])
+        progress.update()
+    held_out = folds >= 0
+    ids = corpus.ids[: corpus.examples]
+    return HeldOutScores(scores[:, held_out], *(x[held_out] for x in (targets, shares, near, ids)))
+
+
+def scores_in_corpus(
+    corpus: Corpus, models: Models, several: bool, experts: list[str], rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The logits ``(E, R, C)`` of texts of the corpus, which are not their own neighbors, and the neighbors' shares."""
+    words = None if corpus.words is None else corpus.words[rows]
+    shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft, without_equal=True)
+    scores = all_scores(models, experts, several, corpus.vectors[rows], corpus.whitened[rows], words, shares, None)
+    return scores, shares
+
+
+def scores_of_held_out(
+    fitted: FittedExperts, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray, targets: np.ndarray
+) -> HeldOutScores:
+    """Of held-out texts that have a label which the examples have."""
+    usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
+    if not len(usable):
+        raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
+    texts, logits = [held_out.texts[i] for i in usable], held_out.logits
+    ready = ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
+    logits = None if logits is None else logits[usable]
+    embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
+    answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
+    return HeldOutScores(answers.scores, targets[usable], answers.shares[:, columns], answers.closeness, no_ids)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
@@ -22,10 +24,13 @@ from .experts.mixture_of_experts import mix_experts
 from .find_datastore import find_datastore
 from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
 from .recalibrate import recalibrate_if_grown
+from .rejection.answer_level import least_error
 from .texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:
     from .store.datastore import KNNDatastore
+
+logger = logging.getLogger(__name__)
 
 FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
@@ -92,11 +97,14 @@ class AnsweringPipeline(TextClassificationPipeline):
         return_neighbors: int = 0,
         return_documents: int = 0,
         explain: bool = False,
+        return_novelty: bool = False,
+        reject_label: str | None = None,
         _legacy: bool = True,
     ) -> list[Any]:
         """One output per text; ``_legacy`` gives the best label alone, as ``TextClassificationPipeline`` has it."""
-        shown = Shown(return_neighbors, return_documents, explain)
-        return [classification_output(mixture, row, top_k, shown, _legacy) for row in range(len(mixture.mixture))]
+        shown = Shown(return_neighbors, return_documents, explain, return_novelty)
+        rows = range(len(mixture.mixture))
+        return [classification_output(mixture, row, top_k, shown, _legacy, reject_label) for row in rows]
 
     def check_model_type(self, supported_models: Any) -> None:
         """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
@@ -107,6 +115,9 @@ class AnsweringPipeline(TextClassificationPipeline):
         return_neighbors: int | None = None,
         return_documents: int | None = None,
         explain: bool | None = None,
+        return_novelty: bool | None = None,
+        reject: float | None = None,
+        reject_label: str | None = None,
         k: int | None = None,
         knn_temperature: float | None = None,
         knn_weight: float | None = None,
@@ -132,23 +143,33 @@ class AnsweringPipeline(TextClassificationPipeline):
             raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
         if knn_weight is not None and not 0 <= knn_weight <= 1:
             raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
-        for name, value in (("show_progress", show_progress), ("explain", explain)):
+        for name, value in (("show_progress", show_progress), ("explain", explain), ("return_novelty", return_novelty)):
             if value not in (None, True, False):
                 raise ValueError(f"{name} must be True or False, got {value!r}.")
+        _check_rejection(reject, reject_label, top_k)
         preprocess |= {"bf16": bf16, "show_progress": show_progress}
-        forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight}
+        forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight, "reject": reject}
+        shown |= {"explain": explain, "return_novelty": return_novelty, "reject_label": reject_label}
         labels = {} if top_k == "" else {"top_k": top_k, "_legacy": False}
-        return _given(preprocess), _given(forward), _given({**shown, "explain": explain}) | labels
+        return _given(preprocess), _given(forward), _given(shown) | labels
 
-    def _forward(self, predictions: Predictions, texts: list[str], shown: Shown, **overrides: Any) -> Mixture:
+    def _forward(
+        self,
+        predictions: Predictions,
+        texts: list[str],
+        shown: Shown,
+        reject: float | None = None,
+        **overrides: Any,
+    ) -> Mixture:
         config, datastore = self.model.config, self._datastore()
         ready = self._experts = ready_experts(datastore.snapshot, self._experts)  # threads may set it meanwhile
         chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
         if ready is not None and not overrides:
-            mixture = mix_experts(ready, predictions, texts, config.k, config.knn_temperature, shown.neighbors)
-        elif shown.explanation:
+            mixture = mix_experts(ready, predictions, texts, config.k, config.knn_temperature, shown, reject)
+        elif shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
-                "Only fitted experts can explain: call fit(), and leave out k, knn_temperature and knn_weight."
+                "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
+                "knn_temperature and knn_weight."
             )
         elif config.num_labels == 0 and overrides.get("weight", 1) != 1:
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
@@ -169,9 +190,10 @@ class AnsweringPipeline(TextClassificationPipeline):
     def _classify_stream(
         self, stream: Iterator[Any], size: int, total: int | None, *parameters: dict[str, Any]
     ) -> Iterator[Any]:
-        self._datastore()  # which says so before anything is computed
+        datastore = self._datastore()  # which says so before anything is computed
         preprocess_params, forward_params, postprocess_params = parameters
-        asked = ("return_neighbors", "return_documents", "explain")
+        _warn_of_rejection(datastore, forward_params.get("reject"))
+        asked = ("return_neighbors", "return_documents", "explain", "return_novelty")
         done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))
         options = dict(preprocess_params)
         show_progress = options.pop("show_progress", False)
@@ -185,6 +207,30 @@ class AnsweringPipeline(TextClassificationPipeline):
                 yield from self.postprocess(mixture, **postprocess_params)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
+
+
+def _check_rejection(reject: float | None, reject_label: str | None, top_k: Any) -> None:
+    if reject is None:
+        if reject_label is not None:
+            raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
+        return
+    if not isinstance(reject, Real) or not 0 < reject < 1:
+        raise ValueError(f"reject must be the share of wrong answers to promise, between 0 and 1, got {reject!r}.")
+    if top_k != "":
+        raise ValueError(f"reject gives a text one answer or none: leave out top_k={top_k!r}.")
+    if reject_label is not None and not isinstance(reject_label, str):
+        raise TypeError(f"reject_label must be a name, got {reject_label!r}.")
+
+
+def _warn_of_rejection(datastore: KNNDatastore, reject: float | None) -> None:
+    ready = None if reject is None else ready_experts(datastore.snapshot)
+    if ready is not None and np.isinf(ready.fitted.answer_level(reject)):
+        texts = len(ready.fitted.held_out.ids)
+        logger.warning(
+            "No text gets an answer: reject=%g cannot be promised. %d held-out texts can promise %.3g at the least, if "
+            "all of them are answered rightly. Ask for a larger error, or add examples and fit() again.",
+            *(reject, texts, least_error(texts)),
+        )
 
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
 
 def _fitted(facts: ClassifierFacts) -> FitReport | None:
     fitted = None if facts.datastore is None else facts.datastore.fitted
-    is_ours = fitted is not None and "shares" in fitted.settings  # a datastore keeps whatever was fitted on it
+    # A datastore keeps whatever was fitted on it.
+    is_ours = fitted is not None and FitReport.__dataclass_fields__.keys() <= fitted.settings.keys()
     return FitReport.of(fitted.settings) if is_ours else None
 
 

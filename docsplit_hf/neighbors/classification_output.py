@@ -16,10 +16,16 @@ class Shown(NamedTuple):
     neighbors: int = 0  # how many of the nearest examples
     documents: int = 0  # how many of the nearest documents without labels
     explanation: bool = False
+    novelty: bool = False
 
 
-def classification_output(mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool) -> Any:
-    """The output for one text: the best label with all neighbors, or ``top_k`` labels, each with its own."""
+def classification_output(
+    mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool, reject_label: str | None = None
+) -> Any:
+    """The output for one text: the best label with all neighbors, or ``top_k`` labels, each with its own.
+
+    A text that is not accepted gets ``reject_label``, with the score that the best label has.
+    """
     scores = mixture.mixture[row]
     count = min(shown.neighbors, mixture.weights.shape[1])
     neighbors = [_neighbor(mixture, row, rank) for rank in range(count)]
@@ -36,6 +42,10 @@ def classification_output(mixture: Mixture, row: int, top_k: int | None, shown: 
     if best_only and mixture.thresholds is not None:
         has_label = scores >= mixture.thresholds
         outputs[0]["labels"] = [name for name, has in zip(mixture.label_names, has_label, strict=True) if has]
+    if mixture.accepted is not None and not mixture.accepted[row]:
+        outputs[0]["label"] = reject_label
+    if shown.novelty:
+        outputs[0]["novelty"] = float(mixture.novelty[row])
     if shown.documents:
         outputs[0]["documents"] = [_document(mixture, row, rank) for rank in range(mixture.documents.rows.shape[1])]
     return outputs[0] if best_only else outputs

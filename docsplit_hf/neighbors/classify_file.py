@@ -61,11 +61,12 @@ class Content(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How many rows were written, how many of them have no text, and how many a run before had answered."""
+    """How many rows were written, how many of them have no text, a run before had answered, and got no answer."""
 
     rows: int
     without_text: int
     resumed: int
+    rejected: int
 
 
 def look_through(files: PredictionFiles, overwrite: bool = False) -> Content:
@@ -103,17 +104,18 @@ def classify_file(
     classifier or other options left there is not used, which is logged. Only one run may write there at a time.
 
     The new columns are ``label`` and ``score``, the best label; ``neighbors`` with ``return_neighbors``,
-    ``explanation`` with ``explain``, and ``labels`` where experts were fitted on texts with several; or ``top_k`` with
-    ``top_k``: a list of labels with their scores, best first, each with those of the neighbors that have it. A column
-    of the file with one of these names is called ``input_<name>``. An empty text gets no label. ``options`` are further
-    arguments of a call of the pipeline; ``top_k`` None and ``return_neighbors`` 0 are its defaults.
+    ``explanation`` with ``explain``, ``novelty`` with ``return_novelty``, and ``labels`` where experts were fitted on
+    texts with several; or ``top_k`` with ``top_k``: a list of labels with their scores, best first, each with those of
+    the neighbors that have it. A column of the file with one of these names is called ``input_<name>``. An empty text
+    gets no label, and no score; one that is rejected has a score. ``options`` are further arguments of a call of the
+    pipeline; ``top_k`` None and ``return_neighbors`` 0 are its defaults.
     """
     content = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
     options |= {name: value for name, value in asked_for.items() if value}
     parameters = _parameters(pipe, options)
     added = ["label", "score"]
-    shown = {"return_neighbors": "neighbors", "explain": "explanation"}
+    shown = {"return_neighbors": "neighbors", "explain": "explanation", "return_novelty": "novelty"}
     asked = [column for option, column in shown.items() if parameters.get(option)]
     store = pipe.datastore
     asked += ["labels"] if store is not None and store.multi_label and store.fitted is not None else []
@@ -133,9 +135,12 @@ def classify_file(
                 bar.update(len(block))
         renamed = _renamed(content.columns, added)
         write_rows(files.target, lambda: _merged(files, renamed), [*renamed.values(), *added])
-        without_text = sum(answer["label"] is None for answer in _kept_answers(files.partial))
+        without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
+        without_answer = sum(
+            answer["label"] in (None, options.get("reject_label")) for answer in _kept_answers(files.partial)
+        )
         files.partial.unlink()
-    return Outcome(content.rows, without_text, done)
+    return Outcome(content.rows, without_text, done, without_answer - without_text)
 
 
 def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[str, Any]:

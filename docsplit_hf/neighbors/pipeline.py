@@ -72,7 +72,10 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 maybe ``text_pair``.
             **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
                 the nearest examples to give, ``return_documents``: of the nearest documents without labels.
-                ``explain``: whether to say why, after ``fit``. ``k``, ``knn_temperature``, ``knn_weight``: instead of
+                ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to promise, such
+                as 0.05: a text whose answer is too unsure for that, or that is like no example, gets none.
+                ``reject_label``: the label of such texts, in place of None. ``return_novelty``: whether to say how
+                unlike the examples a text is. ``k``, ``knn_temperature``, ``knn_weight``: instead of
                 the calibrated ones; with any of them, the answer is that of equation 3, whatever was fitted.
                 ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward. ``bf16``:
                 compute in bfloat16, faster where the hardware has it, and not quite the same. ``max_length``: the
@@ -86,8 +89,11 @@ class KNNClassifierPipeline(AnsweringPipeline):
             (squared L2) and ``weight``: its share in the vote, which adds up to 1 over the k neighbors and is 0 beyond
             them. With ``top_k``, each label has those of them that have it. With ``explain``, ``explanation`` has
             ``experts``: what each adds to the log odds of the label against the next best one, ``against``; and
-            ``words``: those that add most. Where experts were fitted on texts with several labels, ``labels`` are those
-            whose probability reaches their threshold, chosen by folds.
+            ``words``: those that add most. With ``return_novelty``, ``novelty`` is the share of the examples that were
+            more familiar when they were held out: of a text of no known class it is near 1. With ``reject``, ``label``
+            may be None; the promise holds in nine of ten draws of the examples, for texts like them. Where experts were
+            fitted on texts with several labels, ``labels`` are those whose probability reaches their threshold, chosen
+            by folds.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..store.snapshot import Snapshot
 
+PROMISES = (0.01, 0.05, 0.1)  # errors for which the report says how many texts get an answer
 MEASURED = ("accuracy", "macro_f1", "log_loss")
 SAMPLE = 1_000  # texts that logits are brought to one unit by, where no example can be held out
 
@@ -84,7 +85,9 @@ def fit_experts(
         settings["thresholds"] = label_thresholds(probabilities, right).tolist()
     familiar = familiarity(probabilities, asked.shares, asked.closeness)
     answers = HeldOutAnswers(asked.ids, probabilities.astype(np.float32), right > 0, familiar.astype(np.float32))
-    return FittedExperts(settings, *vectors, answers)
+    fitted = FittedExperts(settings, *vectors, answers)
+    settings["answered"] = {} if several else {str(error): fitted.share_answered(error) for error in PROMISES}
+    return fitted
 
 
 def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..rejection.answer_level import least_error
+
 
 @dataclass(frozen=True)
 class FitReport:
@@ -20,6 +22,8 @@ class FitReport:
         shares: What each expert counts, from 0 to 1, by its name.
         measured: For each expert, and then the mixture, its ``accuracy``, ``macro_f1`` and ``log_loss`` there. The
             mixture's own are a little too good, as its weights were chosen there.
+        answered: The share of these texts that ``reject=error`` leaves an answer, by the error: ``"0.01"``, ``"0.05"``
+            and ``"0.1"``. Empty where a text may have several labels.
     """
 
     examples: int
@@ -30,6 +34,7 @@ class FitReport:
     single: list[str]
     shares: dict[str, float]
     measured: list[dict[str, Any]]
+    answered: dict[str, float]
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
@@ -58,4 +63,14 @@ class FitReport:
             for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
                 measured[name] = measured[name].map(digits.format)
             table = table.reindex(measured.index).fillna("").join(measured)
-        return f"{head}\n{table.rename_axis(None).to_string()}"
+        return f"{head}\n{table.rename_axis(None).to_string()}{self._answered()}"
+
+    def _answered(self) -> str:
+        if not (self.answered and self.texts):
+            return ""
+        shares = [f"{share:.0%} at {float(error):.0%}" for error, share in self.answered.items()]
+        least = least_error(self.texts)
+        return (
+            f"\nAnswers left by reject, by the error that is promised: {', '.join(shares)}. "
+            f"{self.texts:,} texts can promise {max(least, 0.001):.1%} at the least."
+        )

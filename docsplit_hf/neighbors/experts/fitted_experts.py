@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..rejection.familiarity import closeness, familiarity
+from ..rejection.answer_level import answer_level
+from ..rejection.familiarity import closeness, confidence, familiarity, novelty
 from ..store.fitted_state import FittedState
 from .check_state import check_state
 from .corpus import id_numbers, joined_texts
@@ -58,6 +59,29 @@ class FittedExperts(NamedTuple):
             return None
         own = dict(zip(self.labels, self.settings["thresholds"], strict=True))
         return np.array([own.get(name, 0.5) for name in label_names])
+
+    def novelty(self, familiarity: np.ndarray) -> np.ndarray:
+        """How novel texts are, beside the held-out ones."""
+        return novelty(familiarity, self.held_out.familiarity)
+
+    def answer_level(self, error: float) -> float:
+        """From which confidence on answers are wrong at most so often; infinity where that cannot be promised."""
+        if self.several:
+            raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
+        if not len(self.held_out.ids):
+            raise ValueError(
+                "Nothing tells how often answers are wrong: each label has one example, or its description alone. Add "
+                "examples, and fit() again; or fit(texts, labels) on held-out texts."
+            )
+        return answer_level(self._held_out_confidence(), self.held_out.right, error)
+
+    def share_answered(self, error: float) -> float:
+        """The share of the held-out texts that get an answer then."""
+        sure = self._held_out_confidence()
+        return float(np.mean(sure >= self.answer_level(error))) if len(sure) else 0.0
+
+    def _held_out_confidence(self) -> np.ndarray:
+        return confidence(self.held_out.probabilities, self.novelty(self.held_out.familiarity))
 
     def to_state(self) -> FittedState:
         """As data, for the datastore."""

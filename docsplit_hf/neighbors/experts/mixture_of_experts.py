@@ -9,11 +9,13 @@ import numpy as np
 
 from ..mixing.knn_distribution import neighbor_weights
 from ..mixing.mixture import Mixture
+from ..rejection.familiarity import confidence
 from .explanation import explain
 from .fitted_experts import ask_experts
 
 if TYPE_CHECKING:
     from ...models.inference.batched_inference import Predictions
+    from ..classification_output import Shown
     from .fitted_experts import ReadyExperts
 
 
@@ -23,16 +25,26 @@ def mix_experts(
     texts: list[str],
     k: int,
     temperature: float,
-    shown: int,
+    shown: Shown,
+    reject: float | None = None,
 ) -> Mixture:
-    """Ask the experts about N embedded texts; the nearest examples are looked up only to be ``shown``."""
+    """Ask the experts about N embedded texts; the nearest examples are looked up only where they are shown.
+
+    With ``reject`` only those texts are accepted whose answers are wrong at most so often.
+    """
     embeddings, has_head = predictions.retrieval_embeddings, predictions.logits.shape[1] > 0
-    answers = ask_experts(ready, embeddings, texts, predictions.logits if has_head else None)
+    logits, with_novelty = predictions.logits if has_head else None, shown.novelty or reject is not None
+    answers = ask_experts(ready, embeddings, texts, logits, with_closeness=with_novelty)
+    novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
+    accepted = None
+    if reject is not None:
+        accepted = confidence(answers.probabilities, novelty) >= ready.fitted.answer_level(reject)
     neighbors, weights = None, np.zeros((len(texts), 0))
-    if shown:
-        neighbors = ready.snapshot.search(embeddings, max(k, shown))
+    if shown.neighbors:
+        neighbors = ready.snapshot.search(embeddings, max(k, shown.neighbors))
         weights = np.zeros(neighbors.distances.shape)
         weights[:, :k] = neighbor_weights(neighbors.distances[:, :k], temperature)
     names, why = ready.snapshot.label_names, partial(explain, answers, ready.fitted)
     thresholds = ready.fitted.thresholds(names)
-    return Mixture(answers.probabilities, None, None, weights, neighbors, names, thresholds=thresholds, explain=why)
+    mixture = Mixture(answers.probabilities, None, None, weights, neighbors, names, thresholds=thresholds, explain=why)
+    return mixture._replace(novelty=novelty, accepted=accepted)

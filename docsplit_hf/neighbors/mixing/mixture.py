@@ -28,6 +28,8 @@ class Mixture(NamedTuple):
     label_names: tuple[str, ...]
     documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
     thresholds: np.ndarray | None = None  # (L,) of fitted experts, where a text may have several labels
+    novelty: np.ndarray | None = None  # (N,) by fitted experts, from 0 to 1, where it was asked for
+    accepted: np.ndarray | None = None  # bool (N,): which texts get an answer, where some may get none
     explain: Callable[[int, int], dict[str, Any]] | None = None  # why a text has a label, both by number
 
 

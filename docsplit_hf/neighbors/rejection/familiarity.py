@@ -7,6 +7,7 @@ import numpy as np
 from ..store.index import exact_search
 
 NEAREST = 5
+NOVEL = 0.99  # a text that is less familiar than 99 % of the held-out examples gets no answer, however sure it seems
 
 
 def closeness(queries: np.ndarray, examples: np.ndarray) -> np.ndarray:
@@ -16,7 +17,7 @@ def closeness(queries: np.ndarray, examples: np.ndarray) -> np.ndarray:
 
 
 def familiarity(probabilities: np.ndarray, shares: np.ndarray, closeness: np.ndarray) -> np.ndarray:
-    """``max p(y) max s(y) max(c, 0)^2``, from 0 to 1: the mixture, the agreement of the neighbors, and how near they are.
+    """``max p(y) max s(y) max(c, 0)^2``, from 0 to 1: of the mixture, of the neighbors' labels, and their nearness.
 
     ``probabilities`` and ``shares`` are ``(N, C)``, ``closeness`` is ``(N,)``. Each of the three misses some texts of
     unknown classes that the others find.
@@ -31,3 +32,8 @@ def novelty(familiarity: np.ndarray, of_examples: np.ndarray) -> np.ndarray:
     """
     familiar = np.concatenate([[0.0], np.sort(of_examples), [1.0]])
     return 1 - np.interp(familiarity, familiar, np.linspace(0, 1, len(familiar)))
+
+
+def confidence(probabilities: np.ndarray, novelty: np.ndarray) -> np.ndarray:
+    """How sure an answer is, ``(N,)``: the largest of the probabilities ``(N, C)``, and 0 for a novel text."""
+    return np.where(novelty > NOVEL, 0.0, probabilities.max(1))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..models.inference.batched_inference import predict
 from ..models.inference.cut_texts import cut_texts_summed_up
 from .add_documents import add_documents
 from .add_examples import add_examples, datastore_to_grow
@@ -17,9 +18,12 @@ from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
+from .suggestions.suggest import suggest
 from .texts_and_labels import as_list
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
 
@@ -227,6 +231,31 @@ class KNNClassifierPipeline(AnsweringPipeline):
         report = fit(self.model, self.tokenizer, self._datastore(), texts, labels, experts, show_progress)
         print(report)
         return report
+
+    def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
+        """Suggest which documents to label next: where the experts are in doubt, and few examples are near.
+
+        The documents and examples are put into clusters. Those with most doubt and fewest examples give one document
+        each, one that stands for the others in it. So a batch has no two documents that ask the same. After it was
+        labeled (``add_examples`` with the texts), call ``fit`` before the next one.
+
+        Args:
+            n: How many. Batches of some ten are best: the next one knows what was learned from this one.
+            again: Whether documents may come that were suggested before, and got no label.
+
+        Returns:
+            For each document its ``id``, ``text`` and ``text_pair``; the present answer, ``label`` and ``score``, and
+            ``labels`` where a text may have several; and the ``reason``. What asks for most comes first.
+
+        Raises:
+            ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
+        """
+        datastore, has_head = self._datastore(), self.model.config.num_labels > 0
+
+        def logits_of(texts: list[str], pairs: list[str | None]) -> np.ndarray | None:
+            return predict(self.model, self.tokenizer, texts, pairs).logits if has_head else None
+
+        return suggest(datastore, n, again, logits_of)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.

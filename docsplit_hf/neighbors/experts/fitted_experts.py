@@ -120,6 +120,7 @@ class Answers(NamedTuple):
     scores: np.ndarray  # (E, N, C): the logits of each expert times its weight, over the labels that were fitted
     words: sp.csr_matrix | None
     columns: np.ndarray  # (C,): which of all labels were fitted
+    vectors: np.ndarray  # (N, D + r)
     shares: np.ndarray  # (N, L): of the labels among the neighbors
     closeness: np.ndarray | None  # (N,): to the nearest examples, where it was asked for
 
@@ -198,7 +199,7 @@ def ask_experts(
     rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)
     probabilities[:, columns] = rest * fitted_probabilities
     near = _closeness(ready, vectors) if with_closeness else None
-    return Answers(probabilities, weights[:, None, None] * scores, words, columns, shares, near)
+    return Answers(probabilities, weights[:, None, None] * scores, words, columns, vectors, shares, near)
 
 
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:

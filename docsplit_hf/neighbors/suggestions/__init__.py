@@ -1,0 +1,1 @@
+"""Which documents without labels to label next."""

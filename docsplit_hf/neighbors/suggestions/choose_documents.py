@@ -1,0 +1,56 @@
+"""Choosing documents to label: those that stand for most doubt, in parts of the documents with few labels so far."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+MOST_CLUSTERS, FEWEST_DOCUMENTS, STEPS = 300, 3, 20  # of the clusters; documents in each, in the mean; of k-means
+
+
+class Choice(NamedTuple):
+    """A document, and what it stands for."""
+
+    row: int
+    cluster: np.ndarray  # the rows of the documents in its cluster, itself among them
+    examples: int  # how many examples are in it
+
+
+def choose_documents(vectors: np.ndarray, doubt: np.ndarray, examples: np.ndarray, count: int) -> list[Choice]:
+    """``count`` of N documents ``(N, D)``, which are in ``doubt`` ``(N,)``, beside examples ``(n, D)``.
+
+    All of them are put into clusters, half as many as there will be examples: then a cluster is large enough for its
+    doubt to be more than chance. One after the other, the cluster with the largest ``sum of doubt / (1 + e)^2`` gives a
+    document, ``e`` being its examples and the documents that were chosen from it: the one that is nearest to the mean
+    of its documents, weighted by their doubt. The doubt of a single text says little (it is largest for outliers);
+    that of many texts that are alike says where labels are missing.
+    """
+    clusters = _clusters(np.concatenate([vectors, examples]), max(count, (count + len(examples)) // 2))
+    own, of_examples = clusters[: len(vectors)], clusters[len(vectors) :]
+    total = clusters.max() + 1
+    labeled = np.bincount(of_examples, minlength=total)
+    left, taken, choices = doubt.astype(np.float64), labeled.copy(), []
+    is_open = np.ones(len(vectors), bool)
+    for _ in range(count):
+        has_open = np.bincount(own[is_open], minlength=total) > 0
+        mass = np.where(has_open, np.bincount(own, left * is_open, minlength=total) / (1 + taken) ** 2, -1)
+        cluster = int(mass.argmax())
+        members = np.flatnonzero((own == cluster) & is_open)
+        weights = left[members] + 1e-9
+        center = weights @ vectors[members] / weights.sum()
+        row = int(members[np.square(vectors[members] - center).sum(1).argmin()])
+        choices.append(Choice(row, np.flatnonzero(own == cluster), int(labeled[cluster])))
+        is_open[row] = False
+        taken[cluster] += 1
+    return choices
+
+
+def _clusters(vectors: np.ndarray, count: int) -> np.ndarray:
+    """The cluster of each vector; the same each time, for which one thread adds up in one order."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    count = max(min(count, MOST_CLUSTERS, len(vectors) // FEWEST_DOCUMENTS), 1)
+    with threadpool_limits(1):
+        return KMeans(count, n_init=1, max_iter=STEPS, random_state=0).fit(vectors).labels_

@@ -1,0 +1,92 @@
+"""Suggesting documents to label next, with the present answer and the reason."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..experts.corpus import joined_texts
+from ..experts.fitted_experts import ask_experts, ready_experts
+from .choose_documents import Choice, choose_documents
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..experts.fitted_experts import Answers, ReadyExperts
+    from ..store.datastore import KNNDatastore
+    from ..store.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+MOST_CANDIDATES = 10_000  # documents that are asked about; more of them change the clusters little
+SUGGESTED = "suggested"  # in the settings of what was fitted: the ids of documents that were suggested
+
+
+def suggest(
+    datastore: KNNDatastore, count: int, again: bool, logits_of: Callable[[list[Any], list[Any]], np.ndarray | None]
+) -> list[dict[str, Any]]:
+    """Suggest as ``KNNClassifierPipeline.suggest`` says, and remember what was suggested.
+
+    ``logits_of`` gives what a trained classifier says of texts and their pairs, or None.
+    """
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise ValueError(f"n must be a whole number from 1, got {count!r}.")
+    snapshot = datastore.snapshot
+    ready = ready_experts(snapshot)
+    if ready is None:
+        raise ValueError("Nothing was fitted: call fit() before suggest(n), which asks where its experts are in doubt.")
+    rows = _candidates(snapshot, count, again)
+    table = snapshot.documents.rows.take(rows)
+    texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
+    logits, keys = logits_of(texts, pairs), snapshot.documents.keys[rows]
+    answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, without_equal=True)
+    examples = ready.voters.vectors[: len(snapshot.keys)]
+    choices = choose_documents(answers.vectors, _doubt(answers, snapshot.multi_label), examples, count)
+    found = [_suggestion(choice, table, answers, ready) for choice in choices]
+    fitted = datastore.fitted  # it may be another one by now
+    suggested = [*fitted.settings.get(SUGGESTED, ()), *(one["id"] for one in found)]
+    datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED: list(dict.fromkeys(suggested))})
+    return found
+
+
+def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
+    """The rows of the documents to choose from."""
+    if snapshot.documents is None or not len(snapshot.documents.keys):
+        raise ValueError("There are no documents without labels to choose from: add_documents(texts).")
+    ids, before = snapshot.documents.rows["id"].to_pylist(), set(snapshot.fitted.settings.get(SUGGESTED, ()))
+    rows = np.array([row for row, document_id in enumerate(ids) if again or document_id not in before], np.int64)
+    if count > len(rows):
+        known = len(ids) - len(rows)
+        others = f" beside {known} that were suggested before: ask for fewer, or pass again=True." if known else "."
+        raise ValueError(f"n is {count}, and there are {len(rows)} documents without labels{others}")
+    if len(rows) > MOST_CANDIDATES:
+        logger.info("Of %d documents, a random %d are asked about.", len(rows), MOST_CANDIDATES)
+        rows = np.sort(np.random.default_rng(len(rows)).choice(rows, max(MOST_CANDIDATES, count), replace=False))
+    return rows
+
+
+def _doubt(answers: Answers, several: bool) -> np.ndarray:
+    """How far the mixture is from being sure, ``(N,)``; its root, so that half a doubt counts for more than half."""
+    probabilities = answers.probabilities
+    sure = np.abs(2 * probabilities - 1).min(1) if several else probabilities.max(1)
+    return np.sqrt(1 - sure)
+
+
+def _suggestion(choice: Choice, table: pa.Table, answers: Answers, ready: ReadyExperts) -> dict[str, Any]:
+    document = {name: value[0] for name, value in table.slice(choice.row, 1).to_pydict().items()}
+    probabilities, names = answers.probabilities[choice.row], ready.snapshot.label_names
+    best = np.argsort(-probabilities, kind="stable")
+    output = {"label": names[best[0]], "score": float(probabilities[best[0]])}
+    if ready.snapshot.multi_label:
+        thresholds = ready.fitted.thresholds(names)
+        output["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
+        best = np.argsort(np.abs(2 * probabilities - 1), kind="stable")  # the least sure first
+    here = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in best[:2])
+    alike = f"stands for {len(choice.cluster):,} documents and {choice.examples:,} examples that are alike"
+    doubt = np.square(_doubt(answers, ready.snapshot.multi_label)[choice.cluster]).mean()
+    return {**document, **output, "reason": f"{alike}; doubt {doubt:.0%} in the mean; {here}"}

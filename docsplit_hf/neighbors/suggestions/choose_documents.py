@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -49,8 +50,10 @@ def choose_documents(vectors: np.ndarray, doubt: np.ndarray, examples: np.ndarra
 def _clusters(vectors: np.ndarray, count: int) -> np.ndarray:
     """The cluster of each vector; the same each time, for which one thread adds up in one order."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
     count = max(min(count, MOST_CLUSTERS, len(vectors) // FEWEST_DOCUMENTS), 1)
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of copies there are fewer clusters
         return KMeans(count, n_init=1, max_iter=STEPS, random_state=0).fit(vectors).labels_

@@ -1,0 +1,94 @@
+"""pipe.suggest(n): which documents to label next."""
+
+import numpy as np
+import pytest
+
+from docsplit_hf.neighbors.suggestions import suggest as module
+
+
+def labels_of(texts):
+    return ["river" if "river" in text or len(text) % 3 == 0 else "engine" for text in texts]
+
+
+@pytest.fixture
+def fitted(untrained, texts):
+    untrained.add_examples(texts[:12], labels_of(texts[:12]))
+    untrained.add_documents(texts[12:40])
+    untrained.fit(show_progress=False)
+    return untrained
+
+
+def test_a_suggestion_is_a_document_with_the_present_answer_and_a_reason(fitted):
+    (one,) = fitted.suggest(1)
+    documents = fitted.datastore.documents
+    assert documents.texts[documents.ids.index(one["id"])] == one["text"] and one["text_pair"] is None
+    (answer,) = fitted(one["text"])
+    assert one["label"] == answer["label"] and 0.5 <= one["score"] <= 1
+    assert "documents and" in one["reason"] and "river" in one["reason"] and "engine" in one["reason"]
+
+
+def test_batches_never_name_a_document_twice_until_they_are_asked_again(fitted):
+    batches = [[one["id"] for one in fitted.suggest(7)] for _ in range(4)]
+    assert len(set(sum(batches, []))) == 28 == len(fitted.datastore.documents)
+    with pytest.raises(ValueError, match="n is 1, and there are 0 documents .* beside 28 that were suggested before"):
+        fitted.suggest(1)
+    assert [one["id"] for one in fitted.suggest(7, again=True)] == batches[0]
+
+
+def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitted):
+    first = fitted.suggest(5)
+    fitted.add_examples([one["text"] for one in first[:3]], ["river"] * 3)
+    fitted.fit(show_progress=False)
+    others = fitted.suggest(len(fitted.datastore.documents) - 2)
+    assert not {one["id"] for one in first} & {one["id"] for one in others}
+    again = {one["id"] for one in fitted.suggest(25, again=True)}
+    assert {one["id"] for one in first[3:]} <= again and not {one["id"] for one in first[:3]} & again
+
+
+def test_of_many_documents_some_are_asked_about(fitted, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CANDIDATES", 9)
+    assert len(fitted.suggest(5)) == 5
+    assert len({one["id"] for one in fitted.suggest(12)}) == 12
+
+
+def test_several_labels_per_text(untrained, texts):
+    several = [[name for name in ("river", "engine") if name in text] for text in texts[:20]]
+    untrained.add_examples(texts[:20], several)
+    untrained.add_documents(texts[20:40])
+    untrained.fit(show_progress=False)
+    for one in untrained.suggest(4):
+        assert one["labels"] == untrained(one["text"])[0]["labels"]
+
+
+def test_a_trained_classifier_is_asked_with_its_head(pipe, texts):
+    pipe.remove_examples(pipe.datastore.ids[24:])
+    pipe.add_documents(texts[24:30])
+    pipe.fit(texts[30:40], labels_of(texts[30:40]), show_progress=False)
+    for one in pipe.suggest(3):
+        assert one["score"] == pytest.approx(
+            pipe(one["text"])[0]["score"], abs=0.2
+        )  # it votes where it is asked for itself
+
+
+def test_a_document_without_a_kept_text(fitted):
+    fitted.datastore.add_documents(np.eye(1, fitted.datastore.dimension, dtype=np.float32), ids=["bare"])
+    assert "bare" in {one["id"] for one in fitted.suggest(29)}
+
+
+ERRORS = {
+    "none": (lambda p: p.suggest(0), "n must be a whole number from 1, got 0"),
+    "half a document": (lambda p: p.suggest(2.5), "n must be a whole number from 1, got 2.5"),
+    "more than there are": (lambda p: p.suggest(29), "n is 29, and there are 28 documents without labels"),
+    "nothing fitted": (lambda p: (setattr(p.datastore, "fitted", None), p.suggest(1)), "call fit\\(\\) before suggest"),
+    "no documents": (
+        lambda p: (p.remove_documents(p.datastore.documents.ids), p.suggest(1)), "There are no documents without",
+    ),
+    "no labels": (lambda p: (p.remove_examples(p.datastore.ids), p.suggest(1)), "There are no examples"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_be_is_refused(case, fitted):
+    act, message = ERRORS[case]
+    with pytest.raises(ValueError, match=message):
+        act(fitted)

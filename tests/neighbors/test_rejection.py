@@ -1,0 +1,145 @@
+"""reject and return_novelty: a text gets an answer only where few errors can be promised."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
+from docsplit_hf.neighbors.experts.fit_report import FitReport
+
+
+def labels_of(texts):
+    return ["river" if "river" in text else "engine" for text in texts]
+
+
+@pytest.fixture
+def fitted(untrained, texts):
+    untrained.add_examples(texts[:30], labels_of(texts[:30]))
+    untrained.add_documents(texts[30:38])
+    untrained.fit(show_progress=False)
+    return untrained
+
+
+def test_the_more_errors_are_allowed_the_more_texts_get_an_answer(fitted, texts):
+    plain = fitted(texts[38:])
+    counts = []
+    for error in (0.2, 0.5, 0.9):
+        answers = fitted(texts[38:], reject=error)
+        assert [answer["score"] for answer in answers] == [answer["score"] for answer in plain]
+        for answer, before in zip(answers, plain, strict=True):
+            assert answer["label"] in (None, before["label"])
+        counts.append(sum(answer["label"] is not None for answer in answers))
+    assert counts == sorted(counts) and counts[-1] > 0
+
+
+def test_those_that_get_an_answer_are_the_surest(fitted, texts):
+    for error in (0.3, 0.5, 0.7, 0.9):
+        answers = fitted(texts[38:], reject=error, return_novelty=True, reject_label="unknown")
+        level = fitted._experts.fitted.answer_level(error)
+        for answer in answers:
+            accepted = answer["score"] >= level and answer["novelty"] <= 0.99
+            assert accepted == (answer["label"] != "unknown")
+
+
+def test_a_promise_that_cannot_be_made_is_said(fitted, texts, caplog):
+    assert all(answer["label"] is None for answer in fitted(texts[38:], reject=0.01))
+    assert "reject=0.01 cannot be promised. 30 held-out texts can promise 0.0739 at the least" in caplog.text
+
+
+def test_fit_says_how_many_answers_are_left(fitted):
+    report = FitReport.of(fitted.datastore.fitted.settings)
+    assert list(report.answered) == ["0.01", "0.05", "0.1"]
+    assert "by the error that is promised: 0% at 1%, 0% at 5%" in str(report)
+    assert "30 texts can promise 7.4% at the least" in str(report)
+
+
+def test_a_text_in_a_file_may_get_no_answer(fitted, texts, tmp_path):
+    source, target = tmp_path / "new.jsonl", tmp_path / "answers.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*texts[38:], " "]))
+    outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False, reject=0.01)
+    assert (outcome.rows, outcome.without_text, outcome.rejected) == (11, 1, 10)
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert all(row["label"] is None for row in rows) and [row["score"] is None for row in rows] == [False] * 10 + [True]
+
+
+SCRIPT = """
+import json, sys
+import docsplit_hf, transformers
+pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
+print(json.dumps([pipe(json.loads(sys.argv[2]), reject=0.5, return_novelty=True), pipe.suggest(3)]))
+"""
+
+
+def test_in_another_process_a_saved_classifier_says_the_same_to_the_bit(fitted, texts, tmp_path):
+    first = fitted.suggest(2)
+    fitted.save_pretrained(tmp_path)
+    expected = [fitted(texts[38:], reject=0.5, return_novelty=True), fitted.suggest(3)]
+    assert not {one["id"] for one in first} & {one["id"] for one in expected[1]}
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(texts[38:])]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(found.splitlines()[-1]) == expected
+
+
+def test_held_out_texts_are_what_a_trained_classifier_promises_by(pipe, texts):
+    pipe.remove_examples(pipe.datastore.ids[24:40])
+    pipe.fit(texts[24:40], labels_of(texts[24:40]), show_progress=False)
+    answers = pipe(texts[40:], reject=0.9, return_novelty=True)
+    assert all(0 <= answer["novelty"] <= 1 for answer in answers)
+    assert len(pipe.datastore.fitted.arrays["held_out_familiarity"]) == 16
+
+
+def keep_one_of_each(pipe):
+    store = pipe.datastore
+    first = {int(label): row_id for row_id, label in reversed(list(zip(store.ids, store.labels, strict=True)))}
+    pipe.remove_examples([row_id for row_id in store.ids if row_id not in first.values()])
+
+
+ERRORS = {
+    "no error at all": (lambda p: p("a", reject=0), ValueError, "between 0 and 1, got 0"),
+    "always wrong": (lambda p: p("a", reject=1.0), ValueError, "between 0 and 1, got 1.0"),
+    "per cent": (lambda p: p("a", reject=5), ValueError, "between 0 and 1, got 5"),
+    "a word": (lambda p: p("a", reject="5 %"), ValueError, "between 0 and 1, got '5 %'"),
+    "not a number": (lambda p: p("a", reject=np.nan), ValueError, "between 0 and 1, got nan"),
+    "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),
+    "a label for nobody": (lambda p: p("a", reject_label="?"), ValueError, "pass reject, too"),
+    "a number for a label": (lambda p: p("a", reject=0.1, reject_label=0), TypeError, "must be a name, got 0"),
+    "equation 3": (lambda p: p("a", reject=0.1, k=3), ValueError, "call fit\\(\\), and leave out k"),
+    "novelty as a number": (lambda p: p("a", return_novelty=2), ValueError, "return_novelty must be True or False"),
+    "nothing fitted": (
+        lambda p: (setattr(p.datastore, "fitted", None), p("a", reject=0.1)), ValueError, "Only fitted experts can",
+    ),
+    "one example of each label": (
+        lambda p: (keep_one_of_each(p), p.fit(show_progress=False), p("a", reject=0.1)),
+        ValueError, "Nothing tells how often answers are wrong",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_be_is_refused(case, fitted):
+    act, error, message = ERRORS[case]
+    with pytest.raises(error, match=message):
+        act(fitted)
+
+
+def test_several_labels_per_text_have_thresholds_and_no_reject(untrained, texts):
+    untrained.add_examples(texts[:24], [[name] for name in labels_of(texts[:24])])
+    untrained.fit(show_progress=False)
+    assert 0 <= untrained(texts[30], return_novelty=True)[0]["novelty"] <= 1
+    with pytest.raises(ValueError, match="reject is for one label per text"):
+        untrained(texts[30], reject=0.1)
+
+
+def test_a_text_of_an_unknown_class_is_novel():
+    from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+
+    from .experts.stores import fitted_store, make_queries
+
+    ready = ready_experts(fitted_store(60).snapshot)
+    _, keys, texts = make_queries(60)
+    known = ask_experts(ready, keys, texts, None, with_closeness=True).familiarity()
+    unknown = ask_experts(ready, -keys, ["nothing like it"] * 60, None, with_closeness=True).familiarity()
+    assert np.median(ready.fitted.novelty(known)) < 0.8 < 0.95 < np.median(ready.fitted.novelty(unknown))

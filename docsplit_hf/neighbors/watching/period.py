@@ -12,7 +12,7 @@ from ..experts.fitted_experts import ask_experts
 from ..experts.neighbor_scores import EQUAL
 from ..rejection.familiarity import NEAREST, familiarity
 from ..store.index import exact_search
-from .known_words import texts_in
+from .known_words import rows_of, texts_in
 
 if TYPE_CHECKING:
     from ..experts.fitted_experts import ReadyExperts
@@ -55,7 +55,7 @@ def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
     probabilities[:, [snapshot.label_names.index(name) for name in fitted.labels]] = held_out.probabilities
     rows = np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids))
     rows = sample(rows)
-    near, texts = closeness_to_others(ready, snapshot.keys[rows]), texts_in(snapshot.rows.take(rows))
+    near, texts = closeness_to_others(ready, snapshot.keys[rows]), texts_in(rows_of(snapshot.rows, rows))
     return Period(probabilities, near, np.zeros(0), _unknown(known, texts))
 
 

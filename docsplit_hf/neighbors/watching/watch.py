@@ -17,6 +17,7 @@ from ..experts.corpus import joined_texts
 from ..rejection.familiarity import confidence
 from ..texts_and_labels import as_list, texts_and_pairs
 from .change import Change, change_of
+from .known_words import rows_of
 from .period import Period, period_of, period_of_examples, sample
 from .watch_report import MEASURES, WatchReport
 
@@ -141,7 +142,8 @@ def _documents(watcher: Watcher) -> Period | None:
     if documents is None or not len(documents.keys):
         return None
     rows = sample(np.arange(len(documents.keys)))
-    texts, pairs = (documents.rows[name].take(rows).to_pylist() for name in ("text", "text_pair"))
+    table = rows_of(documents.rows, rows)
+    texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
     if has_head and None in texts:
         return None
     no_logits = np.zeros((len(rows), 0), np.float32)

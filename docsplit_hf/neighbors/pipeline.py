@@ -14,18 +14,22 @@ from .add_examples import add_examples, datastore_to_grow
 from .add_labels import described_examples
 from .answering_pipeline import AnsweringPipeline
 from .card import ClassifierFacts, save_classifier_card
+from .experts.fitted_experts import ready_experts
 from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
 from .suggestions.suggest import suggest
 from .texts_and_labels import as_list
+from .watching.known_words import known_words
+from .watching.watch import Watcher, watch
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
+    from .watching.watch_report import WatchReport
 
 logger = logging.getLogger(__name__)
 
@@ -256,6 +260,34 @@ class KNNClassifierPipeline(AnsweringPipeline):
             return predict(self.model, self.tokenizer, texts, pairs).logits if has_head else None
 
         return suggest(datastore, n, again, logits_of)
+
+    @cut_texts_summed_up()
+    def report(
+        self, texts: Any, earlier: Any = None, reject: float = 0.05, show_progress: bool = False, **options: Any
+    ) -> WatchReport:
+        """Compare texts that came in with what the datastore knows, after ``fit``.
+
+        Args:
+            texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
+            earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, where there
+                are none, the examples that ``fit`` held out. Examples are chosen by somebody, documents are what came.
+            reject: The share of wrong answers to promise, as for a call: it is told how many texts get no answer then.
+            show_progress: Whether to show a progress bar.
+            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
+
+        Returns:
+            What changed, the new words, and the most novel texts. Printed, it is a table; ``plot(path)`` draws it.
+
+        Raises:
+            TypeError: If a text is not a string.
+            ValueError: If there are no texts but empty ones, nothing was fitted, or ``reject`` is not between 0 and 1.
+        """
+        snapshot = self._datastore().snapshot
+        ready = self._experts = ready_experts(snapshot, self._experts)
+        if ready is None:
+            raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
+        watcher = Watcher(self.model, self.tokenizer, ready, known_words(snapshot), options)
+        return watch(watcher, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.

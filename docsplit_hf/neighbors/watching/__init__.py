@@ -1,0 +1,1 @@
+"""What came in against what the store knows: a report on texts of a period."""

@@ -50,11 +50,10 @@ def make_corpus(snapshot: Snapshot) -> Corpus:
             kept[:] = False
             kept[np.random.default_rng(0).choice(len(kept), MOST_DOCUMENTS, replace=False)] = True
             logger.warning("Of %d documents, a random %d are used.", len(kept), MOST_DOCUMENTS)
-        # Not Table.take: Arrow joins all texts for it, and fails where they are more than 2 GiB.
-        keys, rows = [*keys, documents.keys[kept]], [*rows, documents.rows.filter(pa.array(kept))]
+        keys, rows = [*keys, documents.keys[kept]], [*rows, rows_of(documents.rows, np.flatnonzero(kept))]
     embeddings = np.concatenate(keys).astype(np.float32, copy=False)
     table = pa.concat_tables(rows)
-    texts = joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
+    texts = texts_in(table)
     vectorizer, words = fit_words(texts) or (None, None)
     fitted = fit_document_vectors(embeddings, words)
     of_words = fitted.of_words(words, len(embeddings))
@@ -67,6 +66,18 @@ def make_corpus(snapshot: Snapshot) -> Corpus:
 def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
     """The words of a pair are those of both texts; a text that is not kept has none."""
     return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
+
+
+def texts_in(table: pa.Table) -> list[str]:
+    """The texts of rows, those of a pair joined."""
+    return joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
+
+
+def rows_of(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Some rows, in their order. Not ``Table.take``, for which Arrow joins all texts: it fails beyond 2 GiB."""
+    import pyarrow as pa
+
+    return table.filter(pa.array(np.isin(np.arange(len(table)), rows)))
 
 
 def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:

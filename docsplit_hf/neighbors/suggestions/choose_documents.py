@@ -22,23 +22,21 @@ def choose_documents(vectors: np.ndarray, doubt: np.ndarray, examples: np.ndarra
     """``count`` of N documents ``(N, D)``, which are in ``doubt`` ``(N,)``, beside examples ``(n, D)``.
 
     All of them are put into clusters, half as many as there will be examples: then a cluster is large enough for its
-    doubt to be more than chance. One after the other, the cluster with the largest ``sum of doubt / (1 + e)^2`` gives a
-    document, ``e`` being its examples and the documents that were chosen from it: the one that is nearest to the mean
-    of its documents, weighted by their doubt. The doubt of a single text says little (it is largest for outliers);
-    that of many texts that are alike says where labels are missing.
+    doubt to be more than chance. Clusters with the largest ``sum of doubt / (1 + examples)^2`` give a document each:
+    the one that is nearest to the mean of its documents, weighted by their doubt. The doubt of a single text says
+    little, as it is largest for outliers; that of many texts that are alike says where labels are missing.
     """
     clusters = _clusters(np.concatenate([vectors, examples]), max(count, (count + len(examples)) // 2))
     own, of_examples = clusters[: len(vectors)], clusters[len(vectors) :]
     total = clusters.max() + 1
     labeled = np.bincount(of_examples, minlength=total)
-    left, taken, choices = doubt.astype(np.float64), labeled.copy(), []
-    is_open = np.ones(len(vectors), bool)
+    mass = np.bincount(own, doubt, minlength=total) / (1 + labeled) ** 2
+    is_open, taken, choices = np.ones(len(vectors), bool), np.zeros(total, int), []
     for _ in range(count):
-        has_open = np.bincount(own[is_open], minlength=total) > 0
-        mass = np.where(has_open, np.bincount(own, left * is_open, minlength=total) / (1 + taken) ** 2, -1)
-        cluster = int(mass.argmax())
+        taken[np.bincount(own[is_open], minlength=total) == 0] = count  # nothing is left in them
+        cluster = int(np.where(taken == taken.min(), mass, -1).argmax())
         members = np.flatnonzero((own == cluster) & is_open)
-        weights = left[members] + 1e-9
+        weights = doubt[members] + 1e-9
         center = weights @ vectors[members] / weights.sum()
         row = int(members[np.square(vectors[members] - center).sum(1).argmin()])
         choices.append(Choice(row, np.flatnonzero(own == cluster), int(labeled[cluster])))

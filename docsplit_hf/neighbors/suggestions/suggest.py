@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..experts.corpus import joined_texts
+from ..experts.corpus import joined_texts, rows_of
 from ..experts.fitted_experts import ask_experts, ready_experts
 from .choose_documents import Choice, choose_documents
 
@@ -41,7 +41,7 @@ def suggest(
     if ready is None:
         raise ValueError("Nothing was fitted: call fit() before suggest(n), which asks where its experts are in doubt.")
     rows = _candidates(snapshot, count, again)
-    table = snapshot.documents.rows.take(rows)
+    table = rows_of(snapshot.documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
     logits, keys = logits_of(texts, pairs), snapshot.documents.keys[rows]
     answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, without_equal=True)
@@ -71,10 +71,15 @@ def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
 
 
 def _doubt(answers: Answers, several: bool) -> np.ndarray:
-    """How far the mixture is from being sure, ``(N,)``; its root, so that half a doubt counts for more than half."""
+    """How small the margin between the two best labels is, ``(N,)``; of several labels, that of the least sure one.
+
+    Its root, so that many texts in some doubt count for more than a few in great doubt.
+    """
     probabilities = answers.probabilities
-    sure = np.abs(2 * probabilities - 1).min(1) if several else probabilities.max(1)
-    return np.sqrt(1 - sure)
+    if several:
+        return np.sqrt(1 - np.abs(2 * probabilities - 1).min(1))
+    ranked = np.sort(probabilities, axis=1)
+    return np.sqrt(1 - (ranked[:, -1] - ranked[:, -2]))
 
 
 def _suggestion(choice: Choice, table: pa.Table, answers: Answers, ready: ReadyExperts) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Change: the means of two periods, and a 95 % interval of their difference."""
+"""Change: the means of two periods, and an interval of their difference."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+CERTAINTY = 1 - 0.05 / 3  # of three measures, one is off by chance in at most 5 % of all reports
+
 
 @dataclass(frozen=True)
 class Change:
@@ -14,7 +16,7 @@ class Change:
 
     Attributes:
         now, then: The means.
-        low, high: The 95 % interval of now less then. None: a period has fewer than two texts, or no spread.
+        low, high: The 98.3 % interval of now less then. None: a period has fewer than two texts, or no spread.
     """
 
     now: float | None
@@ -38,5 +40,5 @@ def change_of(now: np.ndarray, then: np.ndarray) -> Change:
         return Change(*means)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that one of the two has no spread
-        interval = ttest_ind(now, then, equal_var=False).confidence_interval()
+        interval = ttest_ind(now, then, equal_var=False).confidence_interval(CERTAINTY)
     return Change(*means, float(interval.low), float(interval.high))

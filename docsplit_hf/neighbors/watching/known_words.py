@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from ..experts.corpus import joined_texts
+from ..experts.corpus import texts_in
 from ..experts.words import words_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..store.snapshot import Snapshot
 
 
@@ -34,15 +30,3 @@ def known_words(snapshot: Snapshot) -> KnownWords | None:
     tables = [snapshot.rows] if snapshot.documents is None else [snapshot.rows, snapshot.documents.rows]
     texts = {text for table in tables for text in texts_in(table) if text}
     return KnownWords(Counter(word for text in texts for word in set(words_of(text))), texts) if texts else None
-
-
-def texts_in(table: pa.Table) -> list[str]:
-    """The texts of rows, those of a pair joined."""
-    return joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
-
-
-def rows_of(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Some rows, in their order. Not ``Table.take``, for which Arrow joins all texts: it fails beyond 2 GiB."""
-    import pyarrow as pa
-
-    return table.filter(pa.array(np.isin(np.arange(len(table)), rows)))

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..experts.corpus import id_numbers
+from ..experts.corpus import id_numbers, rows_of, texts_in
 from ..experts.document_vectors import unit
 from ..experts.fitted_experts import ask_experts
 from ..experts.neighbor_scores import EQUAL
 from ..rejection.familiarity import NEAREST, familiarity
 from ..store.index import exact_search
-from .known_words import rows_of, texts_in
 
 if TYPE_CHECKING:
     from ..experts.fitted_experts import ReadyExperts

@@ -13,11 +13,10 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...models.inference.batched_inference import Predictions, predict
-from ..experts.corpus import joined_texts
+from ..experts.corpus import joined_texts, rows_of
 from ..rejection.familiarity import confidence
 from ..texts_and_labels import as_list, texts_and_pairs
 from .change import Change, change_of
-from .known_words import rows_of
 from .period import Period, period_of, period_of_examples, sample
 from .watch_report import MEASURES, WatchReport
 

@@ -41,7 +41,8 @@ class WatchReport:
         labels: For each label the share of texts that were answered by it, ``now`` and ``then``, rejected or not.
         drift: ``closeness``: the mean cosine of the 5 nearest examples. ``novelty``: from 0 to 1, the share of held-out
             examples that are more familiar. ``unknown_words``: the share of a text's running words that no other text
-            of the store has. Each with its mean ``now`` and ``then`` and the 95 % interval of the difference.
+            of the store has. Each with its mean ``now`` and ``then``, and the 98.3 % interval of the difference: 95 %
+            for the three together.
         new_words: How many texts have each of the words that the store does not have, the 20 most frequent ones.
         most_novel: The most novel texts: ``row`` among those that were given, ``text``, ``text_pair``, ``novelty``,
             the present answer, ``label`` (``labels``, where there may be several) and ``score``, and the ``nearest``
@@ -128,7 +129,7 @@ def _cells(change: Change) -> dict[str, str]:
     difference = None if None in (change.now, change.then) else change.now - change.then
     cells = {"now": (change.now, ".3f"), "then": (change.then, ".3f"), "difference": (difference, "+.3f")}
     shown = {name: "" if value is None else format(value, form) for name, (value, form) in cells.items()}
-    return shown | {"95 % interval": "" if change.low is None else f"{change.low:+.3f} to {change.high:+.3f}"}
+    return shown | {"98.3 % interval": "" if change.low is None else f"{change.low:+.3f} to {change.high:+.3f}"}
 
 
 def _answer(entry: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from docsplit_hf.neighbors.watching.change import Change, change_of
+from docsplit_hf.neighbors.watching.change import CERTAINTY, Change, change_of
 
 
 def test_the_interval_is_welchs():
@@ -10,7 +10,7 @@ def test_the_interval_is_welchs():
     now, then = rng.normal(1, 1, 30), rng.normal(0, 3, 80)
     a, b = now.var(ddof=1) / 30, then.var(ddof=1) / 80
     freedom = (a + b) ** 2 / (a**2 / 29 + b**2 / 79)
-    half, difference = t.ppf(0.975, freedom) * np.sqrt(a + b), now.mean() - then.mean()
+    half, difference = t.ppf((1 + CERTAINTY) / 2, freedom) * np.sqrt(a + b), now.mean() - then.mean()
     found = change_of(now, then)
     assert (found.now, found.then) == pytest.approx((now.mean(), then.mean()))
     assert (found.low, found.high) == pytest.approx((difference - half, difference + half))

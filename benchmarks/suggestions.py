@@ -1,0 +1,208 @@
+"""How many labels suggest() saves: macro F1 by the number of labels, beside random choice and small-text's strategies.
+
+    pip install -e .[benchmark]
+    OMP_NUM_THREADS=1 python benchmarks/suggestions.py --tasks 20news bbc_news --encoder all-MiniLM-L6-v2
+
+A task is a folder with train.jsonl and test.jsonl (text, label). All strategies begin with the same random example of
+each class, and ask for a batch of documents of the pool at a time, whose labels are then known. The labels of each go
+to the same classifier, the mixture of experts with all other documents without labels; only the choice differs.
+Embeddings are made once. A line of suggestions.jsonl is written after each fit; a run that is killed goes on after the
+last whole curve.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from few_labels.embedder import Embedder
+from few_labels.protocol import FewLabels, draw, load_few_labels, rest
+from few_labels.records import add_record, read_records
+from small_text.query_strategies import BreakingTies, EmbeddingKMeans
+from tqdm.auto import tqdm
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.metrics.registry import metric_class
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+from docsplit_hf.neighbors.suggestions.suggest import suggest
+from docsplit_hf.training.markdown import table
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results" / "reliability"
+RANDOM, OURS = "random", "suggest"
+STRATEGIES = {OURS: "#D55E00", RANDOM: "#000000", "breaking ties": "#0072B2", "embedding k-means": "#009E73"}
+BUDGETS = (0.5, 1.0)  # of the labels of random choice, at which it is told how many the others need
+RESAMPLES = 1_000
+
+
+class SmallText:
+    """What small-text asks of a classifier and of a data set, which is the numbers of the pool."""
+
+    def __init__(self, probabilities: np.ndarray) -> None:
+        self.probabilities = probabilities
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+        return self.probabilities[rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
+    add("--encoder", default="docsplit-small-en", help="Name or folder. Default: %(default)s.")
+    add("--encoder_name", help="What it is called in the report. Default: the last part of --encoder.")
+    add("--pool", type=int, default=2_000, help="Documents to choose from. Default: %(default)s.")
+    add("--batch", type=int, default=20, help="Documents that are asked for at a time. Default: %(default)s.")
+    add("--rounds", type=int, default=8, help="Batches. Default: %(default)s.")
+    add("--draws", type=int, default=5, help="Draws of the first examples. Default: %(default)s.")
+    add("--cache", default="output/embeddings", help="Folder for embeddings. Default: %(default)s.")
+    add("--output", type=Path, default=FOLDER, help="Folder for records, report and figure. Default: %(default)s.")
+    options = parser.parse_args()
+    encoder = options.encoder_name or Path(options.encoder).name
+    for folder in options.tasks:
+        task = load_few_labels(folder, options.pool)
+        embedder = Embedder(options.encoder, task, options.cache)
+        embeddings = embedder.embed(task.pool), embedder.embed(task.test)
+        known = {
+            (r["task"], r["encoder"], r["strategy"], r["draw"])
+            for r in read_records(options.output / "suggestions.jsonl")
+        }
+        for number in tqdm(range(options.draws), desc=task.name, unit="draw"):
+            for strategy in STRATEGIES:
+                if (task.name, encoder, strategy, number) in known:
+                    continue
+                key = {"task": task.name, "encoder": encoder, "strategy": strategy, "draw": number}
+                curve = run(task, *embeddings, strategy, number, options.batch, options.rounds)
+                add_record(options.output / "suggestions.jsonl", key | {"pool": len(task.pool), "curve": curve})
+    report(options.output)
+
+
+def run(
+    task: FewLabels, pool: np.ndarray, test: np.ndarray, strategy: str, number: int, batch: int, rounds: int
+) -> list[dict[str, Any]]:
+    """One curve: how good the classifier is by the number of labels."""
+    rng, rows, curve = np.random.default_rng(number), draw(task.pool_labels, 1, number), []
+    for step in range(rounds + 1):
+        store = _store(task, pool, rows)
+        store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+        ready = ready_experts(store.snapshot)
+        probabilities = ask_experts(ready, test, task.test, None).probabilities
+        scores = {m: metric_class(m)() for m in ("macro_f1", "accuracy")}
+        found = {
+            m: float(s.compute(predictions=probabilities, references=task.test_labels)[m]) for m, s in scores.items()
+        }
+        curve.append({"labels": len(rows)} | found)
+        if step < rounds:
+            rows = np.concatenate([rows, _choose(strategy, store, ready, task, pool, rows, batch, rng)])
+    return curve
+
+
+def _store(task: FewLabels, pool: np.ndarray, rows: np.ndarray) -> KNNDatastore:
+    others = rest(len(task.pool), rows)
+    texts, names = np.array(task.pool, dtype=object), task.names
+    store = KNNDatastore(pool[rows], task.pool_labels[rows], names, texts[rows], ids=[f"e{row}" for row in rows])
+    store.add_documents(pool[others], texts[others], ids=[str(row) for row in others])
+    return store
+
+
+def _choose(
+    strategy: str,
+    store: KNNDatastore,
+    ready: Any,
+    task: FewLabels,
+    pool: np.ndarray,
+    rows: np.ndarray,
+    count: int,
+    rng: Any,
+) -> np.ndarray:
+    others = rest(len(task.pool), rows)
+    if strategy == RANDOM:
+        return rng.choice(others, count, replace=False)
+    if strategy == OURS:
+        return np.array([int(one["id"]) for one in suggest(store, count, False, lambda *_: None)])
+    every = np.arange(len(task.pool))
+    probabilities = ask_experts(ready, pool, task.pool, None, without_equal=True).probabilities
+    if strategy == "breaking ties":
+        return BreakingTies().query(SmallText(probabilities), every, others, rows, task.pool_labels[rows], count)
+    np.random.seed(int(rng.integers(2**31)))  # k-means of small-text takes the global state
+    both = np.concatenate([others, rows])
+    query = EmbeddingKMeans().query
+    return query(SmallText(probabilities), every, others, rows, task.pool_labels[rows], count, embeddings=pool[both])
+
+
+def report(folder: Path) -> None:
+    """The table and the figure of all records."""
+    records = read_records(folder / "suggestions.jsonl")
+    tasks = list(dict.fromkeys(record["task"] for record in records))
+    lines, rng = [], np.random.default_rng(0)
+    for task in tasks:
+        curves = {
+            name: np.array(
+                [[p["macro_f1"] for p in r["curve"]] for r in records if (r["task"], r["strategy"]) == (task, name)]
+            )
+            for name in STRATEGIES
+        }
+        labels = np.array([point["labels"] for point in next(r for r in records if r["task"] == task)["curve"]])
+        for name in STRATEGIES:
+            row = [task, name]
+            for budget in BUDGETS:
+                last = int(round(budget * (len(labels) - 1)))
+                row.append(f"{100 * curves[name][:, last].mean():.1f} at {labels[last]}")
+                row.append("" if name == RANDOM else _share(labels, curves[name], curves[RANDOM], last, rng))
+            difference = curves[name][:, 1:].mean(1) - curves[RANDOM][:, 1:].mean(1)
+            row.append("" if name == RANDOM else _interval(difference * 100, rng))
+            lines.append(row)
+    heads = (
+        "task",
+        "choice",
+        "macro F1",
+        "labels, of random's",
+        "macro F1",
+        "labels, of random's",
+        "mean gain over random",
+    )
+    text = table(heads, lines)
+    (folder / "suggestions.md").write_text(text + "\n", encoding="utf-8")
+    print(text)
+    _figure(folder, tasks, records)
+
+
+def _share(labels: np.ndarray, ours: np.ndarray, random: np.ndarray, last: int, rng: np.random.Generator) -> str:
+    """Which share of random's labels it takes to be as good as it on average, and a 95 % interval over draws."""
+
+    def share(rows: np.ndarray) -> float:
+        mean, goal = np.maximum.accumulate(ours[rows].mean(0)), random[rows, last].mean()
+        return float(np.interp(goal, mean, labels) / labels[last]) if mean[-1] >= goal else np.inf
+
+    every = np.arange(len(ours))
+    found = [share(rng.choice(every, len(every))) for _ in range(RESAMPLES)]
+    low, high = np.quantile(found, [0.025, 0.975], method="nearest")
+    middle = share(every)
+    return f"{middle:.0%} ({low:.0%} to {high:.0%})".replace("inf%", "more")
+
+
+def _interval(values: np.ndarray, rng: np.random.Generator) -> str:
+    means = rng.choice(values, (RESAMPLES, len(values))).mean(1)
+    return "{:+.1f} ({:+.1f} to {:+.1f})".format(values.mean(), *np.quantile(means, [0.025, 0.975]))
+
+
+def _figure(folder: Path, tasks: list[str], records: list[dict[str, Any]]) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4 * len(tasks), 3.4), layout="constrained")
+    for axis, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+        for name, color in STRATEGIES.items():
+            mine = [r["curve"] for r in records if (r["task"], r["strategy"]) == (task, name)]
+            labels = [point["labels"] for point in mine[0]]
+            values = 100 * np.array([[point["macro_f1"] for point in curve] for curve in mine])
+            mean, half = values.mean(0), 1.96 * values.std(0, ddof=1) / np.sqrt(len(values))
+            axis.plot(labels, mean, color=color, label=name, linewidth=2 if name == OURS else 1.2)
+            axis.fill_between(labels, mean - half, mean + half, color=color, alpha=0.12, linewidth=0)
+        axis.set(title=task, xlabel="labels", ylabel="macro F1")
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(folder / "suggestions.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

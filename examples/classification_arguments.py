@@ -147,6 +147,11 @@ class PredictionArguments:
     predict_top_k: int | None = HfArg(default=None, help="Also give this many labels of each text, with their scores.")
     predict_neighbors: int = HfArg(default=0, help="Also give this many of the nearest examples of each text.")
     predict_explain: bool = HfArg(default=False, help="Also give why each text has its label, if experts were fitted.")
+    predict_reject: float | None = HfArg(
+        default=None,
+        help="Give a label only where at most this share of the labels is wrong, such as 0.05, if experts were fitted. "
+        "Also gives how novel each text is, from 0 to 1.",
+    )
 
 
 @dataclass

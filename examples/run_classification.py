@@ -206,13 +206,17 @@ def predict(
         )
     options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
     options |= {"explain": True} if prediction.predict_explain else {}
+    if prediction.predict_reject is not None:
+        options |= {"reject": prediction.predict_reject, "return_novelty": True}
     try:
         outcome = classify_file(pipe, texts, prediction.predict_top_k, prediction.predict_neighbors, **options)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {go_on_answering(classifier)}") from interrupt
     resumed = f" ({outcome.resumed:,} rows before it was interrupted)" if outcome.resumed else ""
     without_text = f" {outcome.without_text:,} rows have no text, and so no label." if outcome.without_text else ""
-    print(f"{outcome.rows - outcome.without_text:,} texts were classified{resumed}: {texts.target}.{without_text}")
+    rejected = f" {outcome.rejected:,} texts are too unsure, and got no label." if outcome.rejected else ""
+    answered = outcome.rows - outcome.without_text - outcome.rejected
+    print(f"{answered:,} texts were classified{resumed}: {texts.target}.{without_text}{rejected}")
 
 
 def main() -> None:

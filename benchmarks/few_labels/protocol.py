@@ -46,10 +46,10 @@ class Answer:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def load_few_labels(folder: str | Path, pool_size: int = 2500) -> FewLabels:
+def load_few_labels(folder: str | Path, pool_size: int = 2500, test_size: int = TEST_SIZE) -> FewLabels:
     """A task from a folder of jsonl with train and test, or one of the paper's by its name."""
     splits = load_task(folder, validation_size=0)
-    pool, test = _sample(splits["train"], pool_size), _sample(splits["test"], TEST_SIZE)
+    pool, test = _sample(splits["train"], pool_size), _sample(splits["test"], test_size)
     counts = np.bincount(pool["label"], minlength=len(pool.features["label"].names))
     kept = np.flatnonzero(counts >= FEWEST_DOCUMENTS)
     if len(kept) < 2:

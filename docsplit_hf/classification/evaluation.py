@@ -11,6 +11,7 @@ from ..metrics.log_loss import LogLoss
 from ..metrics.macro_f1 import MacroF1
 from ..metrics.matthews_correlation import MatthewsCorrelation
 from ..models.inference.batched_inference import predict
+from ..neighbors.classification_output import Shown
 from ..neighbors.experts.corpus import joined_texts
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.mixture_of_experts import mix_experts
@@ -63,7 +64,7 @@ def evaluate_parts(
         parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}
     if (ready := ready_experts(datastore.snapshot)) is not None:
         joined = joined_texts(texts, pairs or [None] * len(texts))
-        parts["experts"] = mix_experts(ready, predictions, joined, config.k, config.knn_temperature, 0).mixture
+        parts["experts"] = mix_experts(ready, predictions, joined, config.k, config.knn_temperature, Shown()).mixture
     return {
         f"{prefix}_{part}_{name}": value
         for part, probabilities in parts.items()

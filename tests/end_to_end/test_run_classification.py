@@ -262,6 +262,15 @@ def test_a_fitted_classifier_answers_later_as_it_did(fitted, few_labels, worksho
     assert output.read_text() == (workshop / "fitted.jsonl").read_text()
 
 
+def test_a_label_is_given_only_where_few_errors_can_be_promised(fitted, few_labels, workshop, run_script):
+    output = workshop / "sure.csv"
+    options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
+    printed = run_script(SCRIPT, *options, f"--predict_output={output}", "--predict_reject=0.01", "--use_cpu")
+    assert "0 texts were classified" in printed and "8 texts are too unsure, and got no label." in printed
+    rows = [*csv.DictReader(output.open(newline=""))]
+    assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
+
+
 def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chosen_on(few_labels, tmp_path, run_script):
     data = tmp_path / "data"
     data.mkdir()

@@ -1,0 +1,189 @@
+"""Does reject keep what it promises, and does novelty tell texts of no known class?
+
+    OMP_NUM_THREADS=1 python benchmarks/rejection.py --tasks 20news bbc_news --encoder all-MiniLM-L6-v2
+
+A task is a folder with train.jsonl and test.jsonl (text, label). Each draw takes some examples of each class, or 80 %
+of all; other documents of the pool have no labels. "promises": the errors among the test texts that get an answer.
+With --mixed, training and test texts are shuffled together for each draw: where a test set is of a later time, it is
+not like the examples, and nothing can be promised. "novelty": a quarter of the classes has no examples; documents
+without labels are of all classes, or of the known ones. Records are kept in rejection.jsonl, and not made again.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from few_labels.embedder import Embedder
+from few_labels.protocol import FewLabels, draw, load_few_labels
+from few_labels.records import add_record, read_records
+from scipy.stats import binomtest
+from sklearn.covariance import LedoitWolf
+from sklearn.metrics import roc_auc_score
+from tqdm.auto import tqdm
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
+from docsplit_hf.neighbors.rejection.familiarity import confidence
+from docsplit_hf.training.markdown import table
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results" / "reliability"
+RECORDS = "rejection.jsonl"
+SHARE_OF_ALL, MOST_DOCUMENTS, LEFT_OUT = 0.8, 3_000, 0.25
+KEY = ("kind", "task", "encoder", "per_label", "mixed", "documents", "draw")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
+    add("--encoder", default="docsplit-small-en", help="Name or folder. Default: %(default)s.")
+    add("--encoder_name", help="What it is called in the report. Default: the last part of --encoder.")
+    add("--per_label", type=int, nargs="+", default=[20, 0], help="Examples of a class; 0: all. Default: %(default)s.")
+    add("--mixed", action="store_true", help="Shuffle training and test texts together.")
+    add("--draws", type=int, default=10, help="Draws of a few examples; a third as many of all. Default: %(default)s.")
+    add("--pool", type=int, default=12_000, help="Most training texts. Default: %(default)s.")
+    add("--cache", default="output/embeddings", help="Folder for embeddings. Default: %(default)s.")
+    add("--output", type=Path, default=FOLDER, help="Folder for records and report. Default: %(default)s.")
+    options = parser.parse_args()
+    encoder = options.encoder_name or Path(options.encoder).name
+    for folder in options.tasks:
+        task = load_few_labels(folder, options.pool, test_size=3_000)
+        embedder = Embedder(options.encoder, task, options.cache)
+        pool, test = embedder.embed(task.pool), embedder.embed(task.test)
+        for per_label in options.per_label:
+            for number in tqdm(range(options.draws if per_label else max(options.draws // 3, 1)), desc=task.name):
+                given = _mixed(task, pool, test, number) if options.mixed else (task, pool, test)
+                for kind, documents in (("promises", "all"), ("novelty", "all"), ("novelty", "known")):
+                    values = (kind, task.name, encoder, per_label, options.mixed, documents, number)
+                    if values in {tuple(r[name] for name in KEY) for r in read_records(options.output / RECORDS)}:
+                        continue
+                    measure = promises if kind == "promises" else novelty
+                    found = measure(*given, per_label, number, documents)
+                    add_record(options.output / RECORDS, dict(zip(KEY, values, strict=True)) | found)
+    text = report(read_records(options.output / RECORDS))
+    (options.output / "rejection.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+def promises(
+    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, documents: str
+) -> dict[str, Any]:
+    """By the error that is promised: how many texts get an answer, and how many of the answers are wrong."""
+    ready = _fit(task, pool, per_label, number, np.arange(len(task.names)), documents)
+    answers, right = _ask(task, test, ready)
+    sure = confidence(answers.probabilities, ready.fitted.novelty(answers.familiarity()))
+    found = {}
+    for error in PROMISES:
+        accepted = sure >= ready.fitted.answer_level(error)
+        found[str(error)] = {"answers": int(accepted.sum()), "wrong": int((~right[accepted]).sum())}
+    held_out = ready.fitted.held_out
+    accuracies = {"accuracy": float(right.mean()), "accuracy_in_folds": float(held_out.right.mean())}
+    return {"texts": len(right), "examples": len(held_out.ids), "promises": found} | accuracies
+
+
+def novelty(
+    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, documents: str
+) -> dict[str, Any]:
+    """The area under the ROC curve of texts of left-out classes against those of known ones, by three measures."""
+    rng, classes = np.random.default_rng(number), np.arange(len(task.names))
+    known = np.setdiff1d(classes, rng.choice(classes, max(round(LEFT_OUT * len(classes)), 1), replace=False))
+    ready = _fit(task, pool, per_label, number, known, documents)
+    answers, _ = _ask(task, test, ready)
+    is_new = ~np.isin(task.test_labels, known)
+    measures = {
+        "novelty": ready.fitted.novelty(answers.familiarity()),
+        "max_probability": -answers.probabilities.max(1),
+        "mahalanobis": _mahalanobis(ready, test),
+    }
+    return {name: float(roc_auc_score(is_new, values)) for name, values in measures.items()}
+
+
+def _fit(
+    task: FewLabels, pool: np.ndarray, per_label: int, number: int, known: np.ndarray, documents: str
+) -> ReadyExperts:
+    rng = np.random.default_rng(number)
+    rows = draw(task.pool_labels, per_label, number)
+    if not per_label:
+        rows = rng.permutation(len(pool))[: int(SHARE_OF_ALL * len(pool))]
+    rows = rows[np.isin(task.pool_labels[rows], known)]
+    others = rng.permutation(np.setdiff1d(np.arange(len(pool)), rows))
+    if documents == "known":
+        others = others[np.isin(task.pool_labels[others], known)]
+    others, texts = others[:MOST_DOCUMENTS], np.array(task.pool, dtype=object)
+    names = [task.names[label] for label in task.pool_labels[rows]]
+    store = KNNDatastore(pool[rows], names, [], texts[rows])
+    if len(others):
+        store.add_documents(pool[others], texts[others])
+    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    return ready_experts(store.snapshot)
+
+
+def _ask(task: FewLabels, test: np.ndarray, ready: ReadyExperts) -> tuple[Answers, np.ndarray]:
+    answers = ask_experts(ready, test, task.test, None, with_closeness=True)
+    names = np.array(ready.snapshot.label_names)[answers.probabilities.argmax(1)]
+    return answers, names == np.array(task.names)[task.test_labels]
+
+
+def _mahalanobis(ready: ReadyExperts, test: np.ndarray) -> np.ndarray:
+    """The distance to the nearest class mean, by the covariance within classes (Lee et al. 2018, shrunk)."""
+    keys, labels = np.asarray(ready.snapshot.keys, np.float64), ready.snapshot.labels
+    means = np.stack([keys[labels == label].mean(0) for label in range(labels.max() + 1)])
+    precision = LedoitWolf(assume_centered=True).fit(keys - means[labels]).precision_
+    return np.stack([np.einsum("nd,de,ne->n", test - mean, precision, test - mean) for mean in means]).min(0)
+
+
+def _mixed(
+    task: FewLabels, pool: np.ndarray, test: np.ndarray, number: int
+) -> tuple[FewLabels, np.ndarray, np.ndarray]:
+    order = np.random.default_rng(number).permutation(len(pool) + len(test))
+    texts = [(task.pool + task.test)[i] for i in order]
+    labels, keys = (np.concatenate(both)[order] for both in ((task.pool_labels, task.test_labels), (pool, test)))
+    size = len(pool)
+    parts = {"pool": texts[:size], "pool_labels": labels[:size], "test": texts[size:], "test_labels": labels[size:]}
+    return replace(task, **parts), keys[:size], keys[size:]
+
+
+def report(records: list[dict[str, Any]]) -> str:
+    """Two tables: of promises, and of novelty."""
+    frame = pd.DataFrame(records)
+    lines = []
+    kept = frame[frame.kind == "promises"]
+    for (task, mixed, per_label), group in kept.groupby(["task", "mixed", "per_label"], sort=False):
+        for error in PROMISES:
+            found = [entry[str(error)] for entry in group.promises]
+            tests = [binomtest(f["wrong"], f["answers"], error) for f in found if f["answers"]]
+            holds = sum(test.proportion_ci(0.95).low <= error for test in tests) + len(found) - len(tests)
+            below = sum(test.statistic <= error for test in tests) + len(found) - len(tests)
+            answers, wrong = (sum(f[name] for f in found) for name in ("answers", "wrong"))
+            lines.append(
+                (
+                    f"{task}{', mixed' if mixed else ''}",
+                    per_label or "all",
+                    f"{error:.0%}",
+                    f"{answers / group.texts.sum():.0%}",
+                    f"{wrong / answers:.1%}" if answers else "no answers",
+                    f"{holds} of {len(found)}",
+                    f"{below} of {len(found)}",
+                )
+            )
+    heads = ("task", "examples per class", "promised", "answered", "wrong", "in the interval", "at most as promised")
+    text = f"# Promises\n\n{table(heads, lines)}\n\n# Novelty\n\n"
+    measures = ["novelty", "max_probability", "mahalanobis"]
+    lines = []
+    kept = frame[frame.kind == "novelty"]
+    for (task, mixed, per_label, documents), group in kept.groupby(
+        ["task", "mixed", "per_label", "documents"], sort=False
+    ):
+        half = 1.96 * group[measures].std() / np.sqrt(len(group))
+        shown = [f"{group[name].mean():.3f} ± {half[name]:.3f}" for name in measures]
+        lines.append((f"{task}{', mixed' if mixed else ''}", per_label or "all", documents, *shown))
+    heads = ("task", "examples per class", "documents of classes", "novelty", "maximum probability", "Mahalanobis")
+    return f"{text}{table(heads, lines)}\n"
+
+
+if __name__ == "__main__":
+    main()

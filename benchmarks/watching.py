@@ -1,0 +1,83 @@
+"""How often pipe.report() says that something changed: where nothing did, and where a new topic is mixed in.
+
+    OMP_NUM_THREADS=1 python benchmarks/watching.py --tasks bbc_news --encoder all-MiniLM-L6-v2
+
+A task is a folder with train.jsonl and test.jsonl (text, label). In each run one class is left out, and the datastore
+gets 20 examples of each other class and all other documents of these but those that come in. These are 200 texts of the
+known classes, with a share of texts of the class that was left out. What is told is how often an interval is off 0.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from few_labels.embedder import Embedder
+from few_labels.protocol import FewLabels, draw, load_few_labels
+from tqdm.auto import tqdm
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
+from docsplit_hf.neighbors.watching.change import change_of
+from docsplit_hf.neighbors.watching.known_words import known_words
+from docsplit_hf.neighbors.watching.period import period_of, sample
+from docsplit_hf.neighbors.watching.watch_report import MEASURES
+from docsplit_hf.training.markdown import table
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results" / "reliability"
+PER_LABEL, INCOMING, SHARES = 20, 200, (0.0, 0.1, 0.3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
+    add("--encoder", default="docsplit-small-en", help="Name or folder. Default: %(default)s.")
+    add("--runs", type=int, default=100, help="Default: %(default)s.")
+    add("--pool", type=int, default=2_000, help="Most training texts. Default: %(default)s.")
+    add("--cache", default="output/embeddings", help="Folder for embeddings. Default: %(default)s.")
+    add("--output", type=Path, default=FOLDER, help="Folder for the table. Default: %(default)s.")
+    options = parser.parse_args()
+    lines = []
+    for folder in options.tasks:
+        task = load_few_labels(folder, options.pool)
+        embedder = Embedder(options.encoder, task, options.cache)
+        embeddings = embedder.embed(task.pool)
+        found = np.array([run(task, embeddings, seed) for seed in tqdm(range(options.runs), desc=task.name)])
+        for share, off in zip(SHARES, found.mean(0), strict=True):
+            lines.append((task.name, f"{share:.0%}", *(f"{value:.0%}" for value in off)))
+    heads = ("task", "texts of a new class", *(name.replace("_", " ") for name in MEASURES), "any")
+    text = table(heads, lines)
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "watching.md").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def run(task: FewLabels, embeddings: np.ndarray, seed: int) -> list[list[bool]]:
+    """For each share of texts of a new class: which of the measures changed, and whether any did."""
+    rng = np.random.default_rng(seed)
+    is_new = task.pool_labels == rng.integers(len(task.names))
+    examples = draw(task.pool_labels, PER_LABEL, seed)
+    examples = examples[~is_new[examples]]
+    others = rng.permutation(np.setdiff1d(np.flatnonzero(~is_new), examples))
+    incoming, documents = others[:INCOMING], others[INCOMING:]
+    texts, new = np.array(task.pool, dtype=object), rng.permutation(np.flatnonzero(is_new))
+    names = [task.names[label] for label in task.pool_labels[examples]]
+    store = KNNDatastore(embeddings[examples], names, [], texts[examples])
+    store.add_documents(embeddings[documents], texts[documents])
+    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    ready, known = ready_experts(store.snapshot), known_words(store.snapshot)
+    rows = documents[sample(np.arange(len(documents)))]
+    then = period_of(ready, known, embeddings[rows], texts[rows].tolist(), None)
+    found = []
+    for share in SHARES:
+        count = round(share * INCOMING)
+        rows = np.concatenate([incoming[count:], new[:count]])
+        now = period_of(ready, known, embeddings[rows], texts[rows].tolist(), None)
+        changed = [change_of(getattr(now, name), getattr(then, name)).is_certain for name in MEASURES]
+        found.append([*changed, any(changed)])
+    return found
+
+
+if __name__ == "__main__":
+    main()

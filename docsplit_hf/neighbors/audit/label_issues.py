@@ -56,7 +56,7 @@ def label_issues(labels: np.ndarray, probabilities: np.ndarray, agreeing: np.nda
     self_confidence = np.take_along_axis(probabilities, labels[:, None], 1)[:, 0]
     doubted = np.zeros(len(labels), bool)
     doubted[np.argsort(self_confidence, kind="stable")[:count]] = True
-    return doubted & (probabilities.argmax(1) != labels) & (agreeing <= MOST_AGREEING)
+    return doubted & (self_confidence < probabilities.max(1)) & (agreeing <= MOST_AGREEING)
 
 
 def _of_one(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest) -> list[Doubt]:

@@ -1,0 +1,65 @@
+"""pipe.audit() and what applies it; what it finds is tested in audit/."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from docsplit_hf.neighbors.pipeline import audit_snapshot
+
+from .audit.stores import WRONG
+from .experts.stores import make_texts
+
+
+@pytest.fixture
+def spoiled(untrained):
+    labels = ["fruit", "mineral", "animal"] * 15
+    texts = make_texts([0, 1, 2] * 15)
+    labels[4], labels[20] = "animal", "fruit"
+    untrained.add_examples([*texts, texts[0]], [*labels, "fruit"], allow_duplicates=True)
+    untrained.fit(show_progress=False)
+    return untrained
+
+
+def test_an_audit_is_found_read_and_applied(spoiled, tmp_path):
+    audit = spoiled.audit(show_progress=False)
+    assert {"4", "20"} <= set(audit.new_labels) and audit.to_remove == ["45"] and set(WRONG) > {"4", "20"}
+    audit.to_json(tmp_path / "report.json")
+    spoiled.relabel(audit.new_labels)
+    spoiled.remove_examples(audit.to_remove)
+    spoiled.fit(show_progress=False)
+    assert not {"4", "20"} & set(spoiled.audit(show_progress=False).new_labels)
+    assert len(spoiled.datalab_inputs().data) == 45
+
+
+def test_what_changes_meanwhile_does_not_mix(spoiled, monkeypatch):
+    before = spoiled.audit(show_progress=False)
+
+    def audit_late(snapshot, show_progress):
+        spoiled.relabel(dict.fromkeys(spoiled.datastore.ids, "fruit"))
+        spoiled.remove_examples(spoiled.datastore.ids[:30])
+        return audit_snapshot(snapshot, show_progress)
+
+    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.audit_snapshot", audit_late)
+    assert spoiled.audit(show_progress=False) == before
+
+
+def test_a_fresh_interpreter_finds_the_same(spoiled, tmp_path):
+    spoiled.save_pretrained(tmp_path / "classifier")
+    spoiled.audit(show_progress=False).to_json(tmp_path / "ours.json")
+    code = "import sys, docsplit_hf; from transformers import pipeline; "
+    code += "pipeline('docsplit-knn', model=sys.argv[1], device='cpu').audit(False).to_json(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", code, tmp_path / "classifier", tmp_path / "theirs.json"], check=True)
+    assert json.loads((tmp_path / "theirs.json").read_text()) == json.loads((tmp_path / "ours.json").read_text())
+
+
+@pytest.mark.parametrize("method", ["audit", "datalab_inputs"])
+def test_what_cannot_be_audited_is_refused(method, untrained, pipe, texts):
+    with pytest.raises(ValueError, match="There are no examples"):
+        getattr(untrained, method)()
+    untrained.add_examples(texts[:6], ["a", "b"] * 3)
+    with pytest.raises(ValueError, match=r"call fit\(\) first"):
+        getattr(untrained, method)()
+    with pytest.raises(ValueError, match=r"was trained on all of them.*--no_training"):
+        getattr(pipe, method)()

@@ -32,7 +32,10 @@ class LabelIssue:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Examples that are copies; ``remove`` are those to remove: all but the first, none where labels differ."""
+    """Examples that are copies, ``similarity`` being the share of their words in threes that two have in common.
+
+    ``remove`` are those to remove: all but the first; none where labels differ or the similarity is below 0.9.
+    """
 
     ids: list[str]
     labels: list[Labels]
@@ -69,7 +72,9 @@ class ConfusedLabels:
 class Audit:
     """What ``pipe.audit()`` found; printed, it is a table.
 
-    Edit the file that ``to_json`` writes: what is left in it is what ``new_labels`` and ``to_remove`` say.
+    Edit the file that ``to_json`` writes: what is left in it is what ``new_labels`` and ``to_remove`` say. Confident
+    learning is that of Northcutt et al. (2021) by cleanlab, which says how many labels are wrong; taken are those of
+    the lowest out-of-fold probability, and not where more than one in ten of the nearest examples has the label.
 
     Attributes:
         examples: The number of labeled examples.

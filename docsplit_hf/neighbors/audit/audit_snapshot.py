@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..store.snapshot import Snapshot
 
 SHOWN_CHARACTERS = 200
+REMOVED = 0.9  # from this similarity on, copies are to be removed; a person decides on answers that quote, and the like
 
 
 def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
@@ -50,7 +51,7 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
     for rows, similarity, exact in groups:
         of_group, own = [ids[row] for row in rows], [labels[row] for row in rows]
         differ = any(label != own[0] for label in own)
-        remove = [] if differ else of_group[1:]
+        remove = of_group[1:] if similarity >= REMOVED and not differ else []
         copies.append(Duplicates(of_group, own, differ, exact, similarity, remove, texts[rows[0]]))
     closeness = nearest.closeness()
     far = [Outlier(ids[i], labels[i], float(closeness[i]), False, texts[i]) for i in outliers(closeness).tolist()]

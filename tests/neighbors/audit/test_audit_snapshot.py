@@ -3,6 +3,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 
 from ..experts.stores import NAMES, fitted_store, make_store
 from .stores import WRONG, more_of, spoiled_store
@@ -35,6 +36,14 @@ def test_after_the_corrections_nothing_of_it_is_left():
     assert not set(WRONG) & set(again.new_labels) and [g.ids[0] for g in again.duplicates] == ["9"]
 
 
+def test_of_copies_that_differ_more_none_is_to_be_removed():
+    store = spoiled_store()
+    store.add(store.keys[[10]], ["mineral"], [f"{store.texts[10]} one two many"], ids=["longer"])
+    (group,) = [group for group in audit(store).duplicates if "longer" in group.ids]
+    assert group.ids == ["10", "longer"] and not group.labels_differ
+    assert group.similarity == pytest.approx(2 * 10 / (10 + 13)) and group.remove == []
+
+
 def test_several_labels():
     found = audit(spoiled_store(several=True))
     right = {row_id: [NAMES[int(row_id) % 3]] for row_id in WRONG}
@@ -49,8 +58,6 @@ def test_without_texts_the_embeddings_tell():
     keys, labels = store.keys, store.labels.copy()
     labels[4] = 2
     store = KNNDatastore(np.concatenate([keys, keys[:1]]), [*labels, 0], NAMES)
-    from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
     found = audit(store)
     assert found.new_labels["4"] == "mineral" and ["0", "60"] in [group.ids for group in found.duplicates]

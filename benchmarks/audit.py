@@ -144,8 +144,7 @@ def planted_copies(
     both, pairs = np.concatenate([keys, copies]), list(zip(sources, range(len(keys), len(keys) + COPIES), strict=True))
     for name, kept in (("ours", [*task.pool, *texts]), ("ours, no texts kept", None)):
         store = KNNDatastore(both, np.zeros(len(both), int), ["any"], kept)
-        vectors = unit(both - both.mean(0)).astype(np.float32)
-        groups = duplicate_groups(store.snapshot.rows, vectors)
+        groups = duplicate_groups(store.snapshot.rows, unit(both))
         yield name, of_pairs(pairs, [group.rows for group in groups], len(keys))
     sets = datalab(both, "near_duplicate")["near_duplicate_sets"]
     yield "Datalab", of_pairs(pairs, [[row, *near] for row, near in enumerate(sets)], len(keys))
@@ -156,7 +155,7 @@ def strangers(keys: np.ndarray, others: list[np.ndarray], rng: np.random.Generat
     each = max(round(STRANGERS * len(keys) / len(others)), 1)
     both = np.concatenate([keys, *(other[rng.choice(len(other), each, replace=False)] for other in others)])
     is_stranger = np.arange(len(both)) >= len(keys)
-    found = outliers(nearest_examples(unit(both - both.mean(0)).astype(np.float32)).closeness())
+    found = outliers(nearest_examples(unit(both)).closeness())
     yield "ours", of_found(is_stranger, found)
     yield "Datalab", of_found(is_stranger, np.flatnonzero(datalab(both, "outlier")["is_outlier_issue"]))
 

@@ -30,8 +30,7 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
     ids, labels = snapshot.rows["id"].to_pylist(), _labels_of(snapshot)
     texts = joined_texts(snapshot.rows["text"].to_pylist(), snapshot.rows["text_pair"].to_pylist())
     texts = [" ".join(text[: 2 * SHOWN_CHARACTERS].split())[:SHOWN_CHARACTERS] for text in texts]
-    keys = snapshot.keys.astype(np.float32)
-    vectors = unit(keys - keys.mean(0))
+    vectors = unit(snapshot.keys.astype(np.float32))
 
     def named(label: int | list[int]) -> Labels:
         return [answers.names[one] for one in label] if isinstance(label, list) else answers.names[label]

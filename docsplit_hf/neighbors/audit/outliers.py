@@ -6,11 +6,11 @@ import numpy as np
 
 
 def outliers(closeness: np.ndarray) -> np.ndarray:
-    """The rows that lie below the first quartile by more than the distance of the quartiles, the farthest first.
+    """The rows that lie below the first quartile by more than 1.5 distances of the quartiles, the farthest first.
 
-    ``closeness`` ``(N,)``: the mean cosine to the nearest others. Tukey's own fence, of 1.5 distances, finds next to
-    nothing: closeness has a bound, and its distribution no long tail there.
+    ``closeness`` ``(N,)``: the mean cosine to the nearest others. This is Tukey's fence: of an encoder whose cosines
+    are all large it asks for no other level.
     """
     first, third = np.quantile(closeness, [0.25, 0.75])
-    found = np.flatnonzero(closeness < first - (third - first))
+    found = np.flatnonzero(closeness < first - 1.5 * (third - first))
     return found[np.argsort(closeness[found], kind="stable")]

@@ -53,7 +53,22 @@ CHANGED, COPIES, STRANGERS = 0.05, 100, 0.01
 FILTERS = ("prune_by_noise_rate", "prune_by_class", "both", "confident_learning", "predicted_neq_given")
 FILTERS += ("low_normalized_margin", "low_self_confidence")
 METRICS = ("recall", "precision", "f1")
-TITLES = {"labels": "Changed labels", "copies": "Copies with a sentence changed", "strangers": "Texts of other tasks"}
+TITLES = {
+    "labels": (
+        "Changed labels",
+        "5 % of all labels, each to any other one. Rivals have the same out-of-fold answers. right_label: the share of "
+        "the changed labels among those found for which the right one is suggested.",
+    ),
+    "copies": (
+        "Copies with a sentence changed",
+        "100 of them, the new sentence from another document. others: how many of the examples themselves are in a "
+        "group with another one; these sets have copies of their own, and replies that quote.",
+    ),
+    "strangers": (
+        "Texts of other tasks",
+        "One in a hundred. What else is found counts as wrong, and may be as odd.",
+    ),
+}
 
 
 def main() -> None:
@@ -193,7 +208,7 @@ def of_pairs(pairs: list[tuple[int, int]], groups: list[list[int]], originals: i
 def write_report(records: pd.DataFrame) -> str:
     """The tables: mean and half of the 95 % interval over the seeds."""
     lines = ["# Audit", "", "Mean ± half of the 95 % interval over the seeds; made by `benchmarks/audit.py`."]
-    for part, title in TITLES.items():
+    for part, (title, words) in TITLES.items():
         mine = records[records["part"] == part]
         metrics = [name for name in (*METRICS, "others", "right_label") if name in mine and mine[name].notna().any()]
         if part == "copies":
@@ -203,7 +218,7 @@ def write_report(records: pd.DataFrame) -> str:
         rows = []
         for (task, method), group in mine.groupby(["task", "method"], sort=False):
             rows.append((escape(task), escape(method), *(cell(group[name], name) for name in metrics)))
-        lines += ["", f"## {title}", "", table(("task", "method", *metrics), rows)]
+        lines += ["", f"## {title}", "", words, "", table(("task", "method", *metrics), rows)]
     return "\n".join(lines) + "\n"
 
 

@@ -92,8 +92,11 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def make_datastore(documents: int, dimension: int, words: int) -> KNNDatastore:
-    """Examples and documents of ten labels; those of the first documents are the same, however many there are."""
+def make_datastore(documents: int, dimension: int, words: int, labeled: bool = False) -> KNNDatastore:
+    """Examples and documents of ten labels; those of the first documents are the same, however many there are.
+
+    ``labeled``: all of them are examples.
+    """
     rng = np.random.default_rng(0)
     centers = rng.standard_normal((LABELS, LATENT)) * 0.5
     projection = rng.standard_normal((LATENT, dimension))
@@ -118,8 +121,12 @@ def make_datastore(documents: int, dimension: int, words: int) -> KNNDatastore:
     keys, texts = make(EXAMPLES, numbers)
     datastore = KNNDatastore(keys, numbers, [f"label {i}" for i in range(LABELS)], texts)
     for start in range(0, documents, 10_000):
-        count = min(documents - start, 10_000)
-        datastore.add_documents(*make(count, rng.integers(0, LABELS, count)))
+        labels = rng.integers(0, LABELS, min(documents - start, 10_000))
+        keys, texts = make(len(labels), labels)
+        if labeled:
+            datastore.add(keys, labels, texts)
+        else:
+            datastore.add_documents(keys, texts)
     return datastore
 
 

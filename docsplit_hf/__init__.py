@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULE_OF_NAME = {
+    "Audit": "neighbors.audit.audit",
     "AutoModelForDocSplit": "pretraining.model",
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
@@ -45,6 +46,7 @@ _RENAMED = {
 }
 
 __all__ = [
+    "Audit",
     "AutoModelForDocSplit",
     "ContrastiveTrainer",
     "ContrastiveTrainingArguments",
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from .models.inference.encoder import DocumentEncoder
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .models.portable.modeling_knn_classifier import KNNClassifier
+    from .neighbors.audit.audit import Audit
     from .neighbors.docsplit_classifier import DocSplitClassifier
     from .neighbors.pipeline import KNNClassifierPipeline
     from .neighbors.store.datastore import KNNDatastore

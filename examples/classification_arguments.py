@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from transformers.hf_argparser import HfArg
@@ -155,6 +156,36 @@ class PredictionArguments:
 
 
 @dataclass
+class AuditArguments:
+    """Which labels are wrong, and which examples are copies: after --no_training, or of a classifier that is there."""
+
+    _argument_group_name = "audit"
+
+    audit: str | None = HfArg(
+        default=None,
+        help="Write to this .json file which labels the others contradict, which examples are copies or near nothing, "
+        "and which labels are hard to tell apart. After --no_training, where folds choose what each expert counts; or, "
+        "without --dataset_name, of the classifier in --model_name_or_path. Nothing is changed.",
+    )
+    apply_audit: str | None = HfArg(
+        default=None,
+        help="Such a file, which you have read and edited: give the suggested labels to the label_issues that are left "
+        "in it, remove the examples under 'remove', fit again, and save the classifier in --model_name_or_path.",
+    )
+
+    def is_alone(self, model: ModelArguments, data: DataArguments) -> bool:
+        """Whether it is of a classifier that is there: nothing is fitted before."""
+        return bool(self.audit or self.apply_audit) and not (data.dataset_name or data.task_name or model.no_training)
+
+    def check_target(self, overwrite: bool) -> None:
+        """Refuse to write over what a person may have edited; before anything is computed."""
+        if self.audit and Path(self.audit).exists() and not overwrite:
+            raise ValueError(f"{self.audit} is there: give --audit another name, or --overwrite_output_dir.")
+        if self.audit:
+            Path(self.audit).parent.mkdir(parents=True, exist_ok=True)
+
+
+@dataclass
 class RunArguments(KNNClassifierTrainingArguments):
     """How to train: the paper's recipe, evaluated and saved after each epoch."""
 
@@ -180,6 +211,17 @@ def check_options(
     given: set[str], model: ModelArguments, data: DataArguments, datastore: DatastoreArguments, run: RunArguments
 ) -> None:
     """Refuse what does not go together; ``given`` are the options of the command line."""
+    has_examples = bool(data.dataset_name or data.task_name)
+    if "audit" in given and has_examples and not model.no_training:
+        raise ValueError(
+            "--audit cannot check labels that a classifier was trained on: it has seen them all. Audit them with the "
+            "encoder as it is (--no_training), correct them (--apply_audit), then train."
+        )
+    if "apply_audit" in given and (has_examples or model.no_training or not model.model_name_or_path):
+        raise ValueError(
+            "--apply_audit corrects a classifier that is there: give it by --model_name_or_path, without "
+            "--dataset_name, --task_name and --no_training."
+        )
     if data.unlabeled_name and not (data.dataset_name or data.task_name):
         raise ValueError(
             "--unlabeled_name adds documents to labeled examples, and there are none: give them by --dataset_name."

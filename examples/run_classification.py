@@ -26,6 +26,11 @@ It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, th
 
     python examples/run_classification.py --model_name_or_path output/classification \
         --predict new.csv --predict_output answers.csv
+
+Which labels are wrong, which examples are copies: a file to read and edit, then to apply.
+
+    python examples/run_classification.py --model_name_or_path output/classification --audit report.json
+    python examples/run_classification.py --model_name_or_path output/classification --apply_audit report.json
 """
 
 import json
@@ -33,6 +38,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from classification_arguments import (
+    AuditArguments,
     DataArguments,
     DatastoreArguments,
     ModelArguments,
@@ -48,6 +54,7 @@ import docsplit_hf
 from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.lora import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.neighbors.audit.audit import Audit
 from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
@@ -149,8 +156,10 @@ def train(arguments: RunArguments, model_arguments: ModelArguments, options, spl
     return trainer, metrics, report
 
 
-def fit_without_training(arguments: RunArguments, model_arguments: ModelArguments, options, splits, documents):
-    """Fit experts on an encoder as it is, and save them; gives the metrics of each split, and what was chosen."""
+def fit_without_training(
+    arguments: RunArguments, model_arguments: ModelArguments, options, splits, documents, by_folds: bool
+):
+    """Fit experts on an encoder as it is, and save them; gives the pipeline, metrics, and what was chosen."""
     name = open_checkpoint(model_arguments.model_name_or_path).path
     given = {"pooling": model_arguments.pooling, "max_length": model_arguments.max_length}
     given = {option: value for option, value in given.items() if value is not None}
@@ -161,7 +170,7 @@ def fit_without_training(arguments: RunArguments, model_arguments: ModelArgument
     pipe = docsplit_hf.KNNClassifierPipeline(model, tokenizer, datastore, device=arguments.device)
     if documents is not None:
         pipe.add_documents(documents, show_progress=True, bf16=arguments.bf16)
-    held_out = splits.get("validation")
+    held_out = None if by_folds else splits.get("validation")
     report = pipe.fit() if held_out is None else pipe.fit(held_out, labels_by_name(held_out))
     metrics = {
         name: evaluate_parts(model, tokenizer, datastore, splits[name], name, show_progress=True)
@@ -171,7 +180,7 @@ def fit_without_training(arguments: RunArguments, model_arguments: ModelArgument
     pipe.save_pretrained(arguments.output_dir)
     facts = ClassifierFacts(arguments.output_dir, model.config, datastore, log_history=list(metrics.values()))
     save_classifier_card(arguments.output_dir, facts)
-    return metrics, report
+    return pipe, metrics, report
 
 
 def last_screen(folder: str, metrics, report, splits, metric: str) -> None:
@@ -193,10 +202,8 @@ def go_on_answering(classifier: str) -> str:
     return f"the same command with {options}, goes on from there."
 
 
-def predict(
-    classifier: str, texts: PredictionFiles, prediction: PredictionArguments, arguments: RunArguments, **options
-) -> None:
-    """Classify texts by a classifier that is there."""
+def open_classifier(classifier: str, arguments: RunArguments):
+    """A classifier that is there."""
     folder = open_checkpoint(classifier).path  # whose error says what is wrong with a mistyped name
     pipe = pipeline("docsplit-knn", model=folder, device=arguments.device)
     if pipe.datastore is None:
@@ -204,6 +211,44 @@ def predict(
             f"{classifier} holds no classifier with its examples, and nothing is trained without --dataset_name: give "
             "labeled examples by --dataset_name, or a finished classifier by --model_name_or_path."
         )
+    return pipe
+
+
+def write_audit(pipe, file: str, classifier: str) -> None:
+    """Audit the examples of a classifier, and say how to go on."""
+    audit = pipe.audit()
+    audit.to_json(file)
+    print(f"{audit}\n\nAll of it is in {file}. Leave in it what is to be corrected, then:")
+    print(f"  --model_name_or_path {classifier} --apply_audit {file}")
+
+
+def apply_audit(pipe, audit: Audit, classifier: str) -> None:
+    """Correct the examples of a classifier as an audit says, fit again, and save."""
+    pipe.relabel(audit.new_labels)
+    pipe.remove_examples(audit.to_remove)
+    pipe.fit()
+    pipe.save_pretrained(classifier)
+    labels, removed = len(audit.new_labels), len(audit.to_remove)
+    print(f"{labels:,} examples have other labels, {removed:,} are removed. The classifier is in {classifier}.")
+
+
+def audit_classifier(classifier: str, audit: AuditArguments, arguments: RunArguments) -> None:
+    """Correct a classifier that is there, audit it, or one after the other."""
+    corrections = Audit.from_json(audit.apply_audit) if audit.apply_audit else None
+    if corrections and not Path(classifier).is_dir():
+        raise ValueError(f"--apply_audit saves the classifier, and {classifier} is no folder: download it first.")
+    pipe = open_classifier(classifier, arguments)
+    if corrections:
+        apply_audit(pipe, corrections, classifier)
+    if audit.audit:
+        write_audit(pipe, audit.audit, classifier)
+
+
+def predict(
+    classifier: str, texts: PredictionFiles, prediction: PredictionArguments, arguments: RunArguments, **options
+) -> None:
+    """Classify texts by a classifier that is there."""
+    pipe = open_classifier(classifier, arguments)
     options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
     options |= {"explain": True} if prediction.predict_explain else {}
     if prediction.predict_reject is not None:
@@ -221,10 +266,10 @@ def predict(
 
 def main() -> None:
     parser = HfArgumentParser(
-        (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, RunArguments),
+        (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, AuditArguments, RunArguments),
         description=__doc__.split("\n")[0],
     )
-    model_arguments, data, datastore, prediction, arguments = parse_arguments(parser)
+    model_arguments, data, datastore, prediction, audit, arguments = parse_arguments(parser)
     task = None if data.task_name is None or model_arguments.no_training else find_task(data.task_name)
     batches_per_step = arguments.world_size * arguments.gradient_accumulation_steps
     defaults = {}
@@ -234,11 +279,18 @@ def main() -> None:
         defaults = {"learning_rate": 1e-3}  # a small encoder learns next to nothing by the paper's 2e-5
     if defaults:
         parser.set_defaults(**defaults)
-        model_arguments, data, datastore, prediction, arguments = parser.parse_args_into_dataclasses()
+        model_arguments, data, datastore, prediction, audit, arguments = parser.parse_args_into_dataclasses()
     given = options_given(parser)
     check_options(given, model_arguments, data, datastore, arguments)
     if model_arguments.no_training and "validation_size" not in given:
         data.validation_size = 0
+    audit.check_target(arguments.overwrite_output_dir)
+    if audit.is_alone(model_arguments, data):
+        show_log(arguments.process_index)
+        if arguments.process_index == 0:
+            audit_classifier(model_arguments.model_name_or_path or arguments.output_dir, audit, arguments)
+        if not prediction.predict:
+            return
     if prediction.predict:
         source, target = Path(prediction.predict), Path(prediction.predict_output)
         texts = PredictionFiles(
@@ -268,7 +320,7 @@ def main() -> None:
     if model_arguments.no_training:
         trainer = None
         try:
-            metrics, report = fit_without_training(*what)
+            pipe, metrics, report = fit_without_training(*what, by_folds=audit.audit is not None)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt("Stopped. Nothing was saved: the same command begins anew.") from interrupt
     else:
@@ -279,6 +331,8 @@ def main() -> None:
         last_screen(arguments.output_dir, metrics, report, splits, "accuracy" if task is None else task.metric)
     if trainer is not None:
         end_run(trainer)
+    if audit.audit:
+        write_audit(pipe, audit.audit, arguments.output_dir)
     if prediction.predict and arguments.process_index == 0:
         predict(arguments.output_dir, texts, prediction, arguments)
 

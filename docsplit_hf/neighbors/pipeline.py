@@ -13,10 +13,13 @@ from .add_documents import add_documents
 from .add_examples import add_examples, datastore_to_grow
 from .add_labels import described_examples
 from .answering_pipeline import AnsweringPipeline
+from .audit.audit_snapshot import audit_snapshot
+from .audit.datalab_inputs import DatalabInputs, datalab_inputs
 from .card import ClassifierFacts, save_classifier_card
 from .experts.fitted_experts import ready_experts
 from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
+from .relabel import relabel
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
 from .suggestions.suggest import suggest
@@ -27,6 +30,7 @@ from .watching.watch import Watcher, watch
 if TYPE_CHECKING:
     import numpy as np
 
+    from .audit.audit import Audit
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
     from .watching.watch_report import WatchReport
@@ -300,6 +304,50 @@ class KNNClassifierPipeline(AnsweringPipeline):
         """
         self._datastore().remove(ids)
 
+    def relabel(self, labels: Mapping[str, Any]) -> None:
+        """Give examples other labels, which the next call sees; nothing is embedded again. All of them, or none.
+
+        Args:
+            labels: By the id of an example the name of its label; a list of names where a text may have several.
+
+        Raises:
+            TypeError: If an id is no string, or a label not a name.
+            ValueError: If there is no example of that id, or a label is new.
+        """
+        relabel(self._datastore(), labels)
+
+    def audit(self, show_progress: bool = True) -> Audit:
+        """Look for wrong labels, copies and outliers among the examples, by what ``fit`` learned from folds of them.
+
+        A label is contradicted where confident learning on the out-of-fold answers doubts it and hardly any of the
+        nearest examples has it. Nothing is changed: ``pipe.relabel(audit.new_labels)`` and
+        ``pipe.remove_examples(audit.to_remove)`` apply what was found, ``fit()`` learns of it.
+
+        Args:
+            show_progress: Whether to show a progress bar.
+
+        Returns:
+            What was found; printed, it is a table.
+
+        Raises:
+            ValueError: If nothing was fitted by folds, all examples have one label, or the classifier was trained on
+                them.
+        """
+        self._refuse_trained("audit")
+        return audit_snapshot(self._datastore().snapshot, show_progress)
+
+    def datalab_inputs(self) -> DatalabInputs:
+        """What cleanlab's ``Datalab`` takes, of the examples that ``fit`` held out.
+
+        ``Datalab(inputs.data, label_name="label").find_issues(pred_probs=inputs.pred_probs,
+        features=inputs.features)``; with ``task="multilabel"`` where a text may have several labels.
+
+        Raises:
+            ValueError: As ``audit``.
+        """
+        self._refuse_trained("datalab_inputs")
+        return datalab_inputs(self._datastore().snapshot)
+
     def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
@@ -363,6 +411,14 @@ class KNNClassifierPipeline(AnsweringPipeline):
             save_classifier_card(folder, ClassifierFacts(full_name, self.model.config, self._datastore()))
 
         return upload(repo_id, save, commit_message, **kwargs)
+
+    def _refuse_trained(self, method: str) -> None:
+        if self.model.config.num_labels:
+            raise ValueError(
+                f"{method}() needs answers to examples that were not learned from, and this classifier was trained on "
+                "all of them. Audit them with the encoder as it is (pipeline('docsplit-knn', model=encoder), "
+                "add_examples, fit; or run_classification.py --no_training), correct them, then train."
+            )
 
     def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
         datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore, labels)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from classification_arguments import (
+    AuditArguments,
     DataArguments,
     DatastoreArguments,
     ModelArguments,
@@ -303,6 +304,49 @@ def test_with_training_documents_add_experts_and_change_nothing_else(classified,
     assert "without labels" not in (folder / "README.md").read_text()
 
 
+def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, run_script):
+    data, folder = tmp_path / "spoiled", tmp_path / "classifier"
+    data.mkdir()
+    rows = [
+        *csv.reader((few_labels / "train.csv").open(newline="")),
+        *csv.reader((few_labels / "test.csv").open(newline="")),
+    ]
+    rows = [row for row in rows if row[0] != "body"]
+    wrong = {"river": "engine", "engine": "river"}[rows[0][1]]
+    with (data / "train.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("body", "topic"), (rows[0][0], wrong), *rows[1:], rows[3]])
+    with (data / "validation.csv").open("w", newline="") as file:  # folds choose all the same
+        csv.writer(file).writerows([("body", "topic"), *[(make_text(n), "river") for n in range(500, 503)]])
+    report = f"--audit={tmp_path / 'found' / 'report.json'}"
+    options = ["--no_training", f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}"]
+    printed = run_script(SCRIPT, *columns(data), *options, report)
+    assert "19 examples, 19 labels checked." in printed and f"{folder} --apply_audit" in printed
+    content = json.loads((tmp_path / "found" / "report.json").read_text())
+    (copies,) = content["duplicates"]
+    assert copies["exact"] and copies["remove"] == [copies["ids"][1]]
+    alone = [f"--model_name_or_path={folder}", "--use_cpu"]
+    assert "report.json is there" in run_script(SCRIPT, *alone, report, code=2)
+    ids = KNNDatastore.from_pretrained(folder).ids
+    issue = {"id": ids[0], "given": wrong, "suggested": rows[0][1], "probability": 0.1, "near_given": 0}
+    content["label_issues"] = [issue | {"near_suggested": 9, "text": ""}]
+    (tmp_path / "edited.json").write_text(json.dumps(content))
+    again = f"--audit={tmp_path / 'again.json'}"
+    printed = run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", again)
+    assert "1 examples have other labels, 1 are removed." in printed and "Fitted on 18 examples" in printed
+    saved = KNNDatastore.from_pretrained(folder)
+    assert len(saved) == 18 and saved.label_names[saved.labels[0]] == rows[0][1]
+    assert json.loads((tmp_path / "again.json").read_text())["duplicates"] == []
+    (tmp_path / "edited.json").write_text("{}")
+    assert "Restore them" in run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", code=2)
+
+
+def test_a_classifier_that_was_trained_is_not_audited(classified, tmp_path, run_script):
+    folder, _ = classified
+    options = [f"--model_name_or_path={folder}", f"--audit={tmp_path / 'report.json'}", "--use_cpu"]
+    assert "was trained on all of them" in " ".join(run_script(SCRIPT, *options, code=2).split())
+    assert not (tmp_path / "report.json").exists()
+
+
 NO_TRAINING = ["--no_training", "--dataset_name=labeled.csv"]
 REFUSED = {
     "adapters": ([*NO_TRAINING, "--use_peft"], "has no use for --use_peft"),
@@ -315,14 +359,22 @@ REFUSED = {
     "calibrating and lambda": (["--knn_weight=0.5"], "is for --neighbors_protocol fixed"),
     "no lambda": (["--neighbors_protocol=fixed"], "add --knn_weight"),
     "no such lambda": (["--neighbors_protocol=fixed", "--knn_weight=2"], "from 0 to 1, got 2"),
+    "an audit of what was trained": (["--dataset_name=a.csv", "--audit=r.json"], "has seen them all"),
+    "applying beside examples": (
+        ["--dataset_name=a.csv", "--apply_audit=r.json"],
+        "corrects a classifier that is there",
+    ),
+    "applying to nothing": (["--apply_audit=r.json"], "give it by --model_name_or_path"),
     "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
 }
 
 
 @pytest.mark.parametrize("options, message", REFUSED.values(), ids=REFUSED)
 def test_what_does_not_go_together_is_refused(options, message):
-    parser = HfArgumentParser((ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, RunArguments))
-    model, data, datastore, _, arguments = parse_arguments(parser, [*options, "--use_cpu"])
+    parser = HfArgumentParser(
+        (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, AuditArguments, RunArguments)
+    )
+    model, data, datastore, _, _, arguments = parse_arguments(parser, [*options, "--use_cpu"])
     with pytest.raises(ValueError, match=message):
         check_options(options_given(parser, [*options, "--use_cpu"]), model, data, datastore, arguments)
 

@@ -27,12 +27,7 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
     count, k = len(vectors), min(k, len(vectors) - 1)
     if k < 1:
         return sp.csr_array((count, count), dtype=np.float32)
-    if count <= EXACT_GRAPH:
-        found = exact_search(vectors, vectors, k + 1)[1]
-    else:
-        index = build_index(vectors, f"IVF{min(LISTS, count // ROWS_PER_CENTROID)},Flat")
-        set_nprobe(index, NPROBE)
-        found = approximate_search(index, vectors, k + 1)
+    found = nearest_rows(vectors, k + 1)
     rows, columns = np.repeat(np.arange(count), k + 1), found.ravel()
     others = (columns != rows) & (columns >= 0)
     rows, columns = rows[others], columns[others]
@@ -43,6 +38,18 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
     graph = graph.maximum(graph.T)
     scale = sp.diags_array(np.maximum(graph.sum(1), 1e-9) ** -0.5)
     return (scale @ graph @ scale).tocsr().astype(np.float32)
+
+
+def nearest_rows(vectors: np.ndarray, k: int) -> np.ndarray:
+    """The k nearest of all texts to each, itself among them, int64 ``(N, k)``; beyond 20,000 texts approximate.
+
+    -1 where an index found too few.
+    """
+    if len(vectors) <= EXACT_GRAPH:
+        return exact_search(vectors, vectors, k)[1]
+    index = build_index(vectors, f"IVF{min(LISTS, len(vectors) // ROWS_PER_CENTROID)},Flat")
+    set_nprobe(index, NPROBE)
+    return approximate_search(index, vectors, k)
 
 
 def spread_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, several: bool) -> np.ndarray:

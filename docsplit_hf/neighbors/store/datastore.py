@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,16 @@ from .index import EXACT, IndexOptions
 from .key_matrix import as_matrix
 from .labels import encode_known_labels, encode_labels, is_multi_label
 from .merging import merge_snapshots
-from .snapshot import Buffers, Snapshot, add_rows, change_index, empty_snapshot, remove_rows, update_index
+from .snapshot import (
+    Buffers,
+    Snapshot,
+    add_rows,
+    change_index,
+    empty_snapshot,
+    relabel_rows,
+    remove_rows,
+    update_index,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -336,6 +345,20 @@ class KNNDatastore:
         """
         with self._writing:
             self._state = update_index(remove_rows(self._state, ids))
+            self._buffers = Buffers(self._state)
+
+    def relabel(self, labels: Mapping[str, Any]) -> None:
+        """Give rows other labels, which the next search sees; keys, ids and what was fitted stay. All of them, or none.
+
+        Args:
+            labels: By the id of a row its label, as for the class, but none may be new.
+
+        Raises:
+            ValueError: If there is no row of an id, or a label is not known here.
+        """
+        with self._writing:
+            encoded = encode_known_labels(labels.values(), self._state.label_names, self._state.multi_label)
+            self._state = relabel_rows(self._state, list(labels), encoded)
             self._buffers = Buffers(self._state)
 
     def add_documents(

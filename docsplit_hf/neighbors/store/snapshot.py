@@ -252,6 +252,21 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
     return replace(changed, index_rows=index_rows, indexed=int((index_rows >= 0).sum()))
 
 
+def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> Snapshot:
+    """A snapshot in which the rows of some ids have other labels, int64 ``(n,)`` or bool ``(n, C)``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = pc.index_in(pa.array(ids, pa.string()), value_set=snapshot.rows["id"].combine_chunks())
+    if places.null_count:
+        unknown = ids[places.is_null().index(True).as_py()]
+        raise ValueError(f"There is no row with the id {unknown!r}: ids are strings, as add and search give them.")
+    changed = snapshot.labels.copy()
+    changed[places.to_numpy()] = labels
+    changed.flags.writeable = False
+    return replace(snapshot, labels=changed)
+
+
 def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
     """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed."""
     factory, rows = snapshot.options.factory, len(snapshot.keys)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.store.fitted_state import FittedState
 
 from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_queries
 
@@ -180,3 +181,35 @@ def test_another_encoder_is_told_from_rounding(caplog):
         datastore.check_encoder(probe[:, :4])
     make_datastore().check_encoder(probe)
     assert "no probe" in caplog.text
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_relabeling_changes_labels_alone(several):
+    datastore = KNNDatastore(np.eye(4), [[0], [1], [], [0, 1]] if several else [0, 1, 2, 0], NAMES, ids=list("abcd"))
+    datastore.fitted = FittedState({}, {}, ())
+    before, found = datastore.snapshot, datastore.search([[0, 0, 0, 1]], 2)
+    datastore.relabel({"d": ["vegetable", "mineral"], "b": []} if several else {"d": "mineral", "b": 2})
+    expected = [[1, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 1]] if several else [0, 2, 2, 1]
+    assert datastore.labels.tolist() == np.array(expected, dtype=datastore.labels.dtype).tolist()
+    assert not datastore.labels.flags.writeable and datastore.fitted is before.fitted
+    assert datastore.keys is before.keys and datastore.ids == list("abcd")
+    assert np.array_equal(found.labels[0, 0], before.labels[3])  # what was found does not change
+    datastore.add([[0] * 4], [["fruit"] if several else "fruit"])
+    assert datastore.labels[:4].tolist() == np.array(expected, dtype=datastore.labels.dtype).tolist()
+    datastore.relabel({})
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"a": "mineral", "x": "mineral"}, "no row with the id 'x'"),
+        ({"a": "mineral", "b": "new"}, "has no label 'new'"),
+        ({"a": 9}, "9"),
+    ],
+)
+def test_a_failed_relabeling_changes_nothing(labels, message):
+    datastore = KNNDatastore(np.eye(2), [0, 1], NAMES, ids=["a", "b"])
+    before = datastore.snapshot
+    with pytest.raises(ValueError, match=message):
+        datastore.relabel(labels)
+    assert datastore.snapshot is before

@@ -1,0 +1,64 @@
+"""pipe.audit() and what applies it; what it finds is tested in audit/."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from docsplit_hf.neighbors.pipeline import audit_snapshot
+
+from .audit.stores import WRONG, spoiled_store
+from .experts.stores import make_texts
+
+
+@pytest.fixture
+def spoiled(untrained):
+    labels = ["fruit", "mineral", "animal"] * 15
+    texts = make_texts([0, 1, 2] * 15)
+    untrained.add_examples([*texts, texts[0]], [*labels, "fruit"], allow_duplicates=True)
+    untrained.fit(show_progress=False)
+    return untrained
+
+
+def test_an_audit_is_found_and_applied(untrained):
+    untrained.datastore = spoiled_store()  # of another encoder, since one that is not trained says nothing
+    audit = untrained.audit(show_progress=False)
+    assert set(WRONG) <= set(audit.new_labels) and audit.to_remove == ["60", "61"]
+    untrained.relabel(audit.new_labels)
+    untrained.remove_examples(audit.to_remove)
+    untrained.fit(show_progress=False)
+    assert not set(WRONG) & set(untrained.audit(show_progress=False).new_labels)
+    assert len(untrained.datalab_inputs().data) == 61
+
+
+def test_what_changes_meanwhile_does_not_mix(spoiled, monkeypatch):
+    before = spoiled.audit(show_progress=False)
+
+    def audit_late(snapshot, show_progress):
+        spoiled.relabel(dict.fromkeys(spoiled.datastore.ids, "fruit"))
+        spoiled.remove_examples(spoiled.datastore.ids[:30])
+        return audit_snapshot(snapshot, show_progress)
+
+    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.audit_snapshot", audit_late)
+    assert spoiled.audit(show_progress=False) == before
+
+
+def test_a_fresh_interpreter_finds_the_same(spoiled, tmp_path):
+    spoiled.save_pretrained(tmp_path / "classifier")
+    spoiled.audit(show_progress=False).to_json(tmp_path / "ours.json")
+    code = "import sys, docsplit_hf; from transformers import pipeline; "
+    code += "pipeline('docsplit-knn', model=sys.argv[1], device='cpu').audit(False).to_json(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", code, tmp_path / "classifier", tmp_path / "theirs.json"], check=True)
+    assert json.loads((tmp_path / "theirs.json").read_text()) == json.loads((tmp_path / "ours.json").read_text())
+
+
+@pytest.mark.parametrize("method", ["audit", "datalab_inputs"])
+def test_what_cannot_be_audited_is_refused(method, untrained, pipe, texts):
+    with pytest.raises(ValueError, match="There are no examples"):
+        getattr(untrained, method)()
+    untrained.add_examples(texts[:6], ["a", "b"] * 3)
+    with pytest.raises(ValueError, match=r"call fit\(\) first"):
+        getattr(untrained, method)()
+    with pytest.raises(ValueError, match=r"was trained on all of them.*--no_training"):
+        getattr(pipe, method)()

@@ -71,15 +71,11 @@ def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
 
 
 def _doubt(answers: Answers, several: bool) -> np.ndarray:
-    """How small the margin between the two best labels is, ``(N,)``; of several labels, that of the least sure one.
-
-    Its root, so that many texts in some doubt count for more than a few in great doubt.
-    """
-    probabilities = answers.probabilities
+    """One less the margin between the two best labels, ``(N,)``; of several labels, that of the least sure one."""
     if several:
-        return np.sqrt(1 - np.abs(2 * probabilities - 1).min(1))
-    ranked = np.sort(probabilities, axis=1)
-    return np.sqrt(1 - (ranked[:, -1] - ranked[:, -2]))
+        return 1 - np.abs(2 * answers.probabilities - 1).min(1)
+    ranked = np.sort(answers.probabilities, axis=1)
+    return 1 - (ranked[:, -1] - ranked[:, -2])
 
 
 def _suggestion(choice: Choice, table: pa.Table, answers: Answers, ready: ReadyExperts) -> dict[str, Any]:
@@ -93,5 +89,5 @@ def _suggestion(choice: Choice, table: pa.Table, answers: Answers, ready: ReadyE
         best = np.argsort(np.abs(2 * probabilities - 1), kind="stable")  # the least sure first
     here = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in best[:2])
     alike = f"stands for {len(choice.cluster):,} documents and {choice.examples:,} examples that are alike"
-    doubt = np.square(_doubt(answers, ready.snapshot.multi_label)[choice.cluster]).mean()
+    doubt = _doubt(answers, ready.snapshot.multi_label)[choice.cluster].mean()
     return {**document, **output, "reason": f"{alike}; doubt {doubt:.0%} in the mean; {here}"}

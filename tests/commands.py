@@ -50,5 +50,5 @@ def parse(command):
         return pretrain.parse_command_line("", arguments)[1]
     assert command[place] == "examples/run_classification.py"
     classes = (classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments)
-    classes += (classification.PredictionArguments, classification.RunArguments)
+    classes += (classification.PredictionArguments, classification.AuditArguments, classification.RunArguments)
     return HfArgumentParser(classes).parse_args_into_dataclasses(arguments)

@@ -162,7 +162,7 @@ def report(records: list[dict[str, Any]]) -> str:
             lines.append(
                 (
                     f"{task}{', mixed' if mixed else ''}",
-                    per_label or "all",
+                    str(per_label or "all"),
                     f"{error:.0%}",
                     f"{answers / group.texts.sum():.0%}",
                     f"{wrong / answers:.1%}" if answers else "no answers",
@@ -180,7 +180,7 @@ def report(records: list[dict[str, Any]]) -> str:
     ):
         half = 1.96 * group[measures].std() / np.sqrt(len(group))
         shown = [f"{group[name].mean():.3f} ± {half[name]:.3f}" for name in measures]
-        lines.append((f"{task}{', mixed' if mixed else ''}", per_label or "all", documents, *shown))
+        lines.append((f"{task}{', mixed' if mixed else ''}", str(per_label or "all"), documents, *shown))
     heads = ("task", "examples per class", "documents of classes", "novelty", "maximum probability", "Mahalanobis")
     return f"{text}{table(heads, lines)}\n"
 

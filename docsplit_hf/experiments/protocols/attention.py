@@ -19,11 +19,11 @@ from ...models.inference.encoder import DocumentEncoder
 from ...models.portable.packing import attention_implementation, run_encoder
 from ...text.lone_surrogates import replace_lone_surrogates
 from ..systems.load_system import System
+from ..taggers.load_tagger import load_tagger, tagger_settings
+from ..taggers.parts_of_speech import GROUPS, Tagger, Word
 from ..tasks.task import ANY_TASK, EvaluationTask
 from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder
 from .jackknife import ratio_without_each, with_intervals
-from .load_tagger import load_tagger, tagger_settings
-from .parts_of_speech import GROUPS, Tagger, Word
 from .settings import EvaluationSettings
 
 logger = logging.getLogger(__name__)

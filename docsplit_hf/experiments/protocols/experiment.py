@@ -10,7 +10,7 @@ from ..systems.load_system import EncoderSystem, System
 from ..tasks.task import EvaluationTask, language_of
 
 if TYPE_CHECKING:
-    from .parts_of_speech import Tagger
+    from ..taggers.parts_of_speech import Tagger
     from .settings import EvaluationSettings
 
 Result = TypeVar("Result")

@@ -15,11 +15,11 @@ from ...text.lone_surrogates import replace_lone_surrogates
 from ...text.segmentation.sentences import get_segmenter
 from ..systems.features import Features
 from ..systems.load_system import System
+from ..taggers.load_tagger import tagger_settings
+from ..taggers.parts_of_speech import Tagger
 from ..tasks.task import ANY_TASK, EvaluationTask, language_of
 from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, once_per_seed, sentence_settings
 from .jackknife import ratio_without_each, with_intervals
-from .load_tagger import tagger_settings
-from .parts_of_speech import Tagger
 from .settings import EvaluationSettings
 
 logger = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Sequence
 
 from ..systems.load_system import System
+from ..taggers.parts_of_speech import Tagger
 from ..tasks.task import EvaluationTask
 from . import attention, citation, decoupled, few_shot, half_documents, neighbors, probe, redundancy
 from .experiment import Evaluation, Measurement, Plan
-from .parts_of_speech import Tagger
 from .settings import EvaluationSettings
 
 PROTOCOLS = {

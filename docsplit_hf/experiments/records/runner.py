@@ -12,11 +12,11 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..protocols.experiment import Evaluation, Measurement
-from ..protocols.load_tagger import load_tagger
-from ..protocols.parts_of_speech import Tagger
 from ..protocols.registry import check_protocols, measure, plan
 from ..protocols.settings import EvaluationSettings
 from ..systems.encoders import split_name
+from ..taggers.load_tagger import load_tagger
+from ..taggers.parts_of_speech import Tagger
 from ..tasks.task import ClassificationTask, EvaluationTask, PairTask, language_of
 from .results import ResultStore
 

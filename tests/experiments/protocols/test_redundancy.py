@@ -15,8 +15,8 @@ from docsplit_hf.experiments.protocols.redundancy import (
     pair_similarity,
     sentence_similarity,
 )
-from docsplit_hf.experiments.protocols.spacy_tagger import spacy_tagger
 from docsplit_hf.experiments.systems.load_system import load_system
+from docsplit_hf.experiments.taggers.spacy_tagger import spacy_tagger
 
 
 def similarity_of_all_pairs(features, documents):

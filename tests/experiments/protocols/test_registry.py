@@ -5,11 +5,11 @@ import pytest
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.experiments.protocols.experiment import Evaluation, document_encoder
-from docsplit_hf.experiments.protocols.load_tagger import load_tagger
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS, check_protocols, measure, plan
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
 from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.experiments.taggers.load_tagger import load_tagger
 from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
 
 SETTINGS = EvaluationSettings(probe="logistic", seeds=2, repeats=3, curve_shots=[1, 2, 50], shots=2, max_length=64)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tag import PerceptronTagger
 
-from docsplit_hf.experiments.protocols.load_tagger import load_tagger
-from docsplit_hf.experiments.protocols.nltk_tagger import load_nltk, nltk_tagger
-from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS
 from docsplit_hf.experiments.protocols.redundancy import nouns_and_verbs_ratio
+from docsplit_hf.experiments.taggers.load_tagger import load_tagger
+from docsplit_hf.experiments.taggers.nltk_tagger import load_nltk, nltk_tagger
+from docsplit_hf.experiments.taggers.parts_of_speech import GROUPS
 from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
 
 WORDS = {

@@ -6,8 +6,8 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.experiments.protocols.parts_of_speech import GROUPS
-from docsplit_hf.experiments.protocols.spacy_tagger import load_spacy, spacy_tagger
+from docsplit_hf.experiments.taggers.parts_of_speech import GROUPS
+from docsplit_hf.experiments.taggers.spacy_tagger import load_spacy, spacy_tagger
 from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
 
 

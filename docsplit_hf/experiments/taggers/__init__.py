@@ -1,0 +1,1 @@
+"""Part-of-speech taggers: of NLTK and of spaCy, by one form."""

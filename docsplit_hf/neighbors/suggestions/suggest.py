@@ -48,9 +48,9 @@ def suggest(
     examples = ready.voters.vectors[: len(snapshot.keys)]
     choices = choose_documents(answers.vectors, _doubt(answers, snapshot.multi_label), examples, count)
     found = [_suggestion(choice, table, answers, ready) for choice in choices]
-    fitted = datastore.fitted  # it may be another one by now
-    suggested = [*fitted.settings.get(SUGGESTED, ()), *(one["id"] for one in found)]
-    datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED: list(dict.fromkeys(suggested))})
+    if (fitted := datastore.fitted) is not None:  # by now it may be another one, or none
+        suggested = [*fitted.settings.get(SUGGESTED, ()), *(one["id"] for one in found)]
+        datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED: list(dict.fromkeys(suggested))})
     return found
 
 

@@ -51,6 +51,21 @@ def test_of_many_documents_some_are_asked_about(fitted, monkeypatch):
     assert len({one["id"] for one in fitted.suggest(12)}) == 12
 
 
+def test_what_changes_meanwhile_does_not_mix(fitted, monkeypatch):
+    documents, choose = fitted.datastore.documents, module.choose_documents
+
+    def change(*given):
+        fitted.remove_documents(documents.ids)
+        fitted.remove_examples(fitted.datastore.ids[:6])
+        fitted.datastore.fitted = None
+        return choose(*given)
+
+    monkeypatch.setattr(module, "choose_documents", change)
+    texts = dict(zip(documents.ids, documents.texts, strict=True))
+    assert [texts[one["id"]] == one["text"] for one in fitted.suggest(5)] == [True] * 5
+    assert fitted.datastore.fitted is None
+
+
 def test_several_labels_per_text(untrained, texts):
     several = [[name for name in ("river", "engine") if name in text] for text in texts[:20]]
     untrained.add_examples(texts[:20], several)

@@ -75,27 +75,23 @@ def learn_labels(pipe: KNNClassifierPipeline, rows: list[dict[str, Any]]) -> boo
     """
     before, store = _state(pipe), pipe.datastore
     given = {(row["text"], row.get("text_pair")): row["label"] for row in rows}
-    wanted = {f"{BY_HAND}{_id_of(content)}": label for content, label in given.items() if label is not None}
-    contents = dict(zip(store.ids, _contents(store), strict=True))
-    numbers = dict(zip(store.ids, store.labels.tolist(), strict=True))
-    by_hand = {name: store.label_names[numbers[name]] for name in store.ids if name.startswith(BY_HAND)}
-    if wrong := [name for name, label in by_hand.items() if wanted.get(name) != label]:
-        pipe.remove_examples(wrong)
-        free = [contents[name] for name in wrong if contents[name] not in given]
-        pipe.add_documents([_as_input(content) for content in free], ids=[_id_of(content) for content in free])
-    skipped = {content for content, label in given.items() if label is None}
+    labels = zip(store.ids, _contents(store), (store.label_names[number] for number in store.labels), strict=True)
+    learned = {content: (row_id, label) for row_id, content, label in labels if row_id.startswith(BY_HAND)}
+    if wrong := [content for content, (_, label) in learned.items() if given.get(content) != label]:
+        pipe.remove_examples([learned[content][0] for content in wrong])
+        if free := [content for content in wrong if content not in given]:
+            pipe.add_documents([_as_input(content) for content in free], ids=[_id_of(content) for content in free])
     documents = pipe.datastore.documents
     there = [] if documents is None else zip(documents.ids, _contents(documents), strict=True)
-    if skipped_ids := [name for name, content in there if content in skipped]:
-        pipe.remove_documents(skipped_ids)
-    new = [content for content, label in given.items() if by_hand.get(f"{BY_HAND}{_id_of(content)}") != label]
-    new = [content for content in new if given[content] is not None]
-    labels = [given[content] for content in new]
-    if unknown := [label for label in dict.fromkeys(labels) if label not in pipe.datastore.label_names]:
-        pipe.add_labels({label: label for label in unknown})
+    if skipped := [row_id for row_id, content in there if content in given and given[content] is None]:
+        pipe.remove_documents(skipped)
+    right = learned.keys() - set(wrong)
+    new = {content: label for content, label in given.items() if label is not None and content not in right}
+    if unknown := {label: label for label in new.values() if label not in pipe.datastore.label_names}:
+        pipe.add_labels(unknown)
     if new:
         ids = [f"{BY_HAND}{_id_of(content)}" for content in new]
-        pipe.add_examples([_as_input(content) for content in new], labels, ids=ids)
+        pipe.add_examples([_as_input(content) for content in new], list(new.values()), ids=ids)
     return _state(pipe) != before
 
 

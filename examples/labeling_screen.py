@@ -126,6 +126,8 @@ def _below(state: State, columns: int, rows: int) -> list[Line]:
     keys = [f"{key} {label}" for key, label in zip(LABEL_KEYS, state.labels, strict=False)]
     if len(state.labels) > len(keys):
         keys.append(f"/ {len(state.labels) - len(keys)} more")
+    if state.typed is not None and state.typed[0] == "/":
+        keys = found_labels(state) or ["No label begins so."]
     small = rows < 24 or columns < 60  # the text is to have half of the screen
     commands = ["Enter accept", *(f"{key} {meaning}" for key, meaning in COMMANDS.items() if not small or key in "su?")]
     lines = [(STRONG, line) for line in wrap(f"{answer}{why}", columns, most=1 if small else 2)]
@@ -135,8 +137,7 @@ def _below(state: State, columns: int, rows: int) -> list[Line]:
     if state.typed is None:
         return [*lines, (STRONG, cut(state.message, columns))]
     said = {"+": "New label: ", "/": "Label: "}[state.typed[0]]
-    found = f"  ({', '.join(found_labels(state)) or 'none'})" if state.typed[0] == "/" else ""
-    return [*lines, (STRONG, cut(f"{said}{state.typed[1:]}█{state.message and '  ' + state.message}{found}", columns))]
+    return [*lines, (STRONG, cut(f"{said}{state.typed[1:]}█ {state.message}", columns))]
 
 
 def _keys(pressed, state: State) -> list[str]:

@@ -1,0 +1,266 @@
+"""The terminal loop in a real terminal: killed anywhere, nothing labeled is lost."""
+
+import json
+import re
+
+import pytest
+from label_by_hand import Labeling, LabelingArguments, label
+from labeling_files import LABELS, labeling_folder
+from labeling_keys import press as press_key
+from transformers import pipeline
+
+from docsplit_hf import load_labeled_examples
+from docsplit_hf.models.checkpoints.atomic_replacement import STAGING
+
+from ..conftest import make_text
+from .conftest import ROOT
+from .terminal import STOPPED, Terminal
+
+SCRIPT = ROOT / "examples" / "label_by_hand.py"
+HOSTILE = "\x1b]0;owned\x07\x1b[2J [red]The river[/red] feeds the valley.\u202e\x9b31m\r"
+FITTING = "docsplit_hf.neighbors.experts.fit_experts:fit_models"
+SAVING = "docsplit_hf.neighbors.store.datastore:KNNDatastore.save_pretrained"
+
+
+@pytest.fixture(scope="session")
+def to_label(workshop):
+    path = workshop / "to_label.jsonl"
+    texts = [make_text(number) for number in range(100, 124)]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+@pytest.fixture
+def start(server, workshop, to_label, tmp_path):
+    """Start to label in a terminal; ``rows()`` is what the file of labels holds."""
+
+    def start(*options, **terminal):
+        given = [f"--documents={to_label}", f"--model_name_or_path={workshop / 'tiny'}", "--batch_size=3"]
+        labels = ["--labels", "river=The river.", "engine", "garden"]
+        return Terminal(SCRIPT, *given, *labels, f"--output_dir={tmp_path / 'out'}", *options, **terminal)
+
+    return start
+
+
+def rows_in(folder):
+    return [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+
+
+def press(terminal, folder, *keys):
+    """Press keys, each when the disk has what came of the one before."""
+    for key in keys:
+        before = (folder / "labels.jsonl").stat().st_size
+        terminal.press(key)
+        terminal.wait_until(lambda before=before: (folder / "labels.jsonl").stat().st_size != before)
+
+
+def number_shown(output):
+    return int(re.findall(r"Document (\d+),", output)[-1])
+
+
+def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_path):
+    folder, kept = tmp_path / "out", []
+
+    def begin(**options):
+        terminal = start(**options)
+        terminal.wait_for("Document ")
+        assert number_shown(terminal.output) == len(kept) + 1
+        assert ("Embedding:" in terminal.output) == (not kept)
+        return terminal
+
+    def kill(terminal):
+        terminal.kill()
+        rows = rows_in(folder)
+        assert rows[: len(kept)] == kept and len({row["text"] for row in rows}) == len(rows)
+        kept[:] = rows
+
+    terminal = begin()
+    press(terminal, folder, "1")
+    kill(terminal)
+    terminal = begin()
+    press(terminal, folder, "2", "s")
+    kill(terminal)
+    assert [row["label"] for row in kept] == ["river", "engine", None]
+    terminal = begin()
+    press(terminal, folder, "3", "3", "u")
+    terminal.press("1")  # which is written or not, and never by half
+    kill(terminal)
+    assert [row["label"] for row in kept][:4] == ["river", "engine", None, "garden"]
+
+    terminal = begin()
+    terminal.press("q")
+    terminal.finish()  # all is learned, so the next start has nothing to fit
+    terminal = begin(stop_in=FITTING)
+    press(terminal, folder, "1", "2")
+    terminal.press("+forest\r")
+    terminal.wait_for(STOPPED)
+    kill(terminal)
+    assert kept[-1]["label"] == "forest"
+    terminal = start(stop_in=SAVING)
+    terminal.wait_for(STOPPED)
+    assert (folder / STAGING).is_dir()
+    kill(terminal)
+
+    terminal = begin()
+    assert "4 forest" in terminal.output and f"{len(kept) - 1} labels" in terminal.output
+    terminal.press("q")
+    assert "The classifier is in" in terminal.finish()
+    labeled = {row["text"]: row["label"] for row in kept if row["label"] is not None}
+    store = pipeline("docsplit-knn", model=str(folder), device="cpu").datastore
+    names = zip(store.texts, store.ids, (store.label_names[label] for label in store.labels), strict=True)
+    assert {text: name for text, row_id, name in names if row_id.startswith("hand:")} == labeled
+    assert len(store.documents) == 24 - len(kept)
+    assert len(load_labeled_examples(folder / "labels.jsonl", validation_size=0)["train"]) == len(labeled)
+    progress = [json.loads(line)["labels"] for line in (folder / "progress.jsonl").read_text().splitlines()]
+    assert progress[0] == 0 and progress[-1] == len(labeled)
+
+
+def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path):
+    folder = tmp_path / "out"
+    terminal = start()
+    terminal.wait_for("Document 1,")
+    press(terminal, folder, "1", "s")
+    terminal.press("3")
+    terminal.wait_for("Document 4,")
+    first = rows_in(folder)[0]["text"]
+    press(terminal, folder, "u", "u", "u")
+    terminal.press("q")
+    terminal.finish()
+    assert rows_in(folder) == []
+    store = pipeline("docsplit-knn", model=str(folder), device="cpu").datastore
+    assert first in store.documents.texts and all(row_id.startswith("label:") for row_id in store.ids)
+
+
+@pytest.mark.parametrize("columns, rows", [(80, 24), (40, 20)])
+def test_a_document_cannot_command_the_terminal(start, tmp_path, columns, rows):
+    documents = tmp_path / "hostile.jsonl"
+    documents.write_text("".join(json.dumps({"text": f"{HOSTILE}{number}"}) + "\n" for number in range(3)))
+    terminal = start(f"--documents={documents}", columns=columns, rows=rows)
+    terminal.wait_for("␛]0;owned␇␛[2J [red]The river[/red]")
+    terminal.kill()
+    for command in ("\x1b]0;", "\x1b[2J [red]", "\x9b", "\u202e"):
+        assert command not in terminal.output
+
+
+def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_terminal(start, tmp_path):
+    folder = tmp_path / "out"
+    terminal = start()
+    terminal.wait_for("Document 1,")
+    other = start()
+    assert "Another process labels in" in other.finish(2)
+    press(terminal, folder, "1")
+    terminal.press("\x03")
+    assert "Stopped. 1 labels are kept" in terminal.finish(130)
+    terminal = start(stop_in=FITTING)
+    terminal.wait_for(STOPPED)
+    terminal.press("\x03")
+    terminal.finish(130)
+    terminal = start()
+    terminal.wait_for("Document 2,")
+    press(terminal, folder, "2")
+    terminal.press("\x04")
+    assert "2 labels are kept" in terminal.finish()
+    terminal = start()
+    terminal.wait_for("Document 3,")
+    press(terminal, folder, "3")
+    terminal.hang_up()
+    assert [row["label"] for row in rows_in(folder)] == ["river", "engine", "garden"]
+
+
+def test_half_a_line_is_cut_off_and_the_window_may_change(start, tmp_path):
+    folder = tmp_path / "out"
+    terminal = start()
+    terminal.wait_for("Document 1,")
+    press(terminal, folder, "1")
+    terminal.resize(40, 20)
+    terminal.wait_for("s skip  u undo  ? help")  # the short form
+    terminal.kill()
+    with open(folder / "labels.jsonl", "ab") as file:
+        file.write(b'{"id": "1", "text": "The ri')
+    terminal = start()
+    terminal.wait_for("Document 2,")
+    assert "half written when its process was killed, and is cut off" in terminal.output
+    terminal.kill()
+    assert [row["label"] for row in rows_in(folder)] == ["river"]
+
+
+def test_pairs_and_examples_that_are_there_and_then_the_finished_classifier_by_itself(workshop, tmp_path):
+    folder = tmp_path / "out"
+    rows = [
+        {"body": make_text(number), "more": make_text(number + 50), "topic": "ab"[number % 2]} for number in range(9)
+    ]
+    for name, part in (("labeled", rows[:4]), ("documents", rows[2:])):  # two documents have a label already
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("documents", "labeled")}
+    columns = {"text_column": "body", "text_pair_column": "more", "label_column": "topic"}
+    batches = []
+
+    def accept(state, perform):
+        batches.append([(document.text, document.text_pair) for document in state.documents])
+        while state.documents and len(batches[-1]) > 1:  # quits the batch of one
+            state, action = press_key(state, "enter")
+            state = perform(state, action)
+        return state
+
+    options = {"output_dir": str(folder), "model_name_or_path": str(workshop / "tiny"), "batch_size": 2}
+    label(LabelingArguments(**files, **columns, **options), accept)
+    assert [len(batch) for batch in batches] == [2, 2, 1]
+    given = [content for batch in batches for content in batch]
+    assert set(given) == {(row["body"], row["more"]) for row in rows[4:]}
+    assert [(row["text"], row["text_pair"]) for row in rows_in(folder)] == given[:4]
+    label(LabelingArguments(output_dir=str(folder), batch_size=1), accept)  # its documents and labels
+    assert batches[-1] == given[4:]
+
+
+def bad_line(folder):
+    (folder / LABELS).write_text('{"text": "The river."}\n')
+
+
+def other_files(folder):
+    (folder / "notes.txt").write_text("mine")
+
+
+ERRORS = {
+    "no documents": ({"documents": None}, None, "no documents to label: give a file or a folder by --documents"),
+    "a file without usable texts": ({"documents": "empty.jsonl"}, None, "There is nothing to learn from"),
+    "one label": ({"labels": ["river"]}, None, "There is one label, 'river', and nothing to tell apart"),
+    "no label": ({"labels": []}, None, "There is no label, and nothing to tell apart"),
+    "a label twice": ({"labels": ["river", "River=wide"]}, None, "'River' is given twice, or differs by its case only"),
+    "a label without a name": ({"labels": ["=wide", "engine"]}, None, "'=wide' has no name that can be shown"),
+    "a label that commands": ({"labels": ["\x1b[2J", "engine"]}, None, "has no name that can be shown"),
+    "no batch": ({"batch_size": 0}, None, "--batch_size must be a whole number from 1, got 0"),
+    "a folder of something else": ({}, other_files, "is not empty, and holds neither labels.jsonl nor a classifier"),
+    "a line of something else": ({}, bad_line, "Line 1 of .* is no JSON with id, text, label: mend it"),
+    "several labels each": ({"labeled": "several.jsonl"}, None, "have several labels each, and a key gives one"),
+}
+
+
+@pytest.mark.parametrize("given, make, message", ERRORS.values(), ids=ERRORS)
+def test_bad_input(given, make, message, workshop, to_label, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.jsonl").write_text('{"text": " "}\n')
+    several = [{"text": "The river.", "label": ["river", "engine"]}, {"text": "An engine.", "label": ["engine"]}]
+    (tmp_path / "several.jsonl").write_text("".join(json.dumps(row) + "\n" for row in several))
+    folder = tmp_path / "out"
+    if make is not None:
+        folder.mkdir()
+        make(folder)
+    options = {"documents": str(to_label), "labels": ["river", "engine"], "output_dir": str(folder)}
+    options |= {"model_name_or_path": str(workshop / "tiny"), **given}
+    with pytest.raises(ValueError, match=message), labeling_folder(folder):
+        label(LabelingArguments(**options), label_on_screen=None)
+
+
+def test_a_trained_classifier_and_a_script_without_a_terminal_are_refused(run_script, workshop, to_label, tmp_path):
+    from docsplit_hf import KNNClassifier
+
+    arguments = [f"--documents={to_label}", "--labels", "river", "engine"]
+    printed = run_script(SCRIPT, *arguments, f"--output_dir={tmp_path / 'out'}", code=2)
+    assert "needs a terminal for its screen and keys" in printed and not (tmp_path / "out").exists()
+    model = KNNClassifier.from_encoder(str(workshop / "tiny"), id2label={0: "river", 1: "engine"})
+    model.save_pretrained(tmp_path / "trained")
+    for file in (workshop / "tiny").glob("*token*"):
+        (tmp_path / "trained" / file.name).write_bytes(file.read_bytes())
+    options = {"documents": str(to_label), "output_dir": str(tmp_path / "out")}
+    with pytest.raises(ValueError, match="was trained, and learns by training only"), labeling_folder(tmp_path / "out"):
+        Labeling(LabelingArguments(**options, model_name_or_path=str(tmp_path / "trained")))

@@ -22,6 +22,16 @@ CHANGES = {
     "an expert that is none": (lambda s, a: s.update(weights={"oracle": 1.0}), "weights is"),
     "a weight that is none": (lambda s, a: s["weights"].update(words="1"), "weights is"),
     "thresholds of other labels": (lambda s, a: s.update(thresholds=[0.5]), "thresholds is"),
+    "held-out texts that are none": (lambda s, a: a.update(held_out_ids=a["held_out_ids"][1:]), "held_out_probabi"),
+    "no probabilities": (
+        lambda s, a: a.update(held_out_probabilities=a["held_out_probabilities"] + 1),
+        "beside 0 to 1",
+    ),
+    "labels as numbers": (
+        lambda s, a: a.update(held_out_labels=a["held_out_labels"].astype(np.float32)),
+        "held_out_labels is 'float32'",
+    ),
+    "suggestions that are no ids": (lambda s, a: s.update(suggested=[1]), "suggested is"),
     "an array less": (lambda s, a: a.pop("soft"), "arrays is"),
     "an array more": (lambda s, a: a.update(code=np.zeros(1)), "arrays is"),
     "other texts": (lambda s, a: a.update(ids=a["ids"][1:]), "soft is"),

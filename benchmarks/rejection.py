@@ -4,12 +4,14 @@
 
 A task is a folder with train.jsonl and test.jsonl (text, label). Each draw takes some examples of each class, or 80 %
 of all; other documents of the pool have no labels. "promises": the errors among the test texts that get an answer.
-With --mixed, training and test texts are shuffled together for each draw: where a test set is of a later time, it is
-not like the examples, and nothing can be promised. "novelty": a quarter of the classes has no examples; documents
-without labels are of all classes, or of the known ones. Records are kept in rejection.jsonl, and not made again.
+Where a test set is of a later time it is not like the examples, and they can promise nothing of it: with --mixed,
+training and test texts are shuffled together for each draw; with --held_out, some test texts are fitted on, and the
+others asked. "novelty": a quarter of the classes has no examples; documents without labels are of all classes, or of
+the known ones. Records are kept in rejection.jsonl, and not made again.
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +29,14 @@ from tqdm.auto import tqdm
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
+from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
 from docsplit_hf.neighbors.rejection.familiarity import confidence
 from docsplit_hf.training.markdown import table
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results" / "reliability"
 RECORDS = "rejection.jsonl"
 SHARE_OF_ALL, MOST_DOCUMENTS, LEFT_OUT = 0.8, 3_000, 0.25
-KEY = ("kind", "task", "encoder", "per_label", "mixed", "documents", "draw")
+KEY = ("kind", "task", "encoder", "per_label", "mixed", "documents", "held_out", "draw")
 
 
 def main() -> None:
@@ -44,6 +47,7 @@ def main() -> None:
     add("--encoder_name", help="What it is called in the report. Default: the last part of --encoder.")
     add("--per_label", type=int, nargs="+", default=[20, 0], help="Examples of a class; 0: all. Default: %(default)s.")
     add("--mixed", action="store_true", help="Shuffle training and test texts together.")
+    add("--held_out", type=int, default=0, help="Test texts to fit on, in place of folds. Default: %(default)s.")
     add("--draws", type=int, default=10, help="Draws of a few examples; a third as many of all. Default: %(default)s.")
     add("--pool", type=int, default=12_000, help="Most training texts. Default: %(default)s.")
     add("--cache", default="output/embeddings", help="Folder for embeddings. Default: %(default)s.")
@@ -57,12 +61,16 @@ def main() -> None:
         for per_label in options.per_label:
             for number in tqdm(range(options.draws if per_label else max(options.draws // 3, 1)), desc=task.name):
                 given = _mixed(task, pool, test, number) if options.mixed else (task, pool, test)
-                for kind, documents in (("promises", "all"), ("novelty", "all"), ("novelty", "known")):
-                    values = (kind, task.name, encoder, per_label, options.mixed, documents, number)
+                kinds = (("promises", "all"), ("novelty", "all"), ("novelty", "known"))
+                for kind, documents in kinds[:1] if options.held_out else kinds:
+                    held_out = options.held_out
+                    values = (kind, task.name, encoder, per_label, options.mixed, documents, held_out, number)
                     if values in {tuple(r[name] for name in KEY) for r in read_records(options.output / RECORDS)}:
                         continue
-                    measure = promises if kind == "promises" else novelty
-                    found = measure(*given, per_label, number, documents)
+                    if kind == "promises":
+                        found = promises(*given, per_label, number, held_out)
+                    else:
+                        found = novelty(*given, per_label, number, documents)
                     add_record(options.output / RECORDS, dict(zip(KEY, values, strict=True)) | found)
     text = report(read_records(options.output / RECORDS))
     (options.output / "rejection.md").write_text(text, encoding="utf-8")
@@ -70,11 +78,13 @@ def main() -> None:
 
 
 def promises(
-    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, documents: str
+    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, held_out: int
 ) -> dict[str, Any]:
     """By the error that is promised: how many texts get an answer, and how many of the answers are wrong."""
-    ready = _fit(task, pool, per_label, number, np.arange(len(task.names)), documents)
-    answers, right = _ask(task, test, ready)
+    rows = np.random.default_rng(number).permutation(len(test))
+    fitted_on, rows = rows[:held_out], rows[held_out:]
+    ready = _fit(task, pool, per_label, number, np.arange(len(task.names)), "all", test, fitted_on)
+    answers, right = _ask(task, test, ready, rows)
     sure = confidence(answers.probabilities, ready.fitted.novelty(answers.familiarity()))
     found = {}
     for error in PROMISES:
@@ -91,8 +101,8 @@ def novelty(
     """The area under the ROC curve of texts of left-out classes against those of known ones, by three measures."""
     rng, classes = np.random.default_rng(number), np.arange(len(task.names))
     known = np.setdiff1d(classes, rng.choice(classes, max(round(LEFT_OUT * len(classes)), 1), replace=False))
-    ready = _fit(task, pool, per_label, number, known, documents)
-    answers, _ = _ask(task, test, ready)
+    ready = _fit(task, pool, per_label, number, known, documents, test, [])
+    answers, _ = _ask(task, test, ready, np.arange(len(test)))
     is_new = ~np.isin(task.test_labels, known)
     measures = {
         "novelty": ready.fitted.novelty(answers.familiarity()),
@@ -103,7 +113,14 @@ def novelty(
 
 
 def _fit(
-    task: FewLabels, pool: np.ndarray, per_label: int, number: int, known: np.ndarray, documents: str
+    task: FewLabels,
+    pool: np.ndarray,
+    per_label: int,
+    number: int,
+    known: np.ndarray,
+    documents: str,
+    test: np.ndarray,
+    fitted_on: Sequence[int],
 ) -> ReadyExperts:
     rng = np.random.default_rng(number)
     rows = draw(task.pool_labels, per_label, number)
@@ -118,14 +135,18 @@ def _fit(
     store = KNNDatastore(pool[rows], names, [], texts[rows])
     if len(others):
         store.add_documents(pool[others], texts[others])
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    held_out = None
+    if len(fitted_on):
+        labels = store.label_array([task.names[task.test_labels[i]] for i in fitted_on])
+        held_out = HeldOut(test[fitted_on], [task.test[i] for i in fitted_on], labels, None)
+    store.fitted = fit_experts(store.snapshot, held_out=held_out, show_progress=False).to_state()
     return ready_experts(store.snapshot)
 
 
-def _ask(task: FewLabels, test: np.ndarray, ready: ReadyExperts) -> tuple[Answers, np.ndarray]:
-    answers = ask_experts(ready, test, task.test, None, with_closeness=True)
+def _ask(task: FewLabels, test: np.ndarray, ready: ReadyExperts, rows: np.ndarray) -> tuple[Answers, np.ndarray]:
+    answers = ask_experts(ready, test[rows], [task.test[i] for i in rows], None, with_closeness=True)
     names = np.array(ready.snapshot.label_names)[answers.probabilities.argmax(1)]
-    return answers, names == np.array(task.names)[task.test_labels]
+    return answers, names == np.array(task.names)[task.test_labels[rows]]
 
 
 def _mahalanobis(ready: ReadyExperts, test: np.ndarray) -> np.ndarray:
@@ -152,7 +173,9 @@ def report(records: list[dict[str, Any]]) -> str:
     frame = pd.DataFrame(records)
     lines = []
     kept = frame[frame.kind == "promises"]
-    for (task, mixed, per_label), group in kept.groupby(["task", "mixed", "per_label"], sort=False):
+    for (task, mixed, per_label, fitted_on), group in kept.groupby(
+        ["task", "mixed", "per_label", "held_out"], sort=False
+    ):
         for error in PROMISES:
             found = [entry[str(error)] for entry in group.promises]
             tests = [binomtest(f["wrong"], f["answers"], error) for f in found if f["answers"]]
@@ -161,7 +184,7 @@ def report(records: list[dict[str, Any]]) -> str:
             answers, wrong = (sum(f[name] for f in found) for name in ("answers", "wrong"))
             lines.append(
                 (
-                    f"{task}{', mixed' if mixed else ''}",
+                    f"{task}{', mixed' if mixed else ''}{f', fitted on {fitted_on} test texts' if fitted_on else ''}",
                     str(per_label or "all"),
                     f"{error:.0%}",
                     f"{answers / group.texts.sum():.0%}",

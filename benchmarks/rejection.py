@@ -194,7 +194,7 @@ def report(records: list[dict[str, Any]]) -> str:
                 )
             )
     heads = ("task", "examples per class", "promised", "answered", "wrong", "in the interval", "at most as promised")
-    text = f"# Promises\n\n{table(heads, lines)}\n\n# Novelty\n\n"
+    text = f"# Rejection\n\n## Promises\n\n{table(heads, lines)}\n\n## Novelty\n\n"
     measures = ["novelty", "max_probability", "mahalanobis"]
     lines = []
     kept = frame[frame.kind == "novelty"]

@@ -152,16 +152,9 @@ def report(folder: Path) -> None:
             difference = curves[name][:, 1:].mean(1) - curves[RANDOM][:, 1:].mean(1)
             row.append("" if name == RANDOM else _interval(difference * 100, rng))
             lines.append(row)
-    heads = (
-        "task",
-        "choice",
-        "macro F1",
-        "labels, of random's",
-        "macro F1",
-        "labels, of random's",
-        "mean gain over random",
-    )
-    text = table(heads, lines)
+    heads = ("task", "choice", "half way: macro F1", "of random's labels", "at the end: macro F1", "of random's labels")
+    heads += ("mean gain over random",)
+    text = f"# Suggestions\n\n{table(heads, lines)}"
     (folder / "suggestions.md").write_text(text + "\n", encoding="utf-8")
     print(text)
     _figure(folder, tasks, records)

@@ -47,7 +47,7 @@ def main() -> None:
         for share, off in zip(SHARES, found.mean(0), strict=True):
             lines.append((task.name, f"{share:.0%}", *(f"{value:.0%}" for value in off)))
     heads = ("task", "texts of a new class", *(name.replace("_", " ") for name in MEASURES), "any")
-    text = table(heads, lines)
+    text = f"# Watching\n\n{table(heads, lines)}"
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "watching.md").write_text(text + "\n", encoding="utf-8")
     print(text)

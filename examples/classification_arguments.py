@@ -211,6 +211,9 @@ def check_options(
     given: set[str], model: ModelArguments, data: DataArguments, datastore: DatastoreArguments, run: RunArguments
 ) -> None:
     """Refuse what does not go together; ``given`` are the options of the command line."""
+    of_answers = {name for name in given if name.startswith("predict_")}
+    if of_answers and "predict" not in given:
+        raise ValueError(f"--{sorted(of_answers)[0]} is about the answers to a file: give it by --predict.")
     has_examples = bool(data.dataset_name or data.task_name)
     if "audit" in given and has_examples and not model.no_training:
         raise ValueError(

@@ -17,6 +17,7 @@ from typing import Any
 
 from labeling_classifier import (
     Content,
+    add_again,
     add_what_is_new,
     describe_progress,
     documents_left,
@@ -157,6 +158,9 @@ class Labeling:
             take_back(path)
             row = self.rows.pop()
             document = Document(row["id"], row["text"], row.get("text_pair"))
+            if row["label"] is None:
+                add_again(self.pipe, (document.text, document.text_pair))
+                self.is_new = True
             return put_back(state, self.shown.get(document.id, document), row["label"])
         return state
 

@@ -95,6 +95,12 @@ def learn_labels(pipe: KNNClassifierPipeline, rows: list[dict[str, Any]]) -> boo
     return _state(pipe) != before
 
 
+def add_again(pipe: KNNClassifierPipeline, content: Content) -> None:
+    """Make a text a document again that was skipped, if it is none."""
+    if content not in {*_contents(pipe.datastore), *_contents(pipe.datastore.documents)}:
+        pipe.add_documents([_as_input(content)], ids=[_id_of(content)])
+
+
 def fit_and_save(pipe: KNNClassifierPipeline, folder: Path) -> None:
     """Learn from all that is there, and save it."""
     with contextlib.redirect_stdout(io.StringIO()):  # the table of the experts; what it says of the whole is shown

@@ -104,4 +104,5 @@ def _row(line: bytes, keys: tuple[str, ...]) -> dict[str, Any] | None:
         row = json.loads(line)
     except ValueError:
         return None
-    return row if isinstance(row, dict) and all(key in row for key in keys) else None
+    is_row = isinstance(row, dict) and all(key in row for key in keys)
+    return row if is_row and isinstance(row.get("label"), str | None) else None

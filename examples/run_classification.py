@@ -224,8 +224,7 @@ def write_audit(pipe, file: str, classifier: str) -> None:
 
 def apply_audit(pipe, audit: Audit, classifier: str) -> None:
     """Correct the examples of a classifier as an audit says, fit again, and save."""
-    pipe.relabel(audit.new_labels)
-    pipe.remove_examples(audit.to_remove)
+    pipe.apply_audit(audit)
     pipe.fit()
     pipe.save_pretrained(classifier)
     labels, removed = len(audit.new_labels), len(audit.to_remove)
@@ -234,6 +233,8 @@ def apply_audit(pipe, audit: Audit, classifier: str) -> None:
 
 def audit_classifier(classifier: str, audit: AuditArguments, arguments: RunArguments) -> None:
     """Correct a classifier that is there, audit it, or one after the other."""
+    if audit.apply_audit and not Path(audit.apply_audit).is_file():
+        raise ValueError(f"There is no file {audit.apply_audit}: --audit writes one.")
     corrections = Audit.from_json(audit.apply_audit) if audit.apply_audit else None
     if corrections and not Path(classifier).is_dir():
         raise ValueError(f"--apply_audit saves the classifier, and {classifier} is no folder: download it first.")

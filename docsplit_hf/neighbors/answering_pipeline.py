@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from .experts.mixture_of_experts import mix_experts
 from .find_datastore import find_datastore
 from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
 from .recalibrate import recalibrate_if_grown
-from .rejection.answer_level import least_error
 from .texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         for name, value in (("show_progress", show_progress), ("explain", explain), ("return_novelty", return_novelty)):
             if value not in (None, True, False):
                 raise ValueError(f"{name} must be True or False, got {value!r}.")
-        _check_rejection(reject, reject_label, top_k)
+        _check_rejection(reject, reject_label)
         preprocess |= {"bf16": bf16, "show_progress": show_progress}
         forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight, "reject": reject}
         shown |= {"explain": explain, "return_novelty": return_novelty, "reject_label": reject_label}
@@ -192,7 +191,8 @@ class AnsweringPipeline(TextClassificationPipeline):
     ) -> Iterator[Any]:
         datastore = self._datastore()  # which says so before anything is computed
         preprocess_params, forward_params, postprocess_params = parameters
-        _warn_of_rejection(datastore, forward_params.get("reject"))
+        ready = self._experts = ready_experts(datastore.snapshot, self._experts)
+        _check_answers(ready, datastore.label_names, forward_params, postprocess_params)
         asked = ("return_neighbors", "return_documents", "explain", "return_novelty")
         done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))
         options = dict(preprocess_params)
@@ -209,28 +209,28 @@ class AnsweringPipeline(TextClassificationPipeline):
                 done, size = done + len(window), min(2 * size, WINDOW)
 
 
-def _check_rejection(reject: float | None, reject_label: str | None, top_k: Any) -> None:
-    if reject is None:
-        if reject_label is not None:
-            raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
-        return
-    if not isinstance(reject, Real) or not 0 < reject < 1:
+def _check_rejection(reject: float | None, reject_label: str | None) -> None:
+    if reject is not None and (not isinstance(reject, Real) or not 0 < reject < 1):
         raise ValueError(f"reject must be the share of wrong answers to promise, between 0 and 1, got {reject!r}.")
-    if top_k != "":
-        raise ValueError(f"reject gives a text one answer or none: leave out top_k={top_k!r}.")
     if reject_label is not None and not isinstance(reject_label, str):
         raise TypeError(f"reject_label must be a name, got {reject_label!r}.")
 
 
-def _warn_of_rejection(datastore: KNNDatastore, reject: float | None) -> None:
-    ready = None if reject is None else ready_experts(datastore.snapshot)
+def _check_answers(
+    ready: ReadyExperts | None, names: Sequence[str], forward: dict[str, Any], post: dict[str, Any]
+) -> None:
+    """What does not go together, whether it was given to a call or to the pipeline; and what cannot be promised."""
+    reject, reject_label = forward.get("reject"), post.get("reject_label")
+    if reject_label is not None and reject is None:
+        raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
+    if reject is None:
+        return
+    if "top_k" in post:
+        raise ValueError(f"reject gives a text one answer or none: leave out top_k={post['top_k']!r}.")
+    if reject_label in names:
+        raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
     if ready is not None and np.isinf(ready.fitted.answer_level(reject)):
-        texts = len(ready.fitted.held_out.ids)
-        logger.warning(
-            "No text gets an answer: reject=%g cannot be promised. %d held-out texts can promise %.3g at the least, if "
-            "all of them are answered rightly. Ask for a larger error, or add examples and fit() again.",
-            *(reject, texts, least_error(texts)),
-        )
+        logger.warning("No text gets an answer: reject=%g cannot be promised. %s", reject, ready.fitted.promise())
 
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ..models.inference.batched_inference import input_length
 from ..models.inference.cut_texts import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
+from .suggestions.suggest import SUGGESTED
 
 if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline
@@ -136,9 +137,8 @@ def classify_file(
         renamed = _renamed(content.columns, added)
         write_rows(files.target, lambda: _merged(files, renamed), [*renamed.values(), *added])
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
-        without_answer = sum(
-            answer["label"] in (None, options.get("reject_label")) for answer in _kept_answers(files.partial)
-        )
+        rejected = parameters.get("reject_label")
+        without_answer = sum(answer["label"] in (None, rejected) for answer in _kept_answers(files.partial))
         files.partial.unlink()
     return Outcome(content.rows, without_text, done, without_answer - without_text)
 
@@ -167,7 +167,8 @@ def _fingerprint(pipe: KNNClassifierPipeline) -> str:
             rows = [store.label_names, store.ids, store.texts, store.text_pairs, store.index]
             digest.update(json.dumps(rows).encode())
     if examples is not None and (fitted := examples.fitted) is not None:
-        digest.update(json.dumps([fitted.settings, fitted.vocabulary], sort_keys=True).encode())
+        settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
+        digest.update(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
         for name, array in sorted(fitted.arrays.items()):  # a file has an order of its own
             digest.update(f"{name} {array.shape}".encode())
             digest.update(array)

@@ -13,7 +13,7 @@ from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .store.duplicates import number_texts
-from .suggestions.suggest import SUGGESTED
+from .suggestions.suggest import SUGGESTED, suggested_before
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def fit(
         )
     held_out = None if texts is None else _held_out(model, tokenizer, datastore, texts, labels)
     fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress)
-    state, before = fitted.to_state(), datastore.fitted
-    suggested = () if before is None else before.settings.get(SUGGESTED, ())
-    datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: list(suggested)})
+    state = fitted.to_state()
+    settings = state.settings | {SUGGESTED: suggested_before(datastore.fitted)}
+    datastore.fitted = replace(state, settings=settings)
     return FitReport.of(fitted.settings)
 
 

@@ -14,6 +14,7 @@ from .add_examples import add_examples, datastore_to_grow
 from .add_labels import described_examples
 from .answering_pipeline import AnsweringPipeline
 from .audit.audit_snapshot import audit_snapshot
+from .audit.check_audit import check_audit
 from .audit.datalab_inputs import DatalabInputs, datalab_inputs
 from .card import ClassifierFacts, save_classifier_card
 from .experts.fitted_experts import ready_experts
@@ -261,6 +262,11 @@ class KNNClassifierPipeline(AnsweringPipeline):
         datastore, has_head = self._datastore(), self.model.config.num_labels > 0
 
         def logits_of(texts: list[str], pairs: list[str | None]) -> np.ndarray | None:
+            if has_head and None in texts:
+                raise ValueError(
+                    "Documents without texts have no answer of the classification head: give their texts to "
+                    "add_documents."
+                )
             return predict(self.model, self.tokenizer, texts, pairs).logits if has_head else None
 
         return suggest(datastore, n, again, logits_of)
@@ -320,8 +326,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         """Look for wrong labels, copies and outliers among the examples, by what ``fit`` learned from folds of them.
 
         A label is contradicted where confident learning on the out-of-fold answers doubts it and hardly any of the
-        nearest examples has it. Nothing is changed: ``pipe.relabel(audit.new_labels)`` and
-        ``pipe.remove_examples(audit.to_remove)`` apply what was found, ``fit()`` learns of it.
+        nearest examples has it. Nothing is changed: ``apply_audit`` does that, and ``fit()`` learns of it.
 
         Args:
             show_progress: Whether to show a progress bar.
@@ -335,6 +340,20 @@ class KNNClassifierPipeline(AnsweringPipeline):
         """
         self._refuse_trained("audit")
         return audit_snapshot(self._datastore().snapshot, show_progress)
+
+    def apply_audit(self, audit: Audit) -> None:
+        """Give the suggested labels, and remove the examples that are to be removed: all of it, or nothing.
+
+        Args:
+            audit: What ``audit`` found here, maybe edited by a person. ``fit()`` learns of it.
+
+        Raises:
+            ValueError: If it is of other examples, or was applied already.
+        """
+        datastore = self._datastore()
+        check_audit(audit, datastore.snapshot)
+        datastore.relabel(audit.new_labels)
+        datastore.remove(audit.to_remove)
 
     def datalab_inputs(self) -> DatalabInputs:
         """What cleanlab's ``Datalab`` takes, of the examples that ``fit`` held out.

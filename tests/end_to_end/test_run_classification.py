@@ -337,7 +337,7 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
     assert len(saved) == 18 and saved.label_names[saved.labels[0]] == rows[0][1]
     assert json.loads((tmp_path / "again.json").read_text())["duplicates"] == []
     (tmp_path / "edited.json").write_text("{}")
-    assert "Restore them" in run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", code=2)
+    assert "its fields are" in run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", code=2)
 
 
 def test_a_classifier_that_was_trained_is_not_audited(classified, tmp_path, run_script):

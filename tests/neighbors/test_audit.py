@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from docsplit_hf.neighbors.audit.audit import Outlier
 from docsplit_hf.neighbors.pipeline import audit_snapshot
 
 from .audit.stores import WRONG, spoiled_store
@@ -24,12 +26,25 @@ def spoiled(untrained):
 def test_an_audit_is_found_and_applied(untrained):
     untrained.datastore = spoiled_store()  # of another encoder, since one that is not trained says nothing
     audit = untrained.audit(show_progress=False)
-    assert set(WRONG) <= set(audit.new_labels) and audit.to_remove == ["60", "61"]
-    untrained.relabel(audit.new_labels)
-    untrained.remove_examples(audit.to_remove)
+    assert set(WRONG) <= set(audit.new_labels) and audit.to_remove == ["60"]
+    untrained.apply_audit(audit)
     untrained.fit(show_progress=False)
     assert not set(WRONG) & set(untrained.audit(show_progress=False).new_labels)
-    assert len(untrained.datalab_inputs().data) == 61
+    assert len(untrained.datalab_inputs().data) == 62
+
+
+def test_an_audit_is_applied_whole_or_not_at_all(untrained):
+    untrained.datastore = spoiled_store()
+    audit, before = untrained.audit(show_progress=False), untrained.datastore.snapshot
+    gone = replace(audit, outliers=[Outlier("?", "fruit", 0.1, True, "")])
+    unknown = replace(audit, label_issues=[replace(audit.label_issues[0], suggested="lake")])
+    for wrong, message in ((gone, "'\\?', no example has that id"), (unknown, "labels that no example has: lake")):
+        with pytest.raises(ValueError, match=message):
+            untrained.apply_audit(wrong)
+        assert untrained.datastore.snapshot is before
+    untrained.apply_audit(audit)
+    with pytest.raises(ValueError, match="was applied already.*Nothing was changed"):
+        untrained.apply_audit(audit)
 
 
 def test_what_changes_meanwhile_does_not_mix(spoiled, monkeypatch):

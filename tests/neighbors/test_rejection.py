@@ -47,6 +47,7 @@ def test_those_that_get_an_answer_are_the_surest(fitted, texts):
 def test_a_promise_that_cannot_be_made_is_said(fitted, texts, caplog):
     assert all(answer["label"] is None for answer in fitted(texts[38:], reject=0.01))
     assert "reject=0.01 cannot be promised. 30 held-out texts can promise 0.0739 at the least" in caplog.text
+    assert "They can promise 0." in caplog.text or "They promise nothing" in caplog.text
 
 
 def test_fit_says_how_many_answers_are_left(fitted):
@@ -97,6 +98,17 @@ def keep_one_of_each(pipe):
     pipe.remove_examples([row_id for row_id in store.ids if row_id not in first.values()])
 
 
+def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path):
+    fitted._forward_params = {"reject": 0.01}
+    assert fitted("a", reject_label="unsure")[0]["label"] == "unsure"
+    with pytest.raises(ValueError, match="leave out top_k=2"):
+        fitted("a", top_k=2)
+    source, target = tmp_path / "new.jsonl", tmp_path / "answers.jsonl"
+    source.write_text('{"text": "a"}\n')
+    outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False)
+    assert (outcome.rows, outcome.rejected) == (1, 1)
+
+
 ERRORS = {
     "no error at all": (lambda p: p("a", reject=0), ValueError, "between 0 and 1, got 0"),
     "always wrong": (lambda p: p("a", reject=1.0), ValueError, "between 0 and 1, got 1.0"),
@@ -105,6 +117,11 @@ ERRORS = {
     "not a number": (lambda p: p("a", reject=np.nan), ValueError, "between 0 and 1, got nan"),
     "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),
     "a label for nobody": (lambda p: p("a", reject_label="?"), ValueError, "pass reject, too"),
+    "a label that is one": (lambda p: p("a", reject=0.1, reject_label="river"), ValueError, "is a label of the"),
+    "novelty of nothing": (
+        lambda p: (keep_one_of_each(p), p.fit(show_progress=False), p("a", return_novelty=True)),
+        ValueError, "Nothing tells how often answers are wrong, and what is novel",
+    ),
     "a number for a label": (lambda p: p("a", reject=0.1, reject_label=0), TypeError, "must be a name, got 0"),
     "equation 3": (lambda p: p("a", reject=0.1, k=3), ValueError, "call fit\\(\\), and leave out k"),
     "novelty as a number": (lambda p: p("a", return_novelty=2), ValueError, "return_novelty must be True or False"),

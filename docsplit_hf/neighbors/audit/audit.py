@@ -8,6 +8,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from ...text.one_line import on_one_line
+
 Labels = str | list[str]
 SHOWN = 10  # rows of a printed table
 
@@ -34,7 +36,8 @@ class LabelIssue:
 class Duplicates:
     """Examples that are copies, ``similarity`` being the share of their words in threes that two have in common.
 
-    ``remove`` are those to remove: all but the first; none where labels differ or the similarity is below 0.9.
+    Of examples whose texts are not kept it is the cosine. ``remove`` are those to remove: of exact copies with equal
+    labels all but the first; on all others a person decides.
     """
 
     ids: list[str]
@@ -125,10 +128,13 @@ class Audit:
             ValueError: If it is not JSON, or an entry lacks a field, has another one, or one of another type.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path} is no audit any more, as it is not JSON: {error}. Edit it again.") from error
-        return _read(cls, content, str(path))
+            content = json.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors begin it with a mark
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} is no audit, as it is not JSON: {error}. audit().to_json writes one.") from error
+        audit = _read(cls, content, str(path))
+        if len(audit.new_labels) < len(audit.label_issues):
+            raise ValueError(f"{path} has two label_issues of one id: leave one of them.")
+        return audit
 
     def __str__(self) -> str:
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.not_checked.items())
@@ -163,7 +169,7 @@ def _table(entries: list[Any]) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
-    text = " | ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = on_one_line(" | ".join(map(str, value)) if isinstance(value, list) else str(value))
     return f"{text[:37]}..." if len(text) > 40 else text
 
 
@@ -171,8 +177,13 @@ def _read(kind: type, content: Any, where: str) -> Any:
     """A dataclass from what JSON gave, checked."""
     names = [field.name for field in fields(kind)]
     if not isinstance(content, dict) or set(content) != set(names):
-        found = sorted(content) if isinstance(content, dict) else content
-        raise ValueError(f"{where} must have the fields {', '.join(names)}, got {found!r}. Restore them.")
+        if not isinstance(content, dict):
+            raise ValueError(
+                f"{where} is {str(content)[:60]!r}, and no audit or part of one: audit().to_json writes one."
+            )
+        missing, unknown = [name for name in names if name not in content], sorted(content.keys() - set(names))
+        what = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(unknown)}"] * bool(unknown)
+        raise ValueError(f"{where} {' and '.join(what)}: its fields are {', '.join(names)}.")
     hints = get_type_hints(kind)
     return kind(**{name: _checked(hints[name], content[name], f"{where}: {name}") for name in names})
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..experts.corpus import joined_texts
+from ...text.one_line import on_one_line
+from ..experts.corpus import texts_in
 from ..experts.document_vectors import unit
 from .audit import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
 from .confused_labels import confused_labels
@@ -21,15 +22,13 @@ if TYPE_CHECKING:
     from ..store.snapshot import Snapshot
 
 SHOWN_CHARACTERS = 200
-REMOVED = 0.9  # from this similarity on, copies are to be removed; a person decides on answers that quote, and the like
 
 
 def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
     """Audit as ``KNNClassifierPipeline.audit`` says."""
     answers = out_of_fold(snapshot)
-    ids, labels = snapshot.rows["id"].to_pylist(), _labels_of(snapshot)
-    texts = joined_texts(snapshot.rows["text"].to_pylist(), snapshot.rows["text_pair"].to_pylist())
-    texts = [" ".join(text[: 2 * SHOWN_CHARACTERS].split())[:SHOWN_CHARACTERS] for text in texts]
+    ids, labels = snapshot.rows["id"].to_pylist(), labels_of(snapshot)
+    texts = [on_one_line(text[: 2 * SHOWN_CHARACTERS])[:SHOWN_CHARACTERS] for text in texts_in(snapshot.rows)]
     vectors = unit(snapshot.keys.astype(np.float32))
 
     def named(label: int | list[int]) -> Labels:
@@ -50,7 +49,7 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
     for rows, similarity, exact in groups:
         of_group, own = [ids[row] for row in rows], [labels[row] for row in rows]
         differ = any(label != own[0] for label in own)
-        remove = of_group[1:] if similarity >= REMOVED and not differ else []
+        remove = of_group[1:] if exact and not differ else []
         copies.append(Duplicates(of_group, own, differ, exact, similarity, remove, texts[rows[0]]))
     closeness = nearest.closeness()
     far = [Outlier(ids[i], labels[i], float(closeness[i]), False, texts[i]) for i in outliers(closeness).tolist()]
@@ -61,7 +60,7 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
     return Audit(len(ids), len(answers.rows), answers.missing, issues, copies, far, confused)
 
 
-def _labels_of(snapshot: Snapshot) -> list[Labels]:
+def labels_of(snapshot: Snapshot) -> list[Labels]:
     """The names of the label, or of the labels, of each row."""
     names = np.array(snapshot.label_names, dtype=object)
     if snapshot.multi_label:

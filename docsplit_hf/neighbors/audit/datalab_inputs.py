@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..experts.corpus import joined_texts
+from ..experts.corpus import rows_of, texts_in
 from .out_of_fold import out_of_fold
 
 if TYPE_CHECKING:
@@ -32,14 +32,12 @@ class DatalabInputs(NamedTuple):
 
 def datalab_inputs(snapshot: Snapshot) -> DatalabInputs:
     """The inputs that ``KNNClassifierPipeline.datalab_inputs`` gives."""
-    import pyarrow as pa
     from datasets import ClassLabel, Dataset
 
     answers = out_of_fold(snapshot)
     rows, probabilities, labels = answers.rows, answers.probabilities, answers.labels[answers.rows]
-    table = snapshot.rows.filter(pa.array(np.isin(np.arange(len(snapshot.keys)), rows)))  # take joins all texts
-    columns = {"id": table["id"].to_pylist()}
-    columns["text"] = joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
+    table = rows_of(snapshot.rows, rows)
+    columns = {"id": table["id"].to_pylist(), "text": texts_in(table)}
     features = snapshot.keys[rows].astype(np.float32)
     if snapshot.multi_label:
         used = labels.any(0)  # Datalab counts the labels that it sees

@@ -34,7 +34,11 @@ def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup
 
     texts, pairs = rows["text"].to_pylist(), rows["text_pair"].to_pylist()
     equal = number_texts(rows, texts, pairs)[0]  # -1 where no text is kept
-    found = [_near_texts(texts, pairs), _equal_texts(equal), _near_vectors(vectors, np.flatnonzero(equal < 0))]
+    found = [
+        near_duplicates(joined_texts(texts, pairs)),
+        _equal_texts(equal),
+        _near_vectors(vectors, np.flatnonzero(equal < 0)),
+    ]
     edges = np.concatenate([ends for ends, _ in found])
     similarity = np.concatenate([alike for _, alike in found])
     graph = sp.coo_array((np.ones(len(edges)), tuple(edges.T)), (len(texts), len(texts)))
@@ -54,10 +58,6 @@ def _rows_by_group(groups: np.ndarray, rows: np.ndarray) -> dict[int, np.ndarray
     order = np.argsort(groups, kind="stable")
     numbers, starts = np.unique(groups[order], return_index=True)
     return dict(zip(numbers.tolist(), np.split(rows[order], starts[1:]) if len(rows) else [], strict=True))
-
-
-def _near_texts(texts: list[str | None], pairs: list[str | None]) -> tuple[np.ndarray, np.ndarray]:
-    return near_duplicates(joined_texts(texts, pairs))
 
 
 def _equal_texts(equal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,6 +87,7 @@ def fit_experts(
     answers = HeldOutAnswers(asked.ids, probabilities.astype(np.float32), right > 0, familiar.astype(np.float32))
     fitted = FittedExperts(settings, *vectors, answers)
     settings["answered"] = {} if several else {str(error): fitted.share_answered(error) for error in PROMISES}
+    settings["least_error"] = fitted.least_error()
     return fitted
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..rejection.answer_level import least_error
-
 
 @dataclass(frozen=True)
 class FitReport:
@@ -24,6 +22,7 @@ class FitReport:
             mixture's own are a little too good, as its weights were chosen there.
         answered: The share of these texts that ``reject=error`` leaves an answer, by the error: ``"0.01"``, ``"0.05"``
             and ``"0.1"``. Empty where a text may have several labels.
+        least_error: The smallest error that so many texts can promise.
     """
 
     examples: int
@@ -35,6 +34,7 @@ class FitReport:
     shares: dict[str, float]
     measured: list[dict[str, Any]]
     answered: dict[str, float]
+    least_error: float
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
@@ -50,8 +50,8 @@ class FitReport:
         )
         if self.measured:
             head += (
-                f" Measured on {self.measured_on}: {self.texts:,} texts, which move the weights from their defaults, "
-                "the more of them the farther."
+                f" Measured on {self.measured_on}: {self.texts:,} texts. The more there are, the less the weights are "
+                "the defaults."
             )
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
@@ -69,8 +69,7 @@ class FitReport:
         if not (self.answered and self.texts):
             return ""
         shares = [f"{share:.0%} at {float(error):.0%}" for error, share in self.answered.items()]
-        least = least_error(self.texts)
         return (
             f"\nAnswers left by reject, by the error that is promised: {', '.join(shares)}. "
-            f"{self.texts:,} texts can promise {max(least, 0.001):.1%} at the least."
+            f"{self.texts:,} texts can promise {max(self.least_error, 0.001):.1%} at the least."
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..rejection.answer_level import answer_level
+from ..rejection.answer_level import answer_level, least_error
 from ..rejection.familiarity import closeness, confidence, familiarity, novelty
 from ..store.fitted_state import FittedState
 from .check_state import check_state
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from ..store.snapshot import Snapshot
+
+
+LARGER_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # of which the smallest possible one is named
+NOTHING_HELD_OUT = (
+    "Nothing tells how often answers are wrong, and what is novel: each label has one example, or its description "
+    "alone. Add examples, and fit() again; or fit(texts, labels) on held-out texts."
+)
 
 
 class FittedExperts(NamedTuple):
@@ -62,6 +69,8 @@ class FittedExperts(NamedTuple):
 
     def novelty(self, familiarity: np.ndarray) -> np.ndarray:
         """How novel texts are, beside the held-out ones."""
+        if not len(self.held_out.ids):
+            raise ValueError(NOTHING_HELD_OUT)
         return novelty(familiarity, self.held_out.familiarity)
 
     def answer_level(self, error: float) -> float:
@@ -69,18 +78,31 @@ class FittedExperts(NamedTuple):
         if self.several:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
         if not len(self.held_out.ids):
-            raise ValueError(
-                "Nothing tells how often answers are wrong: each label has one example, or its description alone. Add "
-                "examples, and fit() again; or fit(texts, labels) on held-out texts."
-            )
-        return answer_level(self._held_out_confidence(), self.held_out.right, error)
+            raise ValueError(NOTHING_HELD_OUT)
+        return answer_level(self.held_out_confidence(), self.held_out.right, error)
 
     def share_answered(self, error: float) -> float:
         """The share of the held-out texts that get an answer then."""
-        sure = self._held_out_confidence()
-        return float(np.mean(sure >= self.answer_level(error))) if len(sure) else 0.0
+        if not len(self.held_out.ids):
+            return 0.0
+        return float(np.mean(self.held_out_confidence() >= self.answer_level(error)))
 
-    def _held_out_confidence(self) -> np.ndarray:
+    def least_error(self) -> float:
+        """The smallest error that the held-out texts can promise."""
+        return least_error(int(np.count_nonzero(self.held_out_confidence()))) if len(self.held_out.ids) else 1.0
+
+    def promise(self) -> str:
+        """Which error can be promised, as a sentence."""
+        count, least = len(self.held_out.ids), self.least_error()
+        possible = [error for error in LARGER_ERRORS if np.isfinite(self.answer_level(error))]
+        found = f"They can promise {possible[0]:g}" if possible else "They promise nothing: too many answers are wrong"
+        return (
+            f"{count:,} held-out texts can promise {least:.3g} at the least, if all of them are answered rightly. "
+            f"{found}. More examples promise more, and so do corrected labels: audit()."
+        )
+
+    def held_out_confidence(self) -> np.ndarray:
+        """How sure the answers to the held-out texts were, ``(m,)``."""
         return confidence(self.held_out.probabilities, self.novelty(self.held_out.familiarity))
 
     def to_state(self) -> FittedState:
@@ -182,6 +204,8 @@ def ask_experts(
     have the probability that the neighbors give them; the others share the rest.
     """
     snapshot, fitted, voters = ready
+    if without_equal:  # or a text would not be equal to its own key in half precision
+        embeddings = embeddings.astype(snapshot.keys.dtype, copy=False)
     words = fitted.count_words(texts)
     vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
     shares = neighbor_shares(vectors, voters.vectors, voters.soft, without_equal)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..store.duplicates import EQUAL
 from ..store.index import exact_search
 
 NEIGHBORS, POWER = 30, 4  # the weight of a neighbor is its cosine to this power
 LEAST_SHARE = 1e-3
-EQUAL = 1e-9  # squared distance of vectors of norm 1: the same text in another batch
 
 
 def neighbor_shares(

@@ -8,21 +8,23 @@ from scipy.stats import binom
 CERTAINTY = 0.9  # how sure the promise is: so often, over draws of the held-out texts, it holds
 TESTS = 20
 ERRORS_AT_FIRST = 1  # that the first and most confident of the tested groups may have: one wrong label is no verdict
+SHARE_AT_FIRST = 10  # it has a tenth of the texts, at least: a few wrong labels anywhere are none, either
 
 
 def answer_level(confidence: np.ndarray, right: np.ndarray, error: float) -> float:
     """The lowest confidence from which on at most a share ``error`` of the answers is wrong; infinity if there is none.
 
-    ``confidence`` and ``right`` are ``(m,)``, of texts that were held out. Groups of the most confident texts, each
-    larger than the one before, are tested by the binomial distribution until one fails (fixed sequence testing, section
-    3 of Angelopoulos et al. 2021): in 9 of 10 draws of these texts, what is promised holds for new ones like them.
+    ``confidence`` and ``right`` are ``(m,)``, of texts that were held out; confidence 0 is no answer. Groups of the
+    most confident texts, each larger than the one before, are tested by the binomial distribution until one fails
+    (fixed sequence testing, section 3 of Angelopoulos et al. 2021): in 9 of 10 draws of these texts, what is promised
+    holds for new ones like them.
     """
-    ranked = np.argsort(-confidence, kind="stable")
+    ranked = np.argsort(-confidence, kind="stable")[: np.count_nonzero(confidence > 0)]
     confidence, wrong = confidence[ranked], np.cumsum(~right[ranked])
     level = np.inf
     for count in _tested_counts(len(ranked), error):
         last = np.searchsorted(-confidence, -confidence[count - 1], side="right") - 1  # equal confidence, equal fate
-        if binom.cdf(wrong[last], last + 1, error) > 1 - CERTAINTY or confidence[last] <= 0:
+        if binom.cdf(wrong[last], last + 1, error) > 1 - CERTAINTY:
             break
         level = float(confidence[last])
     return level
@@ -36,5 +38,5 @@ def least_error(count: int) -> float:
 def _tested_counts(total: int, error: float) -> list[int]:
     counts = np.arange(1, total + 1)
     enough = counts[binom.cdf(ERRORS_AT_FIRST, counts, error) <= 1 - CERTAINTY]
-    first = enough[0] if len(enough) else total
+    first = max(enough[0], total // SHARE_AT_FIRST) if len(enough) else total
     return np.unique(np.linspace(first, total, TESTS).astype(int)).tolist() if total else []

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..store.duplicates import EQUAL
 from ..store.index import exact_search
 
 NEAREST = 5
 NOVEL = 0.99  # a text that is less familiar than 99 % of the held-out examples gets no answer, however sure it seems
 
 
-def closeness(queries: np.ndarray, examples: np.ndarray) -> np.ndarray:
-    """The mean cosine ``(Q,)`` of the 5 nearest examples; all vectors are ``(., D)`` of norm 1."""
-    distances = exact_search(queries, examples, min(NEAREST, len(examples)))[0]
-    return 1 - distances.mean(1) / 2  # |a - b|^2 = 2 - 2 cos
+def closeness(queries: np.ndarray, examples: np.ndarray, without_equal: bool = False) -> np.ndarray:
+    """The mean cosine ``(Q,)`` of the 5 nearest examples; all vectors are ``(., D)`` of norm 1.
+
+    ``without_equal``: examples that are the query or a copy of it do not count; 0 where there are no others.
+    """
+    near = np.zeros(len(queries))
+    rows, deeper = np.arange(len(queries)), NEAREST + without_equal
+    while len(rows):
+        count = min(deeper, len(examples))
+        distances = exact_search(queries[rows], examples, count)[0]
+        others = distances > (EQUAL if without_equal else -1)
+        others &= np.cumsum(others, axis=1) <= NEAREST
+        found = others.sum(1)
+        near[rows] = ((1 - distances / 2) * others).sum(1) / np.maximum(found, 1)  # |a - b|^2 = 2 - 2 cos
+        rows = rows[(found < NEAREST) & (count < len(examples))]  # of texts with many copies
+        deeper *= 4
+    return near
 
 
 def familiarity(probabilities: np.ndarray, shares: np.ndarray, closeness: np.ndarray) -> np.ndarray:
@@ -36,4 +50,4 @@ def novelty(familiarity: np.ndarray, of_examples: np.ndarray) -> np.ndarray:
 
 def confidence(probabilities: np.ndarray, novelty: np.ndarray) -> np.ndarray:
     """How sure an answer is, ``(N,)``: the largest of the probabilities ``(N, C)``, and 0 for a novel text."""
-    return np.where(novelty > NOVEL, 0.0, probabilities.max(1))
+    return np.where(novelty > NOVEL, 0, probabilities.max(1)).astype(np.float32)  # as held-out probabilities are kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -284,6 +284,16 @@ class KNNDatastore:
             raise ValueError(f"fitted is a FittedState or None, got {state!r}.")
         with self._writing:
             self._state = replace(self._state, fitted=state)
+
+    def change_fitted(self, change: Callable[[FittedState], FittedState]) -> None:
+        """Change what was fitted, if anything was, while nobody else does.
+
+        Args:
+            change: Gives the new state for the one that is there.
+        """
+        with self._writing:
+            if self._state.fitted is not None:
+                self._state = replace(self._state, fitted=change(self._state.fitted))
 
     def add(
         self,

@@ -59,8 +59,6 @@ def _frozen(name: str, array: np.ndarray) -> np.ndarray:
         raise ValueError(f"The array {name!r} of a fitted state is {kind}, not one of {', '.join(DTYPES)}: convert it.")
     if not np.isfinite(array).all():
         raise ValueError(f"The array {name!r} of a fitted state holds NaN or infinity: fit again.")
-    if array.flags.owndata and array.flags.c_contiguous and not array.flags.writeable:
-        return array  # as this function left it
     copied = np.array(array, order="C")  # contiguous, as safetensors must have it
     copied.flags.writeable = False
     return copied

@@ -257,6 +257,9 @@ def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> 
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    for row_id in ids:
+        if not isinstance(row_id, str):
+            raise ValueError(f"There is no row with the id {row_id!r}: ids are strings, as add and search give them.")
     places = pc.index_in(pa.array(ids, pa.string()), value_set=snapshot.rows["id"].combine_chunks())
     if places.null_count:
         unknown = ids[places.is_null().index(True).as_py()]

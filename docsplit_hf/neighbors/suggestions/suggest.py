@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..experts.fitted_experts import Answers, ReadyExperts
     from ..store.datastore import KNNDatastore
+    from ..store.fitted_state import FittedState
     from ..store.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -48,17 +50,26 @@ def suggest(
     examples = ready.voters.vectors[: len(snapshot.keys)]
     choices = choose_documents(answers.vectors, _doubt(answers, snapshot.multi_label), examples, count)
     found = [_suggestion(choice, table, answers, ready) for choice in choices]
-    if (fitted := datastore.fitted) is not None:  # by now it may be another one, or none
-        suggested = [*fitted.settings.get(SUGGESTED, ()), *(one["id"] for one in found)]
-        datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED: list(dict.fromkeys(suggested))})
+    datastore.change_fitted(partial(_with_suggested, ids=[one["id"] for one in found]))
     return found
+
+
+def suggested_before(fitted: FittedState | None) -> list[str]:
+    """The ids of documents that were suggested."""
+    found = None if fitted is None else fitted.settings.get(SUGGESTED)
+    return found if isinstance(found, list) else []
+
+
+def _with_suggested(fitted: FittedState, ids: list[str]) -> FittedState:
+    suggested = list(dict.fromkeys([*suggested_before(fitted), *ids]))
+    return replace(fitted, settings=fitted.settings | {SUGGESTED: suggested})
 
 
 def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
     """The rows of the documents to choose from."""
     if snapshot.documents is None or not len(snapshot.documents.keys):
         raise ValueError("There are no documents without labels to choose from: add_documents(texts).")
-    ids, before = snapshot.documents.rows["id"].to_pylist(), set(snapshot.fitted.settings.get(SUGGESTED, ()))
+    ids, before = snapshot.documents.rows["id"].to_pylist(), set(suggested_before(snapshot.fitted))
     rows = np.array([row for row, document_id in enumerate(ids) if again or document_id not in before], np.int64)
     if count > len(rows):
         known = len(ids) - len(rows)

@@ -9,9 +9,7 @@ import numpy as np
 from ..experts.corpus import id_numbers, rows_of, texts_in
 from ..experts.document_vectors import unit
 from ..experts.fitted_experts import ask_experts
-from ..experts.neighbor_scores import EQUAL
-from ..rejection.familiarity import NEAREST, familiarity
-from ..store.index import exact_search
+from ..rejection.familiarity import closeness, familiarity
 
 if TYPE_CHECKING:
     from ..experts.fitted_experts import ReadyExperts
@@ -41,7 +39,9 @@ def period_of(
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True)
     near = closeness_to_others(ready, embeddings)
     familiar = familiarity(answers.probabilities, answers.shares, near)
-    return Period(answers.probabilities, near, ready.fitted.novelty(familiar), _unknown(known, texts))
+    is_known = len(ready.fitted.held_out.ids) > 0
+    novel = ready.fitted.novelty(familiar) if is_known else np.zeros(0)
+    return Period(answers.probabilities, near, novel, _unknown(known, texts))
 
 
 def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
@@ -52,20 +52,17 @@ def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
     snapshot, fitted, held_out = ready.snapshot, ready.fitted, ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
     probabilities[:, [snapshot.label_names.index(name) for name in fitted.labels]] = held_out.probabilities
-    rows = np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids))
-    rows = sample(rows)
+    rows = sample(np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids)))
     near, texts = closeness_to_others(ready, snapshot.keys[rows]), texts_in(rows_of(snapshot.rows, rows))
     return Period(probabilities, near, np.zeros(0), _unknown(known, texts))
 
 
 def closeness_to_others(ready: ReadyExperts, embeddings: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(Q,)``, of which a text itself, or a copy, is none."""
-    mean = ready.fitted.document_vectors.mean
-    queries, examples = (unit(x.astype(np.float32, copy=False) - mean) for x in (embeddings, ready.snapshot.keys))
-    distances = exact_search(queries, examples, min(NEAREST + 1, len(examples)))[0]
-    others = distances > EQUAL
-    others &= np.cumsum(others, axis=1) <= NEAREST
-    return ((1 - distances / 2) * others).sum(1) / np.maximum(others.sum(1), 1)
+    mean, keys = ready.fitted.document_vectors.mean, ready.snapshot.keys
+    embeddings = embeddings.astype(keys.dtype, copy=False)  # or a text would not be equal to itself in half precision
+    queries, examples = (unit(vectors.astype(np.float32, copy=False) - mean) for vectors in (embeddings, keys))
+    return closeness(queries, examples, without_equal=True)
 
 
 def sample(rows: np.ndarray) -> np.ndarray:

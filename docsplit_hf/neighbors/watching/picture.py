@@ -37,6 +37,7 @@ def save_picture(report: WatchReport, path: str | Path) -> None:
         _labels(right, report)
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         figure.suptitle(textwrap.fill(report.verdict, 110), fontsize=10)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
 
 

@@ -124,6 +124,7 @@ def _read(watcher: Watcher, given: Any, what: str, show_progress: bool) -> Readi
                 numbers = (count - len(window) + i for i in rows)
                 columns = (part.novelty.tolist(), numbers, texts, pairs)
                 columns += (predictions.retrieval_embeddings, part.probabilities)
+                # Of no held-out texts, nothing is known to be novel: there are no columns then.
                 novel = heapq.nlargest(MOST_NOVEL, [*novel, *map(Novel, *columns)], key=lambda n: (n.novelty, -n.row))
                 if watcher.known is not None:
                     words.update(word for text in joined for word in watcher.known.unknown(text)[1])
@@ -160,6 +161,8 @@ def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:
 
 def _shown(ready: ReadyExperts, novel: list[Novel]) -> list[dict[str, Any]]:
     """The most novel texts with their answers and nearest examples."""
+    if not novel:
+        return []
     neighbors = ready.snapshot.search(np.stack([text.embedding for text in novel]), 1)
     names, shown = ready.snapshot.label_names, []
     for i, text in enumerate(novel):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...text.one_line import on_one_line
 from .change import Change
 from .picture import save_picture
 
@@ -71,7 +72,8 @@ class WatchReport:
             return "Whether something changed cannot be said: an interval takes two texts of each period."
         changed = [MEASURES[name][change.now < change.then] for name, change in known.items() if change.is_certain]
         if not changed:
-            return f"Nothing changed that {self.texts:,} texts could show: no interval is off 0."
+            measured = ", ".join(name.replace("_", " ") for name in known)
+            return f"Nothing changed that {self.texts:,} texts could show in {measured}: no interval is off 0."
         return f"Something changed: the texts are {', '.join(changed)}."
 
     def to_json(self, path: str | Path) -> None:
@@ -104,7 +106,8 @@ class WatchReport:
         head = f"{self.texts:,} text{'s' * (self.texts != 1)}{empty} against {self.earlier:,} {self.against}."
         rows = {f"rejected for {100 * self.reject:g} % error": self.rejected} if self.rejected else {}
         shown = sorted(self.labels.items(), key=lambda item: -abs((item[1].now or 0) - (item[1].then or 0)))
-        rows |= {f"label {_cut(name)}": change for name, change in shown[:MOST_LABELS]}
+        # Without intervals: of many labels some would be off 0 by chance.
+        rows |= {f"label {_cut(name)}": Change(change.now, change.then) for name, change in shown[:MOST_LABELS]}
         rows |= {name.replace("_", " "): change for name, change in self.drift.items() if change.now is not None}
         table = pd.DataFrame.from_dict({name: _cells(change) for name, change in rows.items()}, orient="index")
         lines = [textwrap.fill(f"{head} {self.verdict}", WIDTH), table.to_string()]
@@ -117,7 +120,7 @@ class WatchReport:
         if self.new_words:
             words = ", ".join(f"{word} ({count:,})" for word, count in self.new_words.items())
             lines.append(textwrap.fill(f"New words, and how many texts have them: {words}.", WIDTH))
-        lines.append("Most novel:")
+        lines += ["Most novel:"] if self.most_novel else []
         for text in self.most_novel:
             answer, nearest = f"{_answer(text)} ({text['score']:.2f})", text["nearest"]
             lines.append(f"  {text['novelty']:.3f}  row {text['row']}, {answer}: {_cut(text['text'])}")
@@ -137,5 +140,5 @@ def _answer(entry: dict[str, Any]) -> str:
 
 
 def _cut(text: str) -> str:
-    text = " ".join(text[: 4 * MOST_CHARACTERS].split())
+    text = on_one_line(text[: 4 * MOST_CHARACTERS])
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."

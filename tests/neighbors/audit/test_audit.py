@@ -58,11 +58,11 @@ def change_issue(**entries):
 
 
 NONSENSE = {
-    "a list": (lambda content: [content], "must have the fields examples, checked"),
-    "a field is missing": (lambda content: {"examples": 3}, r"got \['examples'\]. Restore them"),
-    "a field too many": (change(removed=[]), "must have the fields"),
+    "a list": (lambda content: [content], 'is "\\[.*, and no audit or part of one'),
+    "a field is missing": (lambda content: {"examples": 3}, "lacks checked, not_checked, label_issues"),
+    "a field too many": (change(removed=[]), "has removed: its fields are examples"),
     "a word in place of a list": (change(outliers="none"), "outliers is 'none'"),
-    "a number in place of an entry": (change(duplicates=[3]), r"duplicates\[0\] must have the fields ids, labels"),
+    "a number in place of an entry": (change(duplicates=[3]), r"duplicates\[0\] is '3', and no audit or part of one"),
     "a text in place of a number": (change(examples="3"), "examples is '3', not int"),
     "true in place of a number": (change(examples=True), "examples is True, not int"),
     "a label is a number": (change_issue(suggested=3), r"label_issues\[0\]: suggested is 3"),

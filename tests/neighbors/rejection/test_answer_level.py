@@ -18,7 +18,7 @@ def test_the_promise_holds_in_nine_of_ten_draws(error):
     levels = np.array([answer_level(*draw(1000, seed), error) for seed in range(400)])
     broken = np.sum(0.4 * (1 - levels[np.isfinite(levels)]) / 2 > error)
     assert broken <= binom.ppf(0.999, 400, 1 - CERTAINTY)
-    assert np.isfinite(levels).mean() > 0.5  # and it promises something
+    assert np.isfinite(levels).mean() > 0.3  # and it promises something
 
 
 @pytest.mark.parametrize("count", [20, 44, 45, 200])
@@ -39,6 +39,23 @@ def test_equal_confidence_has_an_equal_fate():
 
 def test_no_confidence_is_no_answer():
     assert answer_level(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9
+
+
+def test_novel_texts_do_not_end_the_test_of_the_others():
+    """One in a hundred has confidence 0: the others are all right, and all are answered, whatever is promised."""
+    rng = np.random.default_rng(0)
+    confidence = np.where(np.arange(600) % 100 == 0, 0, rng.uniform(0.5, 1, 600))
+    expected = confidence[confidence > 0].min()
+    for error in (0.01, 0.05, 0.2):
+        assert answer_level(confidence, np.ones(600, bool), error) == expected
+
+
+def test_a_few_wrong_labels_anywhere_do_not_silence_it():
+    answered = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        answered.append(np.isfinite(answer_level(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
+    assert np.mean(answered) > 0.8
 
 
 def test_nothing_promises_nothing():

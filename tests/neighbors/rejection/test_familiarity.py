@@ -16,6 +16,15 @@ def test_closeness_is_the_mean_cosine_of_the_nearest():
     np.testing.assert_allclose(closeness(queries, examples[:2]), (queries @ examples[:2].T).mean(1), atol=1e-5)
 
 
+def test_copies_of_the_query_do_not_count_however_many_there_are():
+    rng = np.random.default_rng(0)
+    queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (3, 30))
+    expected = closeness(queries, examples)
+    many = np.concatenate([np.repeat(queries, 40, axis=0), examples])
+    np.testing.assert_allclose(closeness(queries, many, without_equal=True), expected, atol=1e-5)
+    assert closeness(queries, queries[:1].repeat(9, axis=0), without_equal=True)[0] == 0
+
+
 def test_each_of_the_three_makes_a_text_less_familiar():
     sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.5, 0.5]])
     best = familiarity(sure, sure, np.array([0.8]))
@@ -38,4 +47,5 @@ def test_novelty_is_the_share_of_more_familiar_examples():
 
 
 def test_a_novel_text_is_not_sure():
-    np.testing.assert_array_equal(confidence(np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([0.5, 0.995])), [0.8, 0])
+    found = confidence(np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([0.5, 0.995]))
+    np.testing.assert_array_equal(found, np.array([0.8, 0], np.float32))

@@ -129,6 +129,7 @@ def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path
     assert rows_in(folder) == []
     store = pipeline("docsplit-knn", model=str(folder), device="cpu").datastore
     assert first in store.documents.texts and all(row_id.startswith("label:") for row_id in store.ids)
+    assert len(store.documents) == 24  # what was skipped, too
 
 
 @pytest.mark.parametrize("columns, rows", [(80, 24), (40, 20)])

@@ -272,6 +272,11 @@ def test_a_label_is_given_only_where_few_errors_can_be_promised(fitted, few_labe
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
 
 
+def test_what_is_about_answers_needs_texts_to_answer(fitted, run_script):
+    printed = run_script(SCRIPT, f"--model_name_or_path={fitted[0]}", "--predict_reject=0.05", code=2)
+    assert "--predict_reject is about the answers to a file: give it by --predict" in printed
+
+
 def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chosen_on(few_labels, tmp_path, run_script):
     data = tmp_path / "data"
     data.mkdir()

@@ -44,6 +44,16 @@ def test_of_copies_that_differ_more_none_is_to_be_removed():
     assert group.similarity == pytest.approx(2 * 10 / (10 + 13)) and group.remove == []
 
 
+def test_without_texts_near_embeddings_are_listed_and_never_removed():
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    keys = np.where(labels, -1, 1)[:, None] * (np.ones((40, 8)) + 0.01 * rng.standard_normal((40, 8)))
+    store = KNNDatastore(keys, labels, ["a", "b"])
+    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    found = audit(store)
+    assert found.duplicates and found.to_remove == []
+
+
 def test_several_labels():
     found = audit(spoiled_store(several=True))
     right = {row_id: [NAMES[int(row_id) % 3]] for row_id in WRONG}

@@ -1,11 +1,13 @@
 import numpy as np
 
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
 from docsplit_hf.neighbors.watching import period
 from docsplit_hf.neighbors.watching.known_words import known_words
 from docsplit_hf.neighbors.watching.period import Period, closeness_to_others, period_of, period_of_examples, sample
 
-from ..experts.stores import fitted_store, make_queries
+from ..experts.stores import fitted_store, make_queries, make_store
 
 
 def measured(store, keys, texts):
@@ -29,6 +31,25 @@ def test_the_closeness_of_an_example_is_to_the_other_ones():
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -1)
     np.testing.assert_allclose(found, np.sort(cosines, 1)[:, -5:].mean(1), atol=1e-6)
+
+
+def test_half_precision_knows_a_text_again_as_well():
+    found = []
+    for dtype in ("float32", "float16"):
+        whole = make_store(12, 60)
+        options = {"texts": whole.texts, "dtype": dtype}
+        store = KNNDatastore(whole.keys, whole.labels, whole.label_names, **options)
+        store.add_documents(whole.documents.keys, whole.documents.texts)
+        store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+        found.append(measured(store, whole.documents.keys[:6], whole.documents.texts[:6]))
+    np.testing.assert_allclose(found[0].closeness, found[1].closeness, atol=0.01)
+    np.testing.assert_allclose(found[0].probabilities, found[1].probabilities, atol=0.05)
+
+
+def test_of_held_out_texts_that_are_none_nothing_is_novel():
+    store = fitted_store(3, 60)
+    keys, texts = store.documents.keys[:3], store.documents.texts[:3]
+    assert not len(measured(store, keys, texts).novelty)
 
 
 def test_without_another_example_nothing_is_near():

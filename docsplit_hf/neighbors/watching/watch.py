@@ -125,7 +125,8 @@ def _read(watcher: Watcher, given: Any, what: str, show_progress: bool) -> Readi
                 columns = (part.novelty.tolist(), numbers, texts, pairs)
                 columns += (predictions.retrieval_embeddings, part.probabilities)
                 # Of no held-out texts, nothing is known to be novel: there are no columns then.
-                novel = heapq.nlargest(MOST_NOVEL, [*novel, *map(Novel, *columns)], key=lambda n: (n.novelty, -n.row))
+                different = {text.text: text for text in (*map(Novel, *columns), *novel)}.values()
+                novel = heapq.nlargest(MOST_NOVEL, different, key=lambda n: (n.novelty, -n.row))
                 if watcher.known is not None:
                     words.update(word for text in joined for word in watcher.known.unknown(text)[1])
                 parts.append(part)

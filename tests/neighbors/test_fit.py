@@ -1,7 +1,3 @@
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from transformers import pipeline
@@ -149,25 +145,6 @@ def test_many_documents_are_a_sample(filled, texts, monkeypatch):
     assert filled.fit(show_progress=False).documents == 10
     assert len(filled.datastore.fitted.arrays["soft"]) == 24
     assert np.isfinite(scores_of(filled(texts[36:], top_k=None))).all()
-
-
-SCRIPT = """
-import json, sys
-import transformers
-import docsplit_hf
-pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
-print(json.dumps(pipe(json.loads(sys.argv[2]), top_k=None, explain=True, return_neighbors=2, return_documents=2)))
-"""
-
-
-def test_in_another_process_a_saved_classifier_says_the_same_to_the_bit(fitted, texts, tmp_path):
-    fitted.add_examples([texts[40]], ["a new one"], allow_new_labels=True)
-    options = {"top_k": None, "explain": True, "return_neighbors": 2, "return_documents": 2}
-    expected = fitted(texts[36:], **options)
-    fitted.save_pretrained(tmp_path)
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(texts[36:])]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert json.loads(found.splitlines()[-1]) == expected
 
 
 ERRORS = {

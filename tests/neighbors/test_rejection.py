@@ -1,8 +1,6 @@
 """reject and return_novelty: a text gets an answer only where few errors can be promised."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -64,24 +62,6 @@ def test_a_text_in_a_file_may_get_no_answer(fitted, texts, tmp_path):
     assert (outcome.rows, outcome.without_text, outcome.rejected) == (11, 1, 10)
     rows = [json.loads(line) for line in target.read_text().splitlines()]
     assert all(row["label"] is None for row in rows) and [row["score"] is None for row in rows] == [False] * 10 + [True]
-
-
-SCRIPT = """
-import json, sys
-import docsplit_hf, transformers
-pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
-print(json.dumps([pipe(json.loads(sys.argv[2]), reject=0.5, return_novelty=True), pipe.suggest(3)]))
-"""
-
-
-def test_in_another_process_a_saved_classifier_says_the_same_to_the_bit(fitted, texts, tmp_path):
-    first = fitted.suggest(2)
-    fitted.save_pretrained(tmp_path)
-    expected = [fitted(texts[38:], reject=0.5, return_novelty=True), fitted.suggest(3)]
-    assert not {one["id"] for one in first} & {one["id"] for one in expected[1]}
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(texts[38:])]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert json.loads(found.splitlines()[-1]) == expected
 
 
 def test_held_out_texts_are_what_a_trained_classifier_promises_by(pipe, texts):

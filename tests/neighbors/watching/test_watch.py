@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -144,24 +142,6 @@ def test_a_level_that_few_examples_cannot_promise_rejects_all(fitted, texts, tmp
     report = fitted.report(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
     assert "cannot promise 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
-
-
-SCRIPT = """
-import json, sys
-import transformers
-import docsplit_hf
-pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
-pipe.report(*json.loads(sys.argv[2])).to_json(sys.argv[3])
-"""
-
-
-def test_in_another_process_a_saved_classifier_reports_the_same_to_the_bit(fitted, texts, tmp_path):
-    given, target = [[*NEW, *texts[32:], ""], texts[16:24]], tmp_path / "other.json"
-    expected = written(fitted.report(*given), tmp_path)
-    fitted.save_pretrained(tmp_path / "saved")
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "saved"), json.dumps(given), str(target)]
-    subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(target.read_text()) == expected
 
 
 ERRORS = {

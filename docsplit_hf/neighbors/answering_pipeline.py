@@ -20,6 +20,7 @@ from .classification_output import Shown, classification_output
 from .encoder_as_classifier import encoder_as_classifier
 from .experts.corpus import joined_texts
 from .experts.fitted_experts import ReadyExperts, ready_experts
+from .experts.kept_corpus import KeptCorpus
 from .experts.mixture_of_experts import mix_experts
 from .find_datastore import find_datastore
 from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
@@ -55,6 +56,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         use_packing(self.model, packing)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
         self._experts: ReadyExperts | None = None
+        self._corpus = KeptCorpus()
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
 

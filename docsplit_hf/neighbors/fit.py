@@ -12,6 +12,7 @@ from .experts.corpus import joined_texts
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
+from .experts.kept_corpus import KeptCorpus
 from .store.duplicates import number_texts
 from .suggestions.suggest import SUGGESTED, suggested_before
 from .texts_and_labels import names_of_labels, texts_and_pairs
@@ -33,6 +34,7 @@ def fit(
     labels: Sequence[Any] | None,
     experts: Sequence[str] | None,
     show_progress: bool,
+    corpus: KeptCorpus | None = None,
 ) -> FitReport:
     """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
     has_head = model.config.num_labels > 0
@@ -44,7 +46,8 @@ def fit(
             "and their labels, fit(texts, labels)."
         )
     held_out = None if texts is None else _held_out(model, tokenizer, datastore, texts, labels)
-    fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress)
+    make = (corpus or KeptCorpus()).make
+    fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress, make)
     state = fitted.to_state()
     settings = state.settings | {SUGGESTED: suggested_before(datastore.fitted)}
     datastore.fitted = replace(state, settings=settings)

@@ -237,7 +237,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
-        report = fit(self.model, self.tokenizer, self._datastore(), texts, labels, experts, show_progress)
+        datastore, corpus = self._datastore(), self._corpus
+        report = fit(self.model, self.tokenizer, datastore, texts, labels, experts, show_progress, corpus)
         print(report)
         return report
 

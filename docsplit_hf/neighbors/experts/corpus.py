@@ -1,4 +1,4 @@
-"""Corpus: all texts of a datastore that experts are fitted on, the examples first, then the unlabeled documents."""
+"""Corpus: all texts of a datastore that experts are fitted on, in an order that depends on nothing but themselves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...text.lone_surrogates import replace_lone_surrogates
 from .document_vectors import DocumentVectors, fit_document_vectors
 from .soft_labels import neighbor_graph
 from .words import fit_words
@@ -26,9 +27,10 @@ MOST_DOCUMENTS = 100_000
 
 
 class Corpus(NamedTuple):
-    """N texts, of which the first n are examples, as the experts see them."""
+    """N texts, of which n are examples, as the experts see them."""
 
-    examples: int  # n
+    rows: np.ndarray  # int64 (n,): where the examples are, in their own order
+    contents: np.ndarray  # int64 (N,), ascending: of a text and its key
     ids: np.ndarray  # int64 (N,): of the rows in the datastore
     vectorizer: TfidfVectorizer | None  # None where no texts are kept, or no words are in them
     words: sp.csr_matrix | None  # TF-IDF (N, V)
@@ -39,8 +41,12 @@ class Corpus(NamedTuple):
     graph: sp.csr_array
 
 
-def make_corpus(snapshot: Snapshot) -> Corpus:
-    """The corpus of a datastore; of more than 100,000 documents a random sample, always the same."""
+def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
+    """The corpus of a datastore; of more than 100,000 documents a random sample, always the same.
+
+    Whether a text has a label changes nothing but ``rows``, so all else is that of the corpus ``before`` where this has
+    the same texts.
+    """
     import pyarrow as pa
 
     keys, rows, documents = [snapshot.keys], [snapshot.rows], snapshot.documents
@@ -51,16 +57,20 @@ def make_corpus(snapshot: Snapshot) -> Corpus:
             kept[np.random.default_rng(0).choice(len(kept), MOST_DOCUMENTS, replace=False)] = True
             logger.warning("Of %d documents, a random %d are used.", len(kept), MOST_DOCUMENTS)
         keys, rows = [*keys, documents.keys[kept]], [*rows, rows_of(documents.rows, np.flatnonzero(kept))]
-    embeddings = np.concatenate(keys).astype(np.float32, copy=False)
-    table = pa.concat_tables(rows)
-    texts = texts_in(table)
-    vectorizer, words = fit_words(texts) or (None, None)
+    embeddings, texts = np.concatenate(keys), texts_in(pa.concat_tables(rows))
+    contents = _content_numbers(texts, embeddings)
+    order = np.argsort(contents, kind="stable")
+    contents, embeddings = contents[order], embeddings[order].astype(np.float32, copy=False)
+    ids = np.concatenate([id_numbers(*pair) for pair in zip(rows, keys, strict=True)])[order]
+    examples = np.argsort(order, kind="stable")[: len(snapshot.keys)]
+    if before is not None and np.array_equal(before.contents, contents):
+        return before._replace(rows=examples, ids=ids)
+    vectorizer, words = fit_words([texts[i] for i in order]) or (None, None)
     fitted = fit_document_vectors(embeddings, words)
     of_words = fitted.of_words(words, len(embeddings))
     vectors = fitted.join(embeddings, of_words)
-    ids = np.concatenate([id_numbers(*pair) for pair in zip(rows, keys, strict=True)])
     views = (vectorizer, words, fitted, of_words, vectors, fitted.whitened(vectors))
-    return Corpus(len(snapshot.keys), ids, *views, neighbor_graph(vectors))
+    return Corpus(examples, contents, ids, *views, neighbor_graph(vectors))
 
 
 def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
@@ -78,6 +88,13 @@ def rows_of(table: pa.Table, rows: np.ndarray) -> pa.Table:
     import pyarrow as pa
 
     return table.filter(pa.array(np.isin(np.arange(len(table)), rows)))
+
+
+def _content_numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
+    """An int64 for each text with its key."""
+    both = ((replace_lone_surrogates(text).encode(), key.tobytes()) for text, key in zip(texts, keys, strict=True))
+    digests = b"".join(hashlib.blake2b(text + key, digest_size=8).digest() for text, key in both)
+    return np.frombuffer(digests, dtype=np.int64)
 
 
 def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:

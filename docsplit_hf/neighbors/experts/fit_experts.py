@@ -17,7 +17,7 @@ from .log_linear_pool import SHARPNESS, fit_weights, pool, prior_weights, spread
 from .models import EXPERTS, fit_models
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..store.snapshot import Snapshot
 
@@ -32,26 +32,28 @@ def fit_experts(
     held_out: HeldOut | None = None,
     has_head: bool = False,
     show_progress: bool = True,
+    make: Callable[[Snapshot], Corpus] = make_corpus,
 ) -> FittedExperts:
     """Fit the experts on all texts of a datastore.
 
     With ``held_out`` texts their weights are chosen on these; else by folds of the examples, in which the experts are
-    fitted without those that they answer. Where every label has one example, the weights are the prior ones.
+    fitted without those that they answer. Where every label has one example, the weights are the prior ones. The
+    corpus is what ``make`` makes.
 
     The settings of the result: ``labels`` (those with examples), ``several``, ``weights`` by expert; and what was
     found: ``shares`` (the weights where logits have a unit of spread, adding up to 1) and the other fields of
     ``FitReport``; with several labels per text ``thresholds``, in the order of ``labels``.
     """
-    several, rows = snapshot.multi_label, np.arange(len(snapshot.keys))
+    several, examples = snapshot.multi_label, len(snapshot.keys)
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
     names = [snapshot.label_names[column] for column in columns]
-    _check_labels(names, len(rows), bool(several and not snapshot.labels[:, columns].all()))
+    _check_labels(names, examples, bool(several and not snapshot.labels[:, columns].all()))
     targets = one_hot(snapshot.labels, columns)
     wanted = _known_experts(experts)
-    folds = None if held_out is not None else folds_of(snapshot)
-    count = 0 if folds is None else int(folds.max()) + 1
-    with tqdm(total=count + 2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
-        corpus = make_corpus(snapshot)
+    with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
+        corpus = make(snapshot)
+        rows, folds = corpus.rows, None if held_out is not None else folds_of(snapshot, corpus.rows)
+        progress.total += 0 if folds is None else int(folds.max()) + 1
         progress.update()
         experts = _possible_experts(wanted, corpus, several)
         models = fit_models(corpus, rows, targets, several, experts, has_head)
@@ -66,7 +68,7 @@ def fit_experts(
             asked = scores_by_folds(corpus, folds, targets, several, experts, progress)
             measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"
     scores, right = asked.scores, asked.targets
-    prior = prior_weights(experts, len(corpus.ids) > 2 * len(rows))
+    prior = prior_weights(experts, len(corpus.ids) > 2 * examples)
     if len(right):
         unit = spread_of_scores(scores, several)
         weights = fit_weights(scores / unit[:, None, None], right, prior, several)
@@ -76,7 +78,7 @@ def fit_experts(
     weights = np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
     settings["shares"] = dict(zip(experts, (weights / max(weights.sum(), 1e-12)).tolist(), strict=True))
-    settings |= {"examples": len(rows), "documents": len(corpus.ids) - len(rows), "measured_on": measured_on}
+    settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "measured_on": measured_on}
     settings["texts"] = len(right)
     settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
     settings["measured"] = _measure(scores, right, weights / unit, experts, several) if len(right) else []
@@ -130,9 +132,8 @@ def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None
 
 def _sample(corpus: Corpus) -> np.ndarray:
     """Documents without labels, or examples where there are none."""
-    first = corpus.examples if len(corpus.ids) > corpus.examples else 0
-    rows = np.arange(first, len(corpus.ids))
-    return np.random.default_rng(0).permutation(rows)[:SAMPLE]
+    others = np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
+    return np.random.default_rng(0).permutation(others if len(others) else corpus.rows)[:SAMPLE]
 
 
 def _measure(

@@ -41,13 +41,22 @@ class HeldOutScores(NamedTuple):
     ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
 
 
-def folds_of(snapshot: Snapshot) -> np.ndarray:
-    """The fold of each example, or -1."""
+def folds_of(snapshot: Snapshot, places: np.ndarray) -> np.ndarray:
+    """The fold of each example, or -1, whatever order they and their labels came in: ``places`` are in the corpus."""
     ids, rows = snapshot.rows["id"].to_pylist(), np.arange(len(snapshot.keys))
     table = snapshot.rows.select(["text", "text_pair"]).to_pydict()
     groups = number_texts(snapshot.rows, *table.values())[0]
     groups = np.where(groups < 0, groups.max(initial=0) + 1 + rows, groups)  # texts that are not kept: all different
-    return assign_folds(snapshot.labels, groups, np.array([not row_id.startswith(LABEL_ID) for row_id in ids]))
+    groups = _first_places(groups, places)
+    labels = snapshot.labels if snapshot.multi_label else _first_places(snapshot.labels, places)
+    return assign_folds(labels, groups, np.array([not row_id.startswith(LABEL_ID) for row_id in ids]))
+
+
+def _first_places(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """For each number the first place of those that have it: a number that no order has a say in."""
+    first = np.full(numbers.max(initial=0) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, numbers, places)
+    return first[numbers]
 
 
 def scores_by_folds(
@@ -55,15 +64,16 @@ def scores_by_folds(
 ) -> HeldOutScores:
     """Of all examples that are in a fold, by experts that learn from the others."""
     scores, shares = np.zeros((len(experts), *targets.shape)), np.zeros(targets.shape)
-    near, embeddings = np.zeros(len(targets)), corpus.document_vectors.embeddings_of(corpus.vectors[: corpus.examples])
+    rows = corpus.rows
+    near, embeddings = np.zeros(len(targets)), corpus.document_vectors.embeddings_of(corpus.vectors[rows])
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        models = fit_models(corpus, learned, targets[learned], several, experts, has_head=False)
-        scores[:, asked], shares[asked] = scores_in_corpus(corpus, models, several, experts, asked)
+        models = fit_models(corpus, rows[learned], targets[learned], several, experts, has_head=False)
+        scores[:, asked], shares[asked] = scores_in_corpus(corpus, models, several, experts, rows[asked])
         near[asked] = closeness(embeddings[asked], embeddings[learned])
         progress.update()
     held_out = folds >= 0
-    ids = corpus.ids[: corpus.examples]
+    ids = corpus.ids[rows]
     return HeldOutScores(scores[:, held_out], *(x[held_out] for x in (targets, shares, near, ids)))
 
 

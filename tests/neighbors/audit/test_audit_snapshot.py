@@ -55,7 +55,7 @@ def test_without_texts_near_embeddings_are_listed_and_never_removed():
 
 
 def test_several_labels():
-    found = audit(spoiled_store(several=True))
+    found = audit(spoiled_store(90, several=True))
     right = {row_id: [NAMES[int(row_id) % 3]] for row_id in WRONG}
     assert right.items() <= found.new_labels.items() and found.confused_labels == []
     assert {"0", "7", "9"} == {group.ids[0] for group in found.duplicates}

@@ -1,6 +1,6 @@
 """How much of what is wrong an audit finds: labels changed at random, copies with a sentence changed, strangers.
 
-    python benchmarks/audit.py --tasks data/bbc data/20news --records output/audit.jsonl --out output
+    python benchmarks/audit.py --tasks data/bbc data/20news
 
 Of each task (a folder of jsonl with train and test) all examples of the pool have labels. For each seed, by itself:
 
@@ -10,27 +10,22 @@ Of each task (a folder of jsonl with train and test) all examples of the pool ha
   texts, or the embeddings where none are kept; Datalab reads the embeddings.
 - strangers: texts of the other tasks are added, one in a hundred of the examples.
 
-It is resumable, a record at a time, and ends with tables in audit.md. What is embedded is kept in --embeddings.
+It is resumable, a record of audit.jsonl at a time, and ends with tables in audit.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-
-sys.path.append(str(Path(__file__).parent))  # for benchmark_inputs and few_labels
-
-from benchmark_inputs import default_model
 from few_labels.embedder import Embedder
+from few_labels.options import task_parser
 from few_labels.protocol import FewLabels, load_few_labels
 from few_labels.records import add_record, read_records
 
@@ -72,25 +67,20 @@ TITLES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = task_parser(__doc__)
     add = parser.add_argument
-    add("--tasks", nargs="+", required=True, help="Folders of jsonl with train and test.")
     add("--parts", nargs="+", default=list(TITLES), choices=list(TITLES), help="Default: all.")
     add("--seeds", type=int, default=3, help="Default: %(default)s.")
     add(
         "--pool", type=int, nargs="+", default=[12_000], help="The most examples, of all tasks or each. Default: 12000."
     )
-    add("--encoder", default=None, help="Default: all-MiniLM-L6-v2.")
-    add("--embeddings", type=Path, default=Path("output/embeddings"), help="A folder. Default: %(default)s.")
-    add("--records", type=Path, required=True, help="A .jsonl file, which is appended to.")
-    add("--out", type=Path, required=True, help="A folder for audit.md.")
     options = parser.parse_args()
-    encoder = options.encoder or default_model()
+    records = options.output / "audit.jsonl"
     pools = options.pool * len(options.tasks) if len(options.pool) == 1 else options.pool
     tasks = [load_few_labels(folder, pool) for folder, pool in zip(options.tasks, pools, strict=True)]
-    embedders = [Embedder(encoder, task, options.embeddings) for task in tasks]
+    embedders = [Embedder(options.encoder, task, options.embeddings) for task in tasks]
     keys = [embedder.embed(task.pool) for task, embedder in zip(tasks, embedders, strict=True)]
-    done = {(record["task"], record["part"], record["seed"]) for record in read_records(options.records)}
+    done = {(record["task"], record["part"], record["seed"]) for record in read_records(records)}
     for number, (task, embedder) in enumerate(zip(tasks, embedders, strict=True)):
         others = [keys[i] for i in range(len(tasks)) if i != number]
         for part in options.parts:
@@ -106,11 +96,10 @@ def main() -> None:
                     found = strangers(keys[number], others, rng)
                 for method, scores in found:
                     record = dict(zip(KEY, (task.name, part, method, seed), strict=True)) | scores
-                    add_record(options.records, record)
+                    add_record(records, record)
                     print(json.dumps(record), flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    report = write_report(pd.DataFrame(read_records(options.records)))
-    (options.out / "audit.md").write_text(report, encoding="utf-8")
+    report = write_report(pd.DataFrame(read_records(records)))
+    (options.output / "audit.md").write_text(report, encoding="utf-8")
 
 
 def changed_labels(task: FewLabels, keys: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, dict]]:

@@ -1,6 +1,6 @@
 """Does reject keep what it promises, and does novelty tell texts of no known class?
 
-    OMP_NUM_THREADS=1 python benchmarks/rejection.py --tasks 20news bbc_news --encoder all-MiniLM-L6-v2
+    OMP_NUM_THREADS=1 python benchmarks/rejection.py --tasks 20news bbc_news
 
 A task is a folder with train.jsonl and test.jsonl (text, label). Each draw takes some examples of each class, or 80 %
 of all; other documents of the pool have no labels. "promises": the errors among the test texts that get an answer.
@@ -10,15 +10,14 @@ others asked. "novelty": a quarter of the classes has no examples; documents wit
 the known ones. Records are kept in rejection.jsonl, and not made again.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from few_labels.embedder import Embedder
+from few_labels.options import encoder_name, task_parser
 from few_labels.protocol import FewLabels, draw, load_few_labels
 from few_labels.records import add_record, read_records
 from scipy.stats import binomtest
@@ -33,30 +32,24 @@ from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
 from docsplit_hf.neighbors.rejection.familiarity import confidence
 from docsplit_hf.training.markdown import table
 
-FOLDER = Path(__file__).parents[1] / "docs" / "results" / "reliability"
 RECORDS = "rejection.jsonl"
 SHARE_OF_ALL, MOST_DOCUMENTS, LEFT_OUT = 0.8, 3_000, 0.25
 KEY = ("kind", "task", "encoder", "per_label", "mixed", "documents", "held_out", "draw")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = task_parser(__doc__)
     add = parser.add_argument
-    add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
-    add("--encoder", default="docsplit-small-en", help="Name or folder. Default: %(default)s.")
-    add("--encoder_name", help="What it is called in the report. Default: the last part of --encoder.")
     add("--per_label", type=int, nargs="+", default=[20, 0], help="Examples of a class; 0: all. Default: %(default)s.")
     add("--mixed", action="store_true", help="Shuffle training and test texts together.")
     add("--held_out", type=int, default=0, help="Test texts to fit on, in place of folds. Default: %(default)s.")
     add("--draws", type=int, default=10, help="Draws of a few examples; a third as many of all. Default: %(default)s.")
     add("--pool", type=int, default=12_000, help="Most training texts. Default: %(default)s.")
-    add("--cache", default="output/embeddings", help="Folder for embeddings. Default: %(default)s.")
-    add("--output", type=Path, default=FOLDER, help="Folder for records and report. Default: %(default)s.")
     options = parser.parse_args()
-    encoder = options.encoder_name or Path(options.encoder).name
+    encoder = encoder_name(options.encoder)
     for folder in options.tasks:
         task = load_few_labels(folder, options.pool, test_size=3_000)
-        embedder = Embedder(options.encoder, task, options.cache)
+        embedder = Embedder(options.encoder, task, options.embeddings)
         pool, test = embedder.embed(task.pool), embedder.embed(task.test)
         for per_label in options.per_label:
             for number in tqdm(range(options.draws if per_label else max(options.draws // 3, 1)), desc=task.name):

@@ -1,7 +1,7 @@
 """How many labels suggest() saves: macro F1 by the number of labels, beside random choice and small-text's strategies.
 
     pip install -e .[benchmark]
-    OMP_NUM_THREADS=1 python benchmarks/suggestions.py --tasks 20news bbc_news --encoder all-MiniLM-L6-v2
+    OMP_NUM_THREADS=1 python benchmarks/suggestions.py --tasks 20news bbc_news
 
 A task is a folder with train.jsonl and test.jsonl (text, label). All strategies begin with the same random example of
 each class, and ask for a batch of documents of the pool at a time, whose labels are then known. The labels of each go
@@ -10,12 +10,12 @@ Embeddings are made once. A line of suggestions.jsonl is written after each fit;
 last whole curve.
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from few_labels.embedder import Embedder
+from few_labels.options import encoder_name, task_parser
 from few_labels.protocol import FewLabels, draw, load_few_labels, rest
 from few_labels.records import add_record, read_records
 from small_text.query_strategies import BreakingTies, EmbeddingKMeans
@@ -28,7 +28,6 @@ from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_expe
 from docsplit_hf.neighbors.suggestions.suggest import suggest
 from docsplit_hf.training.markdown import table
 
-FOLDER = Path(__file__).parents[1] / "docs" / "results" / "reliability"
 RANDOM, OURS = "random", "suggest"
 STRATEGIES = {OURS: "#D55E00", RANDOM: "#000000", "breaking ties": "#0072B2", "embedding k-means": "#009E73"}
 BUDGETS = (0.5, 1.0)  # of the labels of random choice, at which it is told how many the others need
@@ -46,22 +45,17 @@ class SmallText:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = task_parser(__doc__)
     add = parser.add_argument
-    add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
-    add("--encoder", default="docsplit-small-en", help="Name or folder. Default: %(default)s.")
-    add("--encoder_name", help="What it is called in the report. Default: the last part of --encoder.")
     add("--pool", type=int, default=2_000, help="Documents to choose from. Default: %(default)s.")
     add("--batch", type=int, default=20, help="Documents that are asked for at a time. Default: %(default)s.")
     add("--rounds", type=int, default=8, help="Batches. Default: %(default)s.")
     add("--draws", type=int, default=5, help="Draws of the first examples. Default: %(default)s.")
-    add("--cache", default="output/embeddings", help="Folder for embeddings. Default: %(default)s.")
-    add("--output", type=Path, default=FOLDER, help="Folder for records, report and figure. Default: %(default)s.")
     options = parser.parse_args()
-    encoder = options.encoder_name or Path(options.encoder).name
+    encoder = encoder_name(options.encoder)
     for folder in options.tasks:
         task = load_few_labels(folder, options.pool)
-        embedder = Embedder(options.encoder, task, options.cache)
+        embedder = Embedder(options.encoder, task, options.embeddings)
         embeddings = embedder.embed(task.pool), embedder.embed(task.test)
         known = {
             (r["task"], r["encoder"], r["strategy"], r["draw"])

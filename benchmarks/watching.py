@@ -1,17 +1,15 @@
 """How often pipe.report() says that something changed: where nothing did, and where a new topic is mixed in.
 
-    OMP_NUM_THREADS=1 python benchmarks/watching.py --tasks bbc_news --encoder all-MiniLM-L6-v2
+    OMP_NUM_THREADS=1 python benchmarks/watching.py --tasks bbc_news
 
 A task is a folder with train.jsonl and test.jsonl (text, label). In each run one class is left out, and the datastore
 gets 20 examples of each other class and all other documents of these but those that come in. These are 200 texts of the
 known classes, with a share of texts of the class that was left out. What is told is how often an interval is off 0.
 """
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 from few_labels.embedder import Embedder
+from few_labels.options import task_parser
 from few_labels.protocol import FewLabels, draw, load_few_labels
 from tqdm.auto import tqdm
 
@@ -24,24 +22,19 @@ from docsplit_hf.neighbors.watching.period import period_of, sample
 from docsplit_hf.neighbors.watching.watch_report import MEASURES
 from docsplit_hf.training.markdown import table
 
-FOLDER = Path(__file__).parents[1] / "docs" / "results" / "reliability"
 PER_LABEL, INCOMING, SHARES = 20, 200, (0.0, 0.1, 0.3)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = task_parser(__doc__)
     add = parser.add_argument
-    add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
-    add("--encoder", default="docsplit-small-en", help="Name or folder. Default: %(default)s.")
     add("--runs", type=int, default=100, help="Default: %(default)s.")
     add("--pool", type=int, default=2_000, help="Most training texts. Default: %(default)s.")
-    add("--cache", default="output/embeddings", help="Folder for embeddings. Default: %(default)s.")
-    add("--output", type=Path, default=FOLDER, help="Folder for the table. Default: %(default)s.")
     options = parser.parse_args()
     lines = []
     for folder in options.tasks:
         task = load_few_labels(folder, options.pool)
-        embedder = Embedder(options.encoder, task, options.cache)
+        embedder = Embedder(options.encoder, task, options.embeddings)
         embeddings = embedder.embed(task.pool)
         found = np.array([run(task, embeddings, seed) for seed in tqdm(range(options.runs), desc=task.name)])
         for share, off in zip(SHARES, found.mean(0), strict=True):

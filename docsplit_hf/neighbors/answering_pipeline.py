@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from .experts.mixture_of_experts import mix_experts
 from .find_datastore import find_datastore
 from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
 from .recalibrate import recalibrate_if_grown
+from .rejection.answer_level import check_error
 from .texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:
@@ -147,7 +148,10 @@ class AnsweringPipeline(TextClassificationPipeline):
         for name, value in (("show_progress", show_progress), ("explain", explain), ("return_novelty", return_novelty)):
             if value not in (None, True, False):
                 raise ValueError(f"{name} must be True or False, got {value!r}.")
-        _check_rejection(reject, reject_label)
+        if reject is not None:
+            check_error(reject)
+        if reject_label is not None and not isinstance(reject_label, str):
+            raise TypeError(f"reject_label must be a name, got {reject_label!r}.")
         preprocess |= {"bf16": bf16, "show_progress": show_progress}
         forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight, "reject": reject}
         shown |= {"explain": explain, "return_novelty": return_novelty, "reject_label": reject_label}
@@ -209,13 +213,6 @@ class AnsweringPipeline(TextClassificationPipeline):
                 yield from self.postprocess(mixture, **postprocess_params)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
-
-
-def _check_rejection(reject: float | None, reject_label: str | None) -> None:
-    if reject is not None and (not isinstance(reject, Real) or not 0 < reject < 1):
-        raise ValueError(f"reject must be the share of wrong answers to promise, between 0 and 1, got {reject!r}.")
-    if reject_label is not None and not isinstance(reject_label, str):
-        raise TypeError(f"reject_label must be a name, got {reject_label!r}.")
 
 
 def _check_answers(

@@ -343,7 +343,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         return audit_snapshot(self._datastore().snapshot, show_progress)
 
     def apply_audit(self, audit: Audit) -> None:
-        """Give the suggested labels, and remove the examples that are to be removed: all of it, or nothing.
+        """Give the suggested labels, and remove the examples that are to be removed, after all of it was checked.
 
         Args:
             audit: What ``audit`` found here, maybe edited by a person. ``fit()`` learns of it.

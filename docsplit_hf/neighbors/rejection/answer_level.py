@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 from scipy.stats import binom
 
@@ -28,6 +30,12 @@ def answer_level(confidence: np.ndarray, right: np.ndarray, error: float) -> flo
             break
         level = float(confidence[last])
     return level
+
+
+def check_error(error: float) -> None:
+    """Refuse what is no share of wrong answers."""
+    if not isinstance(error, Real) or not 0 < error < 1:
+        raise ValueError(f"reject must be the share of wrong answers to promise, between 0 and 1, got {error!r}.")
 
 
 def least_error(count: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +13,7 @@ from tqdm.auto import tqdm
 
 from ...models.inference.batched_inference import Predictions, predict
 from ..experts.corpus import joined_texts, rows_of
+from ..rejection.answer_level import check_error
 from ..rejection.familiarity import confidence
 from ..texts_and_labels import as_list, texts_and_pairs
 from .change import Change, change_of
@@ -72,8 +72,7 @@ class Reading(NamedTuple):
 
 def watch(watcher: Watcher, texts: Any, earlier: Any, reject: float, show_progress: bool) -> WatchReport:
     """Report as ``KNNClassifierPipeline.report`` says."""
-    if not isinstance(reject, Real) or not 0 < reject < 1:
-        raise ValueError(f"reject must be the share of wrong answers to promise, between 0 and 1, got {reject!r}.")
+    check_error(reject)
     ready, fitted = watcher.ready, watcher.ready.fitted
     now = _read(watcher, texts, "texts", show_progress)
     if earlier is not None:

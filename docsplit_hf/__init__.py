@@ -19,7 +19,7 @@ _MODULE_OF_NAME = {
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collation.collator",
     "DataCollatorForLabeledExamples": "classification.labeled_collator",
-    "DocSplitClassifier": "neighbors.docsplit_classifier",
+    "DocSplitClassifier": "neighbors.estimator.docsplit_classifier",
     "DocSplitProjection": "pretraining.docsplit_projection",
     "DocumentEncoder": "models.inference.encoder",
     "EndpointEncoder": "experiments.systems.endpoint",
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .models.portable.modeling_knn_classifier import KNNClassifier
     from .neighbors.audit.audit import Audit
-    from .neighbors.docsplit_classifier import DocSplitClassifier
+    from .neighbors.estimator.docsplit_classifier import DocSplitClassifier
     from .neighbors.pipeline import KNNClassifierPipeline
     from .neighbors.store.datastore import KNNDatastore
     from .pretraining.arguments import ContrastiveTrainingArguments

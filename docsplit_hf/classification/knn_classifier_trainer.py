@@ -21,8 +21,8 @@ from ..models.portable.modeling_knn_classifier import (
     classification_loss,
 )
 from ..models.portable.packing import use_packing
-from ..neighbors.add_documents import add_documents
 from ..neighbors.card import ClassifierFacts, save_classifier_card
+from ..neighbors.editing.add_documents import add_documents
 from ..neighbors.fit import fit
 from ..neighbors.mixing.calibration import Calibration
 from ..neighbors.mixing.classifier_distribution import classifier_probabilities

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.inference.batched_inference import predict
 from ..models.inference.cut_texts import cut_texts_summed_up
-from .add_documents import add_documents
-from .add_examples import add_examples, datastore_to_grow
-from .add_labels import described_examples
 from .answering_pipeline import AnsweringPipeline
 from .audit.audit_snapshot import audit_snapshot
 from .audit.check_audit import check_audit
 from .audit.datalab_inputs import DatalabInputs, datalab_inputs
 from .card import ClassifierFacts, save_classifier_card
+from .editing.add_documents import add_documents
+from .editing.add_examples import add_examples, datastore_to_grow
+from .editing.add_labels import described_examples
+from .editing.relabel import relabel
 from .experts.fitted_experts import ready_experts
 from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
-from .relabel import relabel
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
 from .suggestions.suggest import suggest

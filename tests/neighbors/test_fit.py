@@ -5,16 +5,10 @@ from transformers import pipeline
 from docsplit_hf.neighbors.experts import corpus
 from docsplit_hf.neighbors.experts.models import EXPERTS
 
+from .conftest import labels_of
+
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
-
-
-def label(text):
-    return "river" if "river" in text or len(text) % 3 == 0 else "engine"
-
-
-def labels_of(texts):
-    return [label(text) for text in texts]
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from .conftest import labels_of
+
 SCRIPT = """
 import json, sys
 import docsplit_hf, transformers
@@ -21,7 +23,7 @@ print(json.dumps([answers, pipe(texts, reject=0.5, return_novelty=True), pipe.su
 
 @pytest.fixture
 def fitted(untrained, texts):
-    labels = ["river" if "river" in text or len(text) % 3 == 0 else "engine" for text in texts]
+    labels = labels_of(texts)
     untrained.add_examples([*texts[:14], texts[0]], [*labels[:14], labels[0]], allow_duplicates=True)
     untrained.add_documents(texts[14:36])
     untrained.fit(show_progress=False)

@@ -5,9 +5,7 @@ import pytest
 
 from docsplit_hf.neighbors.suggestions import suggest as module
 
-
-def labels_of(texts):
-    return ["river" if "river" in text or len(text) % 3 == 0 else "engine" for text in texts]
+from ..conftest import labels_of
 
 
 @pytest.fixture

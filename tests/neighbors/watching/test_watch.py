@@ -9,11 +9,9 @@ from docsplit_hf.models.inference.batched_inference import predict
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts
 from docsplit_hf.neighbors.watching import watch as watching
 
+from ..conftest import labels_of
+
 NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
-
-
-def labels_of(texts):
-    return ["river" if "river" in text or len(text) % 3 == 0 else "engine" for text in texts]
 
 
 @pytest.fixture

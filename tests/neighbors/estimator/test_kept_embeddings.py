@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf.models.inference.batched_inference import predict
-from docsplit_hf.neighbors import kept_embeddings
-from docsplit_hf.neighbors.kept_embeddings import embed_once
+from docsplit_hf.neighbors.estimator import kept_embeddings
+from docsplit_hf.neighbors.estimator.kept_embeddings import embed_once
 
 
 @pytest.fixture

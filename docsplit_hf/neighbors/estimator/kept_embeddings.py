@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..models.inference.batched_inference import input_length, predict
+from ...models.inference.batched_inference import input_length, predict
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from ...models.portable.modeling_knn_classifier import KNNClassifier
 
 MOST_TEXTS = 100_000  # 150 MB of 384 dimensions
 

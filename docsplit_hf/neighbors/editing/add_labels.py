@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .experts.held_out_scores import LABEL_ID
+from ..experts.held_out_scores import LABEL_ID
 
 
 def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str], list[str]]:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models.inference.batched_inference import predict
-from ..models.portable.modeling_knn_classifier import MULTI_LABEL
-from .store.datastore import KNNDatastore
-from .store.duplicates import first_of_equals, ids_of_examples, number_texts
-from .store.embedding import encoder_probe
-from .store.labels import is_multi_label
-from .texts_and_labels import names_of_labels, texts_and_pairs
+from ...models.inference.batched_inference import predict
+from ...models.portable.modeling_knn_classifier import MULTI_LABEL
+from ..store.datastore import KNNDatastore
+from ..store.duplicates import first_of_equals, ids_of_examples, number_texts
+from ..store.embedding import encoder_probe
+from ..store.labels import is_multi_label
+from ..texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from ...models.portable.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)
 

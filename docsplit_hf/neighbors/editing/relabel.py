@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .store.datastore import KNNDatastore
+    from ..store.datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from docsplit_hf.neighbors.loaded_encoder import encoder_pipeline
+from docsplit_hf.neighbors.estimator.loaded_encoder import encoder_pipeline
 
 
 def weights(pipe):

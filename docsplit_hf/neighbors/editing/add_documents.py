@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.inference.batched_inference import predict
-from .store.datastore import KNNDatastore
-from .store.duplicates import number_texts
-from .texts_and_labels import texts_and_pairs
+from ...models.inference.batched_inference import predict
+from ..store.datastore import KNNDatastore
+from ..store.duplicates import number_texts
+from ..texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from ...models.portable.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from transformers import pipeline
 
-from ..models.checkpoints.checkpoint import find_checkpoint
-from ..models.checkpoints.fingerprint import encoder_fingerprint
+from ...models.checkpoints.checkpoint import find_checkpoint
+from ...models.checkpoints.fingerprint import encoder_fingerprint
 
 if TYPE_CHECKING:
-    from .pipeline import KNNClassifierPipeline
+    from ..pipeline import KNNClassifierPipeline
 
 
 def encoder_pipeline(name: str | Path | None) -> tuple[KNNClassifierPipeline, str]:

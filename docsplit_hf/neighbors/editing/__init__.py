@@ -1,0 +1,1 @@
+"""Adding examples, documents and labels, and giving examples other labels."""

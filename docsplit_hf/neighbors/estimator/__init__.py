@@ -1,0 +1,1 @@
+"""DocSplitClassifier, the estimator of scikit-learn, and what it keeps between fits."""

@@ -174,7 +174,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         elif shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
                 "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
-                "knn_temperature and knn_weight."
+                "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
             )
         elif config.num_labels == 0 and overrides.get("weight", 1) != 1:
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")

@@ -100,6 +100,17 @@ def beginning(
     return text[:end]
 
 
+def ending(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None) -> str:
+    """As much of the end of a text as holds its last ``tokens``, which are those that it has in the whole text."""
+    size = CHARACTERS_PER_TOKEN * max(tokens, 1)
+    while cuts is not None and len(text) > size:
+        cut = cuts.search(text, len(text) - size)
+        if cut and count_tokens(text[cut.start() :], tokenizer, cuts) >= tokens:
+            return text[cut.start() :]
+        size *= 2
+    return text
+
+
 def input_beginnings(
     inputs: Iterable[tuple[str, str | None]], max_length: int, tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[tuple[str, str | None]]:

@@ -7,20 +7,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
 from tqdm.auto import tqdm
 
 from ...text.lone_surrogates import replace_lone_surrogates
 from ...text.windows import input_beginnings
-from ..portable.packing import is_packed
+from ..portable.packing import is_packed, run_encoder
 from ..portable.positions import check_max_length, max_positions
+from ..special_tokens import special_tokens_around
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
 from .cut_texts import log_at_end, warn_of_cut_number
+from .long_documents import ONE_PIECE, SEVERAL_VECTORS, read_pieces
+from .piece_embeddings import PassagesOfTexts, PieceAverages, parts_of, places_of_parts
+from .pieces import Frame, grouped
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-    from ..portable.modeling_knn_classifier import KNNClassifier
+    from ..portable.modeling_knn_classifier import KNNClassifier, KNNClassifierOutput
+    from .passages import Passages
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +38,8 @@ class Predictions(NamedTuple):
 
     logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
     retrieval_embeddings: np.ndarray  # float32 (N, R)
+    shares: np.ndarray  # float64 (N,): how much of each text was read, in tokens; about, of very long ones
+    passages: Passages | None = None  # where texts have several embeddings, and any of these texts has
 
 
 def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -68,27 +76,99 @@ def predict(
     special = tokenizer.num_special_tokens_to_add(pair=any(pair is not None for pair in text_pairs))
     if max_length <= special:
         raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
-    valid = [[text and replace_lone_surrogates(text) for text in given] for given in (texts, text_pairs)]
-    rows, cut = _tokenize(tokenizer, *valid, max_length)
     log_at_end(_log_empty, (), np.array([sum(not text.strip() for text in texts), len(texts)]))
     if log_cut:
-        warn_of_cut_number(cut, len(texts), max_length)
         warn_of_unfamiliar_texts(texts, tokenizer)
+    strategy, limits = model.config.long_documents, (max_tokens_per_batch, batch_size)
+    model.eval()
+    unit = "text" if strategy in ONE_PIECE else "piece"
+    bar = tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress)
+    with inference_mode(model.device, bf16), bar as progress:
+        if strategy == "first":
+            return _of_inputs(model, tokenizer, texts, text_pairs, max_length, limits, progress, log_cut)
+        return _of_pieces(model, tokenizer, texts, text_pairs, max_length, limits, progress)
+
+
+def _of_inputs(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[str],
+    text_pairs: list[str | None],
+    max_length: int,
+    limits: tuple[int | None, int | None],
+    progress: tqdm,
+    log_cut: bool,
+) -> Predictions:
+    """Of the beginnings of texts, or of pairs of texts."""
+    valid = [[text and replace_lone_surrogates(text) for text in given] for given in (texts, text_pairs)]
+    rows, shares = _tokenize(tokenizer, *valid, max_length)
+    if log_cut:
+        warn_of_cut_number(int((shares < 1).sum()), len(texts), max_length)
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
-    name = f"{type(model).__name__} {model.config.name_or_path}".rstrip()
-    model.eval()
-    bar = tqdm(total=len(rows), desc="Embedding", unit="text", disable=not show_progress)
-    with inference_mode(model.device, bf16), bar as progress:
-        limits = (max_tokens_per_batch, batch_size, is_packed(model.encoder))
-        for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits):
-            output = model(**batch)
-            for values in (output.logits, output.retrieval_embeddings):
-                refuse_broken(values, numbers, texts, model, name)
-            logits[numbers] = output.logits.float().cpu().numpy()
-            embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
+    for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits, is_packed(model.encoder)):
+        output = model(**batch)
+        _refuse_broken(output, numbers, texts, model)
+        logits[numbers] = output.logits.float().cpu().numpy()
+        embeddings[numbers] = output.retrieval_embeddings.cpu().numpy()
+        progress.update(len(numbers))
+    return Predictions(logits, embeddings, shares)
+
+
+def _of_pieces(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[str],
+    text_pairs: list[str | None],
+    max_length: int,
+    limits: tuple[int | None, int | None],
+    progress: tqdm,
+) -> Predictions:
+    """Of all that the strategy of the configuration reads of texts; a million tokens are held at a time."""
+    config = model.config
+    if any(pair is not None for pair in text_pairs):
+        raise ValueError(
+            f"long_documents={config.long_documents!r} is for texts alone: pairs are read from their beginnings, "
+            "long_documents='first'."
+        )
+    if config.long_documents == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
+        raise ValueError(f"Late chunking is for mean pooling, and the pooling is {config.pooling!r}: take 'passages'.")
+    frame = Frame(tokenizer, *special_tokens_around(tokenizer), max_length)
+    sizes = config.retrieval_size, config.num_labels
+    embeddings, logits = PieceAverages(len(texts), sizes[0]), PieceAverages(len(texts), sizes[1], are_embeddings=False)
+    passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
+    keeps_passages = config.long_documents in SEVERAL_VECTORS
+    for group, progress.total in grouped(
+        read_pieces(texts, frame, config.long_documents, config.passage_length), texts
+    ):
+        places = places_of_parts(group)
+        found, said = (torch.empty(places[-1][-1] + 1, size) for size in sizes)
+        rows = [{"input_ids": piece.input_ids} for piece in group]
+        for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits, is_packed(model.encoder)):
+            states = run_encoder(model.encoder, **batch).last_hidden_state
+            parts = parts_of(states, batch["attention_mask"], [group[number] for number in numbers])
+            output = model.read_states(*parts[:2])
+            where = np.concatenate([places[number] for number in numbers])
+            _refuse_broken(output, [group[n].text for n in numbers for _ in places[n]], texts, model)
+            found[where], said[where] = output.retrieval_embeddings.cpu(), output.logits.float().cpu()
             progress.update(len(numbers))
-    return Predictions(logits, embeddings)
+        embeddings.add(group, found)
+        logits.add(group, said)
+        shares[[piece.text for piece in group]] = [piece.share for piece in group]
+        if keeps_passages:
+            passages.add(group, found)
+    several = passages.all() if keeps_passages else None
+    if several is not None and (several.counts == 1).all():
+        several = None
+    return Predictions(logits.all().numpy(), embeddings.all().numpy(), shares, several)
+
+
+def _refuse_broken(
+    output: KNNClassifierOutput, numbers: Sequence[int], texts: Sequence[str], model: KNNClassifier
+) -> None:
+    name = f"{type(model).__name__} {model.config.name_or_path}".rstrip()
+    for values in (output.logits, output.retrieval_embeddings):
+        refuse_broken(values, numbers, texts, model, name)
 
 
 def _log_empty(counts: np.ndarray, _: str) -> None:
@@ -99,9 +179,9 @@ def _log_empty(counts: np.ndarray, _: str) -> None:
 
 def _tokenize(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], text_pairs: Sequence[str | None], max_length: int
-) -> tuple[list[dict[str, np.ndarray]], int]:
-    """What the model reads of each text, and how many texts were cut."""
-    rows, cut = [{}] * len(texts), 0
+) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
+    """What the model reads of each text, and which share of the text that is; about, of what is not tokenized."""
+    rows, shares = [{}] * len(texts), np.ones(len(texts))
     for is_paired in (False, True):
         numbers = [i for i, pair in enumerate(text_pairs) if (pair is not None) == is_paired]
         beginnings = input_beginnings(((texts[i], text_pairs[i]) for i in numbers), max_length, tokenizer)
@@ -110,13 +190,24 @@ def _tokenize(
             batch_numbers, first, second = (list(column) for column in zip(*batch, strict=True))
             options = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
             encoding = tokenizer(first, second if is_paired else None, **options)
-            # A tokenizer that is not fast does not say what it cut off: then a full row counts as cut.
-            cut += (
-                sum(bool(row.overflowing) for row in encoding.encodings)
-                if encoding.encodings
-                else sum(len(ids) == max_length for ids in encoding["input_ids"])
-            )
             names = [name for name in encoding if name in ("input_ids", "token_type_ids")]
-            for number, *values in zip(batch_numbers, *(encoding[name] for name in names), strict=True):
+            columns = zip(batch_numbers, *(encoding[name] for name in names), strict=True)
+            for place, (number, *values) in enumerate(columns):
                 rows[number] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
-    return rows, cut
+                whole = len(texts[number]) + len(text_pairs[number] or "")
+                shares[number] = _share_read(encoding, place, whole, max_length)
+    return rows, shares
+
+
+def _share_read(encoding: BatchEncoding, place: int, whole: int, max_length: int) -> float:
+    """Which share of the ``whole`` characters of an input is in its tokens, below 1 if anything was cut off."""
+    if encoding.encodings is None:  # a tokenizer that is not fast does not say what it cuts off
+        return 0.0 if len(encoding["input_ids"][place]) == max_length else 1.0
+    row = encoding.encodings[place]
+    if not row.overflowing:
+        return 1.0
+    ends = [0, 0]
+    for sequence, (_, end) in zip(row.sequence_ids, row.offsets, strict=True):
+        if sequence is not None:
+            ends[sequence] = max(ends[sequence], end)
+    return min(sum(ends) / whole, float(np.nextafter(1, 0)))

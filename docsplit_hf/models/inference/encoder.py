@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,18 @@ from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken
-from .pieces import Frame, Piece, all_pieces, first_pieces, grouped, token_ids
+from .long_documents import (
+    ONE_PIECE,
+    SEVERAL_VECTORS,
+    SINGLE_VECTOR,
+    SeveralVectors,
+    SingleVector,
+    check_strategy,
+    read_pieces,
+)
+from .passages import Passages
+from .piece_embeddings import PassagesOfTexts, PieceAverages, parts_of, places_of_parts
+from .pieces import Frame, Piece, grouped, token_ids
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
@@ -162,7 +173,7 @@ class DocumentEncoder:
         batch_size: int | None = None,
         show_progress: bool = True,
         normalize: bool = True,
-        long_documents: Literal["truncate", "average"] = "truncate",
+        long_documents: SingleVector = "first",
         max_tokens_per_batch: int | None = None,
         bf16: bool = False,
     ) -> np.ndarray:
@@ -173,9 +184,12 @@ class DocumentEncoder:
             batch_size: The most texts in one forward. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
-            long_documents: What becomes of texts longer than ``max_length``. ``"truncate"``: the beginning is
-                embedded, and how much was cut is logged. ``"average"``: each is cut into pieces that fit, each with
-                the instruction before it, and the pieces' normalized embeddings are averaged, weighted by their tokens.
+            long_documents: What is read of texts longer than ``max_length``; all others are read whole. With one
+                forward per text: ``"first"``, the beginning; ``"head_tail"``, a quarter of the tokens from the
+                beginning and the others from the end; ``"salient"``, the sentences with the largest TF-IDF among these
+                texts, in their order. How much is not read is logged. ``"average"``: all of it, in passages of whole
+                sentences, each with the instruction before it. The embedding has the mean of the passages' directions
+                and norms, weighted by their tokens.
             max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
                 CPU, 32,768 elsewhere.
             bf16: Whether to compute in bfloat16 (autocast), more than twice as fast where the hardware has it. The
@@ -186,36 +200,93 @@ class DocumentEncoder:
 
         Raises:
             TypeError: If ``texts`` is no list of strings.
-            ValueError: If ``long_documents`` is neither of the two, or the model gives NaN or infinity.
+            ValueError: If there is no such strategy, or the model gives NaN or infinity.
         """
         check_texts(texts)
-        if long_documents not in ("truncate", "average"):
-            raise ValueError(f"long_documents must be 'truncate' or 'average', got {long_documents!r}.")
-        texts = list(texts)
-        warn_of_unfamiliar_texts(texts, self.tokenizer)
-        frame = self._frame
-        embeddings = torch.zeros(len(texts), self.dimension)
-        averaged = torch.zeros(len(texts), dtype=torch.bool)
-        cut, unit = (first_pieces, "text") if long_documents == "truncate" else (all_pieces, "piece")
-        with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
-            for group, progress.total in grouped(cut(texts, frame), texts):
-                found = self._embed(group, texts, frame.prompt_length, progress, max_tokens_per_batch, batch_size, bf16)
-                owners = torch.tensor([piece.text for piece in group])
-                weights = torch.tensor([piece.weight for piece in group])
-                part = weights > 0
-                embeddings[owners[~part]] = found[~part]
-                weighted = torch.nn.functional.normalize(found[part]) * weights[part, None]
-                embeddings.index_add_(0, owners[part], weighted)  # of a long text, over several groups
-                averaged[owners[part]] = True
-        embeddings[averaged] = torch.nn.functional.normalize(embeddings[averaged])
+        check_strategy(long_documents, SINGLE_VECTOR)
+        collected = PieceAverages(len(texts), self.dimension)
+        for pieces, found in self._read(texts, show_progress, (max_tokens_per_batch, batch_size), bf16, long_documents):
+            collected.add(pieces, found)
+        embeddings = collected.all()
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
+
+    def encode_passages(
+        self,
+        texts: Sequence[str],
+        batch_size: int | None = None,
+        show_progress: bool = True,
+        normalize: bool = True,
+        long_documents: SeveralVectors = "passages",
+        passage_length: int | None = None,
+        overlap: int = 0,
+        max_tokens_per_batch: int | None = None,
+        bf16: bool = False,
+    ) -> Passages:
+        """Embed all of each text in passages of whole sentences, an embedding for each passage.
+
+        Args:
+            texts: N texts.
+            batch_size: The most passages in one forward. None: as many as the tokens allow.
+            show_progress: Whether to show a progress bar.
+            normalize: Whether to give embeddings of norm 1.
+            long_documents: ``"passages"``: each is read by itself. ``"late"``: late chunking (Günther et al. 2024);
+                as much as fits into ``max_length`` is read together, and the states of each passage's tokens are
+                averaged. It is for encoders with mean pooling whose positions reach far.
+            passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
+                ``"late"``.
+            overlap: With how many tokens of the passage before a passage begins, at most; they are whole sentences.
+            max_tokens_per_batch, bf16: As for ``encode``.
+
+        Returns:
+            ``Passages``: ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at least
+            1; and ``spans``, int64 ``(P, 2)``, where each begins and ends in its text, in characters.
+
+        Raises:
+            TypeError: If ``texts`` is no list of strings.
+            ValueError: If there is no such strategy, a length is out of its range, or the model gives NaN or infinity.
+
+        Example:
+
+            >>> encoder = DocumentEncoder.from_pretrained(device="cpu")
+            >>> passages = encoder.encode_passages(["One. " * 30, "Two."], passage_length=50, show_progress=False)
+            >>> passages.embeddings.shape, passages.counts.tolist(), passages.spans[1].tolist()
+            ((3, 256), [2, 1], [120, 149])
+        """
+        check_texts(texts)
+        check_strategy(long_documents, SEVERAL_VECTORS)
+        if long_documents == "late" and self.pooling != "mean":
+            raise ValueError(
+                f"Late chunking averages the states of a passage's tokens, and this encoder's pooling is "
+                f"{self.pooling!r}: take long_documents='passages'."
+            )
+        collected = PassagesOfTexts(len(texts), self.dimension)
+        options = long_documents, passage_length, overlap
+        for pieces, found in self._read(texts, show_progress, (max_tokens_per_batch, batch_size), bf16, *options):
+            collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
+        return collected.all()
 
     @property
     def _frame(self) -> Frame:
         """Made anew for each call: ``max_length`` and ``instruction`` may be set after loading."""
         instruction = self.instruction or ""
         length = len(token_ids(self.tokenizer, [instruction])[0])
-        return Frame(self.tokenizer, self.prefix, self.suffix, instruction, length, self.max_length)
+        return Frame(self.tokenizer, self.prefix, self.suffix, self.max_length, instruction, length)
+
+    def _read(
+        self,
+        texts: Sequence[str],
+        show_progress: bool,
+        limits: tuple[int | None, int | None],
+        bf16: bool,
+        *strategy: Any,
+    ) -> Iterator[tuple[list[Piece], torch.Tensor]]:
+        """Pieces, a group at a time, and the embeddings of their parts, float32 ``(parts, D)``, on the CPU."""
+        texts, frame = list(texts), self._frame
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        unit = "text" if strategy[0] in ONE_PIECE else "piece"
+        with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
+            for group, progress.total in grouped(read_pieces(texts, frame, *strategy), texts):
+                yield group, self._embed(group, texts, frame.prompt_length, progress, *limits, bf16)
 
     def _embed(
         self,
@@ -227,17 +298,20 @@ class DocumentEncoder:
         max_rows: int | None,
         bf16: bool,
     ) -> torch.Tensor:
-        """float32 ``(pieces, D)``, on the CPU."""
-        embeddings = torch.empty(len(pieces), self.dimension)
+        places = places_of_parts(pieces)
+        embeddings = torch.empty(places[-1][-1] + 1, self.dimension)
         rows = [{"input_ids": piece.input_ids} for piece in pieces]
         device = self.model.device
         with inference_mode(device, bf16):
             limits = (max_tokens, max_rows, is_packed(self.model.base_model))
             for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits):
                 states = run_encoder(self.model, **batch).last_hidden_state
-                pooled = pool(states, batch["attention_mask"], self.pooling, prompt_length)
+                parts = parts_of(states, batch["attention_mask"], [pieces[number] for number in numbers], prompt_length)
+                pooled = pool(*parts[:2], self.pooling, parts[2])
                 found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
-                refuse_broken(found, [pieces[number].text for number in numbers], texts, self.model, repr(self))
-                embeddings[numbers] = found
+                where = np.concatenate([places[number] for number in numbers])
+                owners = np.concatenate([np.full(len(places[number]), pieces[number].text) for number in numbers])
+                refuse_broken(found, owners, texts, self.model, repr(self))
+                embeddings[where] = found
                 progress.update(len(numbers))
         return embeddings

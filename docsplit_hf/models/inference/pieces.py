@@ -1,8 +1,7 @@
-"""What an encoder reads of texts: the beginning of each, or pieces that together are the whole."""
+"""Pieces of texts: what an encoder reads in one go, and how many are held at once."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -11,9 +10,6 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from ...text.lone_surrogates import replace_lone_surrogates
-from ...text.windows import WINDOW, beginning, certain_cuts, windows
-from .batching import tokenizer_batches
-from .cut_texts import warn_of_cut_texts
 
 GROUP_TOKENS = 2**20  # held at once; enough for batches of similar length
 
@@ -24,85 +20,65 @@ class Frame(NamedTuple):
     tokenizer: PreTrainedTokenizerBase
     prefix: list[int]  # special tokens before it
     suffix: list[int]  # special tokens after it
-    instruction: str  # what stands before the text; blank for nothing
-    instruction_length: int  # in tokens
-    max_length: int  # in tokens, with all that
+    max_length: int  # in tokens, with all of this
+    instruction: str = ""  # what stands before the text
+    instruction_length: int = 0  # in tokens
+
+    @property
+    def around(self) -> int:
+        """How many special tokens a piece has."""
+        return len(self.prefix) + len(self.suffix)
 
     @property
     def room(self) -> int:
         """How many tokens of a text a piece has."""
-        return self.max_length - len(self.prefix) - len(self.suffix) - self.instruction_length
+        return self.max_length - self.around - self.instruction_length
 
     @property
     def prompt_length(self) -> int:
         """How many tokens at the beginning of a piece are not pooled."""
         return len(self.prefix) + self.instruction_length if self.instruction else 0
 
+    def instructed(self, text: str) -> str:
+        """The text behind the instruction, if there is one."""
+        return self.instruction + text.strip() if self.instruction else text
+
+    def framed(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Tokens with special tokens around them, int32 ``(n,)``."""
+        return np.concatenate([self.prefix, ids, self.suffix]).astype(np.int32)
+
 
 class Piece(NamedTuple):
-    """Tokens of a text that are embedded together."""
+    """Tokens of a text that are read together."""
 
     text: int  # the number of the text
     input_ids: np.ndarray  # int32 (n,), special tokens included
-    weight: int = 0  # in the average of the text; 0 for its only piece
-    end: int = 0  # where it ends in the text, in characters, about
-
-
-class _Window(NamedTuple):
-    text: int
-    content: str
+    start: int  # where it begins in the text, in characters
     end: int
-    is_first: bool
-    is_last: bool
+    weight: int = 0  # in the average of its text: how many tokens it has; 0 for the only piece
+    share: float = 1.0  # of its text that is read; of all its pieces
+    parts: np.ndarray | None = None  # int64 (p, 4): tokens pooled apart, from and to, and their characters
+
+    @property
+    def is_only(self) -> bool:
+        """Whether what is read of the text has one embedding."""
+        return self.weight == 0
+
+    @property
+    def spans(self) -> np.ndarray:
+        """Where that which gets an embedding stands in the text, int64 ``(p, 2)``."""
+        return np.array([[self.start, self.end]]) if self.parts is None else self.parts[:, 2:]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """What each embedding counts in the average of the text: its tokens, int64 ``(p,)``."""
+        return np.array([self.weight]) if self.parts is None else self.parts[:, 1] - self.parts[:, 0]
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text, without special tokens."""
     valid = [replace_lone_surrogates(text) for text in texts]
     return tokenizer(valid, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
-
-
-def first_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
-    """The beginning of each text, and a warning at the end of how much was cut. Of a long text no more is tokenized."""
-    cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
-    tokens = frame.instruction_length + frame.room
-    starts = (beginning(_instructed(text, frame), tokens, frame.tokenizer, cuts) for text in texts)
-    lengths: list[int] = []
-    estimated = False
-    for batch in tokenizer_batches(starts):
-        for start, row in zip(batch, token_ids(frame.tokenizer, batch), strict=True):
-            number, text = len(lengths), texts[len(lengths)]
-            characters = len(start) if len(text) <= WINDOW else len(_instructed(text, frame))
-            estimated = estimated or characters > len(start)
-            lengths.append(round(len(row) * characters / max(len(start), 1)) - frame.instruction_length)
-            yield Piece(number, _framed(row[:tokens], frame), end=len(text))
-    advice = "long_documents='average' reads them whole."
-    warn_of_cut_texts(lengths, frame.room, frame.max_length, advice=advice, estimated=estimated)
-
-
-def all_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
-    """All of each text, in pieces that fit, one at least. Of a long text one window is tokenized at a time."""
-    cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
-    stream = (window for i, text in enumerate(texts) for window in _windows(i, _instructed(text, frame), cuts))
-    instruction: list[int] = []
-    ids: list[int] = []
-    is_only = True
-    for batch in tokenizer_batches(stream, lambda window: len(window.content)):
-        for window, row in zip(batch, token_ids(frame.tokenizer, [w.content for w in batch]), strict=True):
-            if window.is_first:
-                instruction, ids, is_only = row[: frame.instruction_length], row[frame.instruction_length :], True
-            else:
-                ids += row
-            # Where the text goes on, its last piece waits: it may be the only one, or get more tokens.
-            end = max(len(ids), 1) if window.is_last else max(len(ids) - 1, 0) // frame.room * frame.room
-            for start in range(0, end, frame.room):
-                piece = ids[start : start + frame.room]
-                is_only = is_only and window.is_last and end <= frame.room
-                weight = 0 if is_only else len(frame.prefix) + len(piece) + len(frame.suffix)
-                left = len(ids) - start - len(piece)
-                read = window.end - len(window.content) * left // max(len(ids), 1)
-                yield Piece(window.text, _framed(instruction + piece, frame), weight, read)
-            ids = ids[end:]
 
 
 def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[list[Piece], int]]:
@@ -122,18 +98,3 @@ def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[lis
             group, tokens = [], 0
     if group:
         yield group, known
-
-
-def _instructed(text: str, frame: Frame) -> str:
-    return frame.instruction + text.strip() if frame.instruction else text
-
-
-def _framed(ids: list[int], frame: Frame) -> np.ndarray:
-    return np.array(frame.prefix + ids + frame.suffix, dtype=np.int32)
-
-
-def _windows(number: int, text: str, cuts: re.Pattern[str] | None) -> Iterator[_Window]:
-    end = 0
-    for content in windows(text, cuts):
-        start, end = end, end + len(content)
-        yield _Window(number, content, end, start == 0, end == len(text))

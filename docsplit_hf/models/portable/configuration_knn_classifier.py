@@ -12,6 +12,8 @@ from huggingface_hub.dataclasses import strict, validated_field
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
+LONG_DOCUMENTS = ("first", "head_tail", "average", "passages", "late")
+
 
 def _at_least(least: int):
     """A validator for a whole number, which may be missing."""
@@ -26,6 +28,11 @@ def _at_least(least: int):
 def _share(value: float | None) -> None:
     if value is not None and not 0 <= value <= 1:
         raise ValueError(f"must be from 0 to 1, got {value}.")
+
+
+def _strategy(value: str) -> None:
+    if value not in LONG_DOCUMENTS:
+        raise ValueError(f"must be one of {LONG_DOCUMENTS}, got {value!r}.")
 
 
 def _temperature(value: float) -> None:
@@ -43,6 +50,9 @@ class KNNClassifierConfig(PreTrainedConfig):
             ``"mean"``, ``"max"`` or ``"last"``.
         retrieval_pooling: The same for the representation that neighbors are looked for with. None: as ``pooling``.
         max_length: The longest input in tokens, special tokens included. None: as many as the encoder has positions.
+        long_documents: What is read of texts longer than that: ``"first"``, ``"head_tail"``, ``"average"``,
+            ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them.
+        passage_length: The longest passage in tokens, special tokens included. None: ``max_length``.
         decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.
         retrieval_dimension: The number of dimensions of r. None: the encoder's.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
@@ -67,6 +77,8 @@ class KNNClassifierConfig(PreTrainedConfig):
     pooling: str = "cls"
     retrieval_pooling: str | None = None
     max_length: int | None = validated_field(_at_least(1), default=None)
+    long_documents: str = validated_field(_strategy, default="first")
+    passage_length: int | None = validated_field(_at_least(1), default=None)
     decouple: bool = True
     retrieval_dimension: int | None = validated_field(_at_least(1), default=None)
     normalize: bool = False

@@ -225,12 +225,17 @@ class KNNClassifier(PreTrainedModel):
         if token_type_ids is not None and "token_type_ids" in inspect.signature(self.encoder.forward).parameters:
             encoder_arguments["token_type_ids"] = token_type_ids
         states = run_encoder(self.encoder, input_ids, attention_mask, **encoder_arguments).last_hidden_state
+        output = self.read_states(states, attention_mask)
+        if labels is not None:
+            output.loss = classification_loss(output.logits, labels, self.config.problem_type)
+        return output
+
+    def read_states(self, states: torch.Tensor, attention_mask: torch.Tensor) -> KNNClassifierOutput:
+        """What is said of the encoder's states ``(B, L, H)``, where the mask ``(B, L)`` is 1."""
         hidden = pool(states, attention_mask, self.config.pooling)
         logits = hidden.new_zeros(len(hidden), 0) if self.classifier is None else self.classifier(self.dropout(hidden))
         return KNNClassifierOutput(
-            loss=None if labels is None else classification_loss(logits, labels, self.config.problem_type),
-            logits=logits,
-            retrieval_embeddings=self._retrieval_embeddings(states, attention_mask, hidden),
+            logits=logits, retrieval_embeddings=self._retrieval_embeddings(states, attention_mask, hidden)
         )
 
     def _retrieval_embeddings(

@@ -23,6 +23,7 @@ from ..unusable_rows import (
 )
 from ..windows import WINDOW, certain_cuts, windows
 from .sentences import Segmentation, get_segmenter
+from .tokens_per_sentence import tokens_per_sentence
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -181,7 +182,7 @@ def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) ->
         return [_tokenize_windows(document, tokenizer, cuts, options) for document in documents]
     encoding = tokenizer(["".join(document) for document in documents], return_offsets_mapping=True, **options)
     return [
-        (ids, _tokens_per_sentence(sentences, np.array(offsets).reshape(-1, 2)[:, 1]))
+        (ids, tokens_per_sentence(sentences, np.array(offsets).reshape(-1, 2)[:, 1]))
         for ids, sentences, offsets in zip(encoding["input_ids"], documents, encoding["offset_mapping"], strict=True)
     ]
 
@@ -196,18 +197,7 @@ def _tokenize_windows(
         ids.append(np.array(encoding["input_ids"], dtype=np.int32))
         ends.append(np.array(encoding["offset_mapping"]).reshape(-1, 2)[:, 1] + start)
         start += len(window)
-    return np.concatenate(ids).tolist(), _tokens_per_sentence(sentences, np.concatenate(ends))
-
-
-def _tokens_per_sentence(sentences: list[str], ends: np.ndarray) -> list[int]:
-    if not len(ends):
-        return []
-    # The last character, not the first: byte-level and SentencePiece tokens may start with the white space that ends
-    # the sentence before. The running maximum keeps tokens without characters of their own in their place.
-    last_characters = np.maximum.accumulate(np.maximum(ends - 1, 0)).astype(np.int64)
-    sentence_ends = np.cumsum([len(sentence) for sentence in sentences])
-    lengths = np.bincount(np.searchsorted(sentence_ends, last_characters, side="right"))
-    return lengths[lengths > 0].tolist()
+    return np.concatenate(ids).tolist(), tokens_per_sentence(sentences, np.concatenate(ends))
 
 
 def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:

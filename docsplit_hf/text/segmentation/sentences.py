@@ -68,6 +68,14 @@ def split_plain(text: str) -> list[str]:
     return _attach_blanks(_cut(text, [match.end() for match in _PLAIN_BOUNDARY.finditer(text)]))
 
 
+def split_lines_plain(text: str) -> list[str]:
+    """The same within each line, whose end ends a sentence too: for passages of any language.
+
+    There a boundary too many, after an abbreviation, costs nothing. It takes a fifth of the time of ``"pysbd"``.
+    """
+    return _attach_blanks(part for line in _LINE_AND_INDENT.findall(text) for part in split_plain(line))
+
+
 @dataclass(frozen=True)
 class PysbdSegmenter:
     """Split text with the rules of pysbd, in bounded time and without losing a character.

@@ -13,12 +13,11 @@ from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Encod
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from docsplit_hf.models.inference import cut_pieces, pieces
 from docsplit_hf.models.inference import encoder as encoder_module
-from docsplit_hf.models.inference import pieces
 from docsplit_hf.models.inference.batched_inference import predict
 from docsplit_hf.models.inference.pieces import token_ids
 from docsplit_hf.models.portable.packing import is_packed
-from docsplit_hf.text.windows import WINDOW
 
 INSTRUCTION = "The river feeds: "
 
@@ -53,9 +52,9 @@ def test_long_documents_can_be_averaged_each_piece_with_the_instruction(encoder,
     long = "river " * 100 + "garden " * (2 * room - 80)
     expected = (encoder.encode(parts, show_progress=False) * np.array([[room + 2], [room + 2], [22]])).sum(0)
     expected /= np.linalg.norm(expected)
-    short, averaged = encoder.encode(["a garden", long], long_documents="average", normalize=False, show_progress=False)
+    short, averaged = encoder.encode(["a garden", long], long_documents="average", show_progress=False)
     assert averaged == pytest.approx(expected, abs=1e-5)
-    assert short == pytest.approx(encoder.encode(["a garden"], normalize=False, show_progress=False)[0], abs=1e-6)
+    assert short == pytest.approx(encoder.encode(["a garden"], show_progress=False)[0], abs=1e-6)
     cut = encoder.encode([long, parts[0]], show_progress=False)
     assert cut[0] == pytest.approx(cut[1], abs=1e-5)
 
@@ -71,35 +70,13 @@ def long_text(texts):
     return " ".join(texts * 12) + " 河流滋养山谷。" * 2000  # 100,000 characters
 
 
-def _by_definition(encoder, text):
-    """The average of the pieces of all tokens."""
-    ids = encoder.tokenizer(text, add_special_tokens=False)["input_ids"]
-    room = encoder.max_length - 2
-    pieces = [encoder.prefix + ids[i : i + room] + encoder.suffix for i in range(0, len(ids), room)]
-    with torch.no_grad():
-        states = [encoder.model(input_ids=torch.tensor([piece])).last_hidden_state[0].mean(0) for piece in pieces]
-    units = torch.nn.functional.normalize(torch.stack(states))
-    total = (units * torch.tensor([len(piece) for piece in pieces])[:, None]).sum(0)
-    return (total / total.norm()).numpy()
-
-
-def test_a_long_text_is_averaged_a_window_at_a_time(encoder, long_text, monkeypatch):
-    expected = _by_definition(encoder, long_text)
-    assert len(long_text) > WINDOW
-    assert encoder.encode([long_text], long_documents="average")[0] == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr(pieces, "GROUP_TOKENS", 1000)
-    found = encoder.encode(["a garden", long_text, "", "a river"], long_documents="average", show_progress=False)
-    assert found[1] == pytest.approx(expected, abs=1e-5)
-    assert found[[0, 2, 3]] == pytest.approx(encoder.encode(["a garden", "", "a river"], show_progress=False), abs=1e-5)
-
-
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION])
 def test_of_a_long_text_only_the_beginning_is_tokenized(
     encoder, tokenizer, long_text, instruction, monkeypatch, caplog
 ):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
     read = []
-    monkeypatch.setattr(pieces, "token_ids", lambda _, texts: read.extend(texts) or token_ids(tokenizer, texts))
+    monkeypatch.setattr(cut_pieces, "token_ids", lambda _, texts: read.extend(texts) or token_ids(tokenizer, texts))
     found = encoder.encode([long_text, "a garden"], show_progress=False)
     assert len(read) == 2 and len(read[0]) < 1000
     assert "1 of 2 texts are longer than 64 tokens: about 99." in caplog.text
@@ -165,7 +142,7 @@ def test_a_length_and_an_instruction_that_are_set_later_hold_as_if_they_were_giv
 def test_what_is_no_list_of_texts_or_no_choice_is_refused(encoder):
     with pytest.raises(TypeError, match=r"pass \[text\]"):
         encoder.encode("one text")
-    with pytest.raises(ValueError, match="'truncate' or 'average', got 'split'"):
+    with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
         encoder.encode(["a"], long_documents="split")
 
 

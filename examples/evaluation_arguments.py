@@ -9,6 +9,7 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS
 from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSettings
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
 
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
 
@@ -60,7 +61,10 @@ class EvaluationArguments:
     )
     bf16: bool = HfArg(default=False, help="Encoders compute in bfloat16.")
     long_documents: str = HfArg(
-        default="truncate", help="'truncate' cuts what is longer than --max_length, 'average' reads it in pieces."
+        default="first",
+        help="What encoders read of texts longer than --max_length: their beginning ('first'), beginning and end "
+        "('head_tail'), the sentences of the largest TF-IDF ('salient'), or all of it in passages ('average').",
+        metadata={"choices": list(SINGLE_VECTOR)},
     )
     figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")
 

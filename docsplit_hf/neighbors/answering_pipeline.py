@@ -24,6 +24,7 @@ from .experts.kept_corpus import KeptCorpus
 from .experts.mixture_of_experts import mix_experts
 from .find_datastore import find_datastore
 from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
+from .read_as import read_as
 from .recalibrate import recalibrate_if_grown
 from .rejection.answer_level import check_error
 from .texts_and_labels import texts_and_pairs
@@ -47,6 +48,8 @@ class AnsweringPipeline(TextClassificationPipeline):
         datastore: KNNDatastore | str | Path | None = None,
         datastore_token: str | bool | None = None,
         packing: str = "auto",
+        long_documents: str | None = None,
+        passage_length: int | None = None,
         **kwargs: Any,
     ) -> None:
         if tokenizer is None:
@@ -56,6 +59,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         use_packing(self.model, packing)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
+        read_as(self.model.config, self.datastore, long_documents, passage_length)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:
@@ -100,11 +104,12 @@ class AnsweringPipeline(TextClassificationPipeline):
         return_documents: int = 0,
         explain: bool = False,
         return_novelty: bool = False,
+        return_read: bool = False,
         reject_label: str | None = None,
         _legacy: bool = True,
     ) -> list[Any]:
         """One output per text; ``_legacy`` gives the best label alone, as ``TextClassificationPipeline`` has it."""
-        shown = Shown(return_neighbors, return_documents, explain, return_novelty)
+        shown = Shown(return_neighbors, return_documents, explain, return_novelty, return_read)
         rows = range(len(mixture.mixture))
         return [classification_output(mixture, row, top_k, shown, _legacy, reject_label) for row in rows]
 
@@ -118,6 +123,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         return_documents: int | None = None,
         explain: bool | None = None,
         return_novelty: bool | None = None,
+        return_read: bool | None = None,
         reject: float | None = None,
         reject_label: str | None = None,
         k: int | None = None,
@@ -145,7 +151,8 @@ class AnsweringPipeline(TextClassificationPipeline):
             raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
         if knn_weight is not None and not 0 <= knn_weight <= 1:
             raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
-        for name, value in (("show_progress", show_progress), ("explain", explain), ("return_novelty", return_novelty)):
+        asked = {"explain": explain, "return_novelty": return_novelty, "return_read": return_read}
+        for name, value in {"show_progress": show_progress, **asked}.items():
             if value not in (None, True, False):
                 raise ValueError(f"{name} must be True or False, got {value!r}.")
         if reject is not None:
@@ -154,7 +161,7 @@ class AnsweringPipeline(TextClassificationPipeline):
             raise TypeError(f"reject_label must be a name, got {reject_label!r}.")
         preprocess |= {"bf16": bf16, "show_progress": show_progress}
         forward = {"k": k, "temperature": knn_temperature, "weight": knn_weight, "reject": reject}
-        shown |= {"explain": explain, "return_novelty": return_novelty, "reject_label": reject_label}
+        shown |= {**asked, "reject_label": reject_label}
         labels = {} if top_k == "" else {"top_k": top_k, "_legacy": False}
         return _given(preprocess), _given(forward), _given(shown) | labels
 
@@ -180,7 +187,8 @@ class AnsweringPipeline(TextClassificationPipeline):
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
         else:
             mixture = mix_with_neighbors(predictions, datastore, **chosen, shown=shown.neighbors)
-        return with_documents(mixture, datastore.snapshot, predictions.retrieval_embeddings, shown.documents)
+        mixture = mixture._replace(shares=predictions.shares, texts=texts, passages=predictions.passages)
+        return with_documents(mixture, datastore.snapshot, predictions, shown.documents)
 
     def _datastore(self) -> KNNDatastore:
         if self.datastore is None or not len(self.datastore):
@@ -199,7 +207,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         preprocess_params, forward_params, postprocess_params = parameters
         ready = self._experts = ready_experts(datastore.snapshot, self._experts)
         _check_answers(ready, datastore.label_names, forward_params, postprocess_params)
-        asked = ("return_neighbors", "return_documents", "explain", "return_novelty")
+        asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
         done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))
         options = dict(preprocess_params)
         show_progress = options.pop("show_progress", False)

@@ -17,6 +17,7 @@ class Shown(NamedTuple):
     documents: int = 0  # how many of the nearest documents without labels
     explanation: bool = False
     novelty: bool = False
+    read: bool = False  # which share of the text was read
 
 
 def classification_output(
@@ -46,6 +47,8 @@ def classification_output(
         outputs[0]["label"] = reject_label
     if shown.novelty:
         outputs[0]["novelty"] = float(mixture.novelty[row])
+    if shown.read:
+        outputs[0]["read"] = float(mixture.shares[row])
     if shown.documents:
         outputs[0]["documents"] = [_document(mixture, row, rank) for rank in range(mixture.documents.rows.shape[1])]
     return outputs[0] if best_only else outputs

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..systems.load_system import System
 from ..taggers.parts_of_speech import Tagger
 from ..tasks.task import EvaluationTask
-from . import attention, citation, decoupled, few_shot, half_documents, neighbors, probe, redundancy
+from . import attention, citation, decoupled, few_shot, half_documents, neighbors, passage_citation, probe, redundancy
 from .experiment import Evaluation, Measurement, Plan
 from .settings import EvaluationSettings
 
@@ -21,6 +21,7 @@ PROTOCOLS = {
     "retrieval_vectors": decoupled.RETRIEVAL_VECTORS,
     "neighbors_sweep": decoupled.NEIGHBORS_SWEEP,
     "citation": citation.CITATION,
+    "passage_citation": passage_citation.PASSAGE_CITATION,
     "half_documents": half_documents.HALF_DOCUMENTS,
     "redundancy": redundancy.REDUNDANCY,
     "attention": attention.ATTENTION,

@@ -69,7 +69,7 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
 
 
 def load_encoder(
-    name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "truncate"
+    name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "first"
 ) -> TextEncoder:
     """Load an encoder by its name on a command line; endpoints know none of the other arguments, which is logged.
 
@@ -87,7 +87,7 @@ def load_encoder(
     """
     base, options = split_name(name)
     if "model" in options and base.startswith("http"):
-        if max_length is not None or bf16 or long_documents != "truncate":
+        if max_length is not None or bf16 or long_documents != "first":
             logger.warning(
                 "%s is an endpoint: max_length, bf16 and long_documents do not reach it. '%s#max_characters=N' cuts.",
                 *(base, name),
@@ -95,7 +95,7 @@ def load_encoder(
         return EndpointEncoder(base_url=base, **_convert(name, options, ENDPOINT_OPTIONS))
     converted = _convert(name, options, ENCODER_OPTIONS)
     encoder = DocumentEncoder.from_pretrained(base, max_length=max_length, **converted)
-    if not bf16 and long_documents == "truncate":
+    if not bf16 and long_documents == "first":
         return encoder
     return EncoderWithOptions(encoder, bf16=bf16, long_documents=long_documents)
 

@@ -124,7 +124,7 @@ def load_system(
     cache_folder: str | Path | None = None,
     max_length: int | None = None,
     bf16: bool = False,
-    long_documents: str = "truncate",
+    long_documents: str = "first",
 ) -> System:
     """Load ``"tfidf"``, ``"bm25"``, or an encoder by a name that ``load_encoder`` knows, and the other arguments go to.
 

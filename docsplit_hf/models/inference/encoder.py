@@ -88,9 +88,9 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        if self._frame.room < 1:
+        if self.frame.room < 1:
             raise ValueError(
-                f"The instruction {self.instruction!r} has {self._frame.instruction_length} tokens: with max_length="
+                f"The instruction {self.instruction!r} has {self.frame.instruction_length} tokens: with max_length="
                 f"{max_length} there is no room for text behind it. Use a shorter one, or a larger max_length."
             )
         self.projection = None if projection is None else projection.eval().to(model.device)
@@ -266,8 +266,8 @@ class DocumentEncoder:
         return collected.all()
 
     @property
-    def _frame(self) -> Frame:
-        """Made anew for each call: ``max_length`` and ``instruction`` may be set after loading."""
+    def frame(self) -> Frame:
+        """What stands around the tokens of a text, now: ``max_length`` and ``instruction`` may be set after loading."""
         instruction = self.instruction or ""
         length = len(token_ids(self.tokenizer, [instruction])[0])
         return Frame(self.tokenizer, self.prefix, self.suffix, self.max_length, instruction, length)
@@ -281,7 +281,7 @@ class DocumentEncoder:
         *strategy: Any,
     ) -> Iterator[tuple[list[Piece], torch.Tensor]]:
         """Pieces, a group at a time, and the embeddings of their parts, float32 ``(parts, D)``, on the CPU."""
-        texts, frame = list(texts), self._frame
+        texts, frame = list(texts), self.frame
         warn_of_unfamiliar_texts(texts, self.tokenizer)
         unit = "text" if strategy[0] in ONE_PIECE else "piece"
         with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:

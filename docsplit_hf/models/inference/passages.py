@@ -13,3 +13,9 @@ class Passages(NamedTuple):
     embeddings: np.ndarray  # float32 (P, D)
     counts: np.ndarray  # int64 (N,): passages per text, at least 1
     spans: np.ndarray  # int64 (P, 2): where each begins and ends in its text, in characters
+
+    def of(self, text: int) -> tuple[np.ndarray, np.ndarray]:
+        """The embeddings of the passages of a text, ``(p, D)``, and their spans, ``(p, 2)``."""
+        start = int(self.counts[:text].sum())
+        part = slice(start, start + int(self.counts[text]))
+        return self.embeddings[part], self.spans[part]

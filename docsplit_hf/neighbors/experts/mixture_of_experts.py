@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..mixing.knn_distribution import neighbor_weights
 from ..mixing.mixture import Mixture
 from ..rejection.familiarity import confidence
+from .deciding_passage import deciding_passage
 from .explanation import explain
 from .fitted_experts import ask_experts
 
@@ -41,10 +41,14 @@ def mix_experts(
         accepted = confidence(answers.probabilities, novelty) >= ready.fitted.answer_level(reject)
     neighbors, weights = None, np.zeros((len(texts), 0))
     if shown.neighbors:
-        neighbors = ready.snapshot.search(embeddings, max(k, shown.neighbors))
+        neighbors = ready.snapshot.search(embeddings, max(k, shown.neighbors), predictions.passages)
         weights = np.zeros(neighbors.distances.shape)
         weights[:, :k] = neighbor_weights(neighbors.distances[:, :k], temperature)
-    names, why = ready.snapshot.label_names, partial(explain, answers, ready.fitted)
-    thresholds = ready.fitted.thresholds(names)
+    names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
+
+    def why(row: int, label: int) -> dict[str, Any]:
+        passage = deciding_passage(ready, predictions, texts, row, label)
+        return explain(answers, ready.fitted, row, label) | ({} if passage is None else {"passage": passage})
+
     mixture = Mixture(answers.probabilities, None, None, weights, neighbors, names, thresholds=thresholds, explain=why)
     return mixture._replace(novelty=novelty, accepted=accepted)

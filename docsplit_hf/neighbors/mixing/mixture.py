@@ -10,9 +10,10 @@ from .classifier_distribution import classifier_probabilities
 from .knn_distribution import add_one_smoothing, knn_probabilities, neighbor_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...models.inference.batched_inference import Predictions
+    from ...models.inference.passages import Passages
     from ..store.datastore import KNNDatastore
     from ..store.snapshot import Neighbors, Snapshot
 
@@ -29,6 +30,9 @@ class Mixture(NamedTuple):
     documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
     thresholds: np.ndarray | None = None  # (L,) of fitted experts, where a text may have several labels
     novelty: np.ndarray | None = None  # (N,) by fitted experts, from 0 to 1, where it was asked for
+    shares: np.ndarray | None = None  # (N,): how much of each text was read
+    passages: Passages | None = None  # of the texts, where any has several
+    texts: Sequence[str] = ()
     accepted: np.ndarray | None = None  # bool (N,): which texts get an answer, where some may get none
     explain: Callable[[int, int], dict[str, Any]] | None = None  # why a text has a label, both by number
 

@@ -174,4 +174,4 @@ def test_a_task_without_an_example_to_hold_out_is_refused(tiny_checkpoint):
 def test_texts_that_are_read_in_pieces_are_refused(task, tiny_checkpoint):
     system = load_system(str(tiny_checkpoint), max_length=64, long_documents="average")
     planned, [line] = plan(["decoupled"], system, task, EvaluationSettings())
-    assert planned == [] and "--long_documents truncate" in line
+    assert planned == [] and "--long_documents first" in line

@@ -99,7 +99,7 @@ def test_a_window_at_a_time_is_the_same_as_all_at_once(tokenizer, long_text, str
 def test_the_average_is_that_of_the_passages_by_their_tokens(encoder, long_text, monkeypatch):
     texts = ["a garden", long_text, "", RIVERS * 30]
     passages = encoder.encode_passages(texts, show_progress=False)
-    frame = encoder._frame
+    frame = encoder.frame
     weights = np.array([len(piece.input_ids) for piece in read_pieces(texts, frame, "passages")])  # no instruction
     sums = np.add.reduceat(passages.embeddings * weights[:, None], np.cumsum([0, *passages.counts[:-1]]))
     expected = sums / np.linalg.norm(sums, axis=1, keepdims=True)

@@ -1,0 +1,113 @@
+"""passage_citation: whether one long document cites another, told from all their passages, and from their words.
+
+Not in the papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler, normalize
+
+from ...models.inference.long_documents import read_pieces
+from ...models.inference.pieces import Piece
+from ..systems.load_system import System, TfidfSystem
+from ..tasks.task import PairTask
+from .citation import best_threshold, pair_features
+from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder
+from .settings import EvaluationSettings
+
+BEST_PAIRS = 3
+SHARPNESS = 20.0  # of the soft maximum; cosines of passages of one paper and another differ by some 0.1
+
+
+class DocumentPassages(NamedTuple):
+    """The passages of N documents, those of each together."""
+
+    embeddings: np.ndarray  # float32 (P, D), of norm 1
+    tokens: np.ndarray  # (P,)
+    ends: np.ndarray  # (N + 1,): where the passages of each document begin, and the last ones end
+
+    def centered(self) -> DocumentPassages:
+        """The same less what all passages have in common, their mean."""
+        mean = np.average(self.embeddings, axis=0, weights=self.tokens)
+        return self._replace(embeddings=normalize(self.embeddings - mean).astype(np.float32))
+
+    def averages(self) -> np.ndarray:
+        """The mean passage of each document by tokens, ``(N, D)``, of norm 1."""
+        return normalize(np.add.reduceat(self.embeddings * self.tokens[:, None], self.ends[:-1]))
+
+
+def best_pairs(cosines: np.ndarray) -> float:
+    """The mean cosine of the three most similar pairs of passages; ``cosines``: of all pairs, ``(p, q)``."""
+    return float(np.sort(cosines, axis=None)[-BEST_PAIRS:].mean())
+
+
+def soft_maximum(cosines: np.ndarray) -> float:
+    """``log(mean(exp(20 c))) / 20`` over all pairs of passages: near the largest cosine, but no pair decides alone."""
+    largest = cosines.max()
+    return float(largest + np.log(np.exp(SHARPNESS * (cosines - largest)).mean()) / SHARPNESS)
+
+
+def similarities(passages: DocumentPassages, pairs: np.ndarray) -> dict[str, np.ndarray]:
+    """How similar documents are by each measure, float64 ``(M,)``; ``pairs``: their numbers, int64 ``(M, 2)``."""
+    found: dict[str, np.ndarray] = {}
+    for suffix, given in (("", passages), ("_centered", passages.centered())):
+        averages = given.averages()
+        parts = [given.embeddings[start:end] for start, end in pairwise(given.ends.tolist())]
+        both = [parts[first] @ parts[second].T for first, second in pairs.tolist()]
+        found[f"average{suffix}"] = np.einsum("md,md->m", averages[pairs[:, 0]], averages[pairs[:, 1]])
+        found[f"best_pairs{suffix}"] = np.array([best_pairs(cosines) for cosines in both])
+        found[f"soft_maximum{suffix}"] = np.array([soft_maximum(cosines) for cosines in both])
+    return found
+
+
+def document_passages(evaluation: Evaluation) -> DocumentPassages:
+    """All documents of a task, in its order. Each passage is a text to the cache, so that a killed run goes on."""
+    encoder, texts = document_encoder(evaluation.system), list(evaluation.task.documents.values())
+    pieces = list(read_pieces(texts, encoder.frame, "passages"))
+    (embeddings,) = evaluation.system.features([_text_of(piece, texts) for piece in pieces])
+    counts = np.bincount([piece.text for piece in pieces], minlength=len(texts))
+    tokens = np.array([len(piece.input_ids) for piece in pieces])
+    return DocumentPassages(embeddings, tokens, np.cumsum([0, *counts]))
+
+
+def _text_of(piece: Piece, texts: list[str]) -> str:
+    return texts[piece.text][piece.start : piece.end]
+
+
+def _refuses(system: System) -> str | None:
+    return "whose weights are here" if document_encoder(system) is None else None
+
+
+def _plan(task: PairTask, settings: EvaluationSettings) -> Plan:
+    return [Measurement("passage_citation", {"max_length": settings.max_length}, NO_SEED)], []
+
+
+def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    task = evaluation.task
+    row = {key: number for number, key in enumerate(task.documents)}
+    pairs = np.array([[row[first], row[second]] for first, second, _ in (*task.train, *task.test)])
+    scores = similarities(document_passages(evaluation), pairs)
+    words = pair_features(Evaluation(TfidfSystem(), task))
+    scores["words"] = np.concatenate([np.asarray(part.first.multiply(part.second).sum(1)).ravel() for part in words])
+    labels, train = np.concatenate([part.labels for part in words]), slice(len(task.train))
+    test = slice(len(task.train), None)
+    metrics = {}
+    for name, values in scores.items():
+        threshold = best_threshold(values[train], labels[train])
+        metrics[f"{name}_accuracy"] = float(np.mean((values[test] > threshold) == labels[test]))
+    both = np.column_stack([scores["words"], scores["soft_maximum_centered"]])
+    scaler = StandardScaler().fit(both[train])
+    classifier = LogisticRegression().fit(scaler.transform(both[train]), labels[train])
+    metrics["passages_and_words_accuracy"] = float(classifier.score(scaler.transform(both[test]), labels[test]))
+    return metrics
+
+
+PASSAGE_CITATION = Experiment(
+    "whether one paper cites another, by all passages and by words", (PairTask,), _plan, _measure, _refuses
+)

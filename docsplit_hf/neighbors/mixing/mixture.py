@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from ...models.inference.batched_inference import Predictions
     from ..store.datastore import KNNDatastore
-    from ..store.snapshot import Neighbors, Snapshot
+    from ..store.neighbors import Neighbors
+    from ..store.snapshot import Snapshot
 
 
 class Mixture(NamedTuple):

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ...models.inference.batched_inference import Predictions
     from ...models.inference.passages import Passages
     from ..store.datastore import KNNDatastore
-    from ..store.snapshot import Neighbors, Snapshot
+    from ..store.neighbors import Neighbors
+    from ..store.snapshot import Snapshot
 
 
 class Mixture(NamedTuple):

@@ -19,6 +19,7 @@ from .index import EXACT, IndexOptions
 from .key_matrix import as_matrix
 from .labels import encode_known_labels, encode_labels, is_multi_label
 from .merging import merge_snapshots
+from .passage_table import take_passages
 from .snapshot import (
     Buffers,
     Snapshot,
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
+    from ...models.inference.passages import Passages
     from ...models.portable.modeling_knn_classifier import KNNClassifier
-    from .snapshot import Neighbors
+    from .neighbors import Neighbors
 
 
 class KNNDatastore:
@@ -54,6 +56,9 @@ class KNNDatastore:
         texts: The texts of the keys, to show them as neighbors; None where there is none.
         text_pairs: The second texts of pairs.
         ids: Different strings. None: a counter, "0", "1", ..., which skips ids that are taken or were removed.
+        passages: ``Passages`` of the keys, as ``DocumentEncoder.encode_passages`` gives them: embeddings ``(P, D)``,
+            ``(N,)`` counts of at least 1, and spans ``(P, 2)`` in the texts. Searches go by them then, and find rows
+            all the same. None: each row has one, its key.
         multi_label: Whether a row may have several labels. None: whether the first one's are a list.
         dtype: ``"float32"``, or ``"float16"`` for half the memory and exact searches that take several times as long.
         index: ``"Flat"`` for exact search in the keys, or a string of ``faiss.index_factory`` of the families
@@ -94,12 +99,13 @@ class KNNDatastore:
         nprobe: int | None = None,
         rerank: int | None = None,
         probe: Any = None,
+        passages: Passages | None = None,
     ) -> None:
         keys = as_matrix(keys, "keys")
         multi_label = is_multi_label(labels) if multi_label is None else multi_label
         empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)
         encoded, names = encode_labels(labels, empty.label_names, multi_label)
-        state = add_rows(empty, Buffers(empty), keys, encoded, names, texts, text_pairs, ids)
+        state = add_rows(empty, Buffers(empty), keys, encoded, names, texts, text_pairs, ids, passages)
         self.__setstate__(update_index(state, rebuild=True))
 
     @classmethod
@@ -160,6 +166,8 @@ class KNNDatastore:
     def __setstate__(self, state: Snapshot) -> None:
         for array in (state.keys, state.labels):
             array.flags.writeable = False  # which neither a pickle nor a file keeps
+        if state.passages is not None:
+            state.passages.freeze()
         self._writing = threading.Lock()
         self._state, self._buffers = state, Buffers(state)
 
@@ -249,20 +257,34 @@ class KNNDatastore:
         """
         self._state.check_encoder(probe)
 
-    def search(self, queries: Any, k: int) -> Neighbors:
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query.
+
+        Where rows or queries have several passages, the distance of two that have u and c of them is the mean of the
+        ``min(3, max(u, c))`` smallest distances between a passage of one and a passage of the other.
 
         Args:
             queries: Embeddings, ``(Q, D)``.
-            k: How many; all rows if there are fewer.
+            k: How many rows; all if there are fewer.
+            passages: Those of the queries, as for the class. None: each has one, its embedding.
 
         Returns:
-            Distances, labels, rows, ids and texts of the neighbors, all from the same snapshot.
+            Distances, labels, rows, ids and texts of the neighbors, all from the same snapshot; and which passages were
+            nearest.
 
         Raises:
-            ValueError: If the datastore is empty, k is below 1, or the queries are not finite numbers ``(Q, D)``.
+            ValueError: If the datastore is empty, k is below 1, the queries are not finite numbers ``(Q, D)``, or the
+                passages do not fit them.
         """
-        return self._state.search(queries, k)
+        return self._state.search(queries, k, passages)
+
+    def passages_of(self, rows: Any) -> Passages | None:
+        """The passages of some rows, as ``search`` takes them of queries; None if all rows have one, their key.
+
+        Args:
+            rows: Numbers of rows, int64 ``(M,)``.
+        """
+        return take_passages(self._state.passages, np.asarray(rows))
 
     @property
     def documents(self) -> KNNDatastore | None:
@@ -303,11 +325,12 @@ class KNNDatastore:
         text_pairs: Iterable[str | None] | None = None,
         ids: Iterable[str] | None = None,
         replacing: Iterable[str] = (),
+        passages: Passages | None = None,
     ) -> list[str]:
         """Add rows, which the next search sees, and return their ids. All of them are added, or none.
 
         Args:
-            keys, labels, texts, text_pairs, ids: As for the class.
+            keys, labels, texts, text_pairs, ids, passages: As for the class.
             replacing: The ids of rows and unlabeled documents that they take the place of, at the same moment.
 
         Raises:
@@ -320,7 +343,7 @@ class KNNDatastore:
                 buffers = Buffers(state)
             matrix = as_matrix(keys, "keys", state.keys.shape[1])
             encoded, names = encode_labels(labels, state.label_names, state.multi_label)
-            grown = add_rows(state, buffers, matrix, encoded, names, texts, text_pairs, ids)
+            grown = add_rows(state, buffers, matrix, encoded, names, texts, text_pairs, ids, passages)
             self._buffers = buffers
             return self._grow(grown, len(state.keys))
 
@@ -377,11 +400,12 @@ class KNNDatastore:
         texts: Iterable[str | None] | None = None,
         text_pairs: Iterable[str | None] | None = None,
         ids: Iterable[str] | None = None,
+        passages: Passages | None = None,
     ) -> list[str]:
         """Add unlabeled documents, which no search of the examples sees, and return their ids. All are added, or none.
 
         Args:
-            keys, texts, text_pairs: As for the class.
+            keys, texts, text_pairs, passages: As for the class.
             ids: Different strings, none of them an example's. None: a counter of their own, "d0", "d1", ...
 
         Raises:
@@ -390,7 +414,7 @@ class KNNDatastore:
         with self._writing:
             matrix = as_matrix(keys, "keys", self.dimension)
             before = 0 if self._state.documents is None else len(self._state.documents.keys)
-            self._state = add_documents(self._state, self._buffers, matrix, texts, text_pairs, ids)
+            self._state = add_documents(self._state, self._buffers, matrix, texts, text_pairs, ids, passages)
             return self._state.documents.rows["id"].slice(before).to_pylist()
 
     def remove_documents(self, ids: Iterable[str]) -> None:

@@ -5,7 +5,8 @@ A folder holds::
     manifest.json                     what there is, with checksums: see ``make_manifest``
     keys-<sha256>.safetensors         ``keys`` and, if there is one, ``probe``
     rows-<sha256>.parquet             ``id``, ``label``, ``text`` and, if there are any, ``text_pair``
-    document_keys-<sha256>.safetensors, document_rows-<sha256>.parquet
+    passage_keys-<sha256>.safetensors ``keys``, ``spans`` and ``counts`` of passages, if a row has several
+    document_keys-<sha256>.safetensors, document_rows-<sha256>.parquet, document_passage_keys-<sha256>.safetensors
                                       the same of unlabeled documents, if there are any, without labels and probe
     fitted-<sha256>.safetensors, vocabulary-<sha256>.parquet
                                       the arrays of a fitted state, if there is one, and ``term``
@@ -18,7 +19,7 @@ or the new one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ from .manifest import (
     render_manifest,
 )
 from .parquet_files import read_table, write_table
+from .passage_table import PassageTable, find_fault
 from .row_table import ids_among, repeated_id
 from .snapshot import Snapshot, update_index, use_index
 
@@ -57,7 +59,7 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     """Save beside the classifier in a folder, if there is one; the index goes to the cache of this machine."""
     manifest = write_datastore(Path(folder) / FOLDER, snapshot, classifier_checksums(Path(folder)))
     if snapshot.index is not None and snapshot.outside_index == 0:
-        store_index(snapshot.index, manifest["files"]["keys"]["sha256"], snapshot.options.factory)
+        store_index(snapshot.index, _searched_sha256(manifest), snapshot.options.factory)
 
 
 def load_snapshot(name_or_folder: str | Path, revision: str | None, token: str | bool | None) -> Snapshot:
@@ -66,16 +68,22 @@ def load_snapshot(name_or_folder: str | Path, revision: str | None, token: str |
     if Path(name_or_folder).is_dir():
         finish_replacement(folder)
     snapshot, manifest = read_datastore(folder / FOLDER)
-    factory, sha256 = snapshot.options.factory, manifest["files"]["keys"]["sha256"]
+    factory, sha256 = snapshot.options.factory, _searched_sha256(manifest)
     if factory == EXACT:
         return snapshot
-    index = load_index(sha256, factory, *snapshot.keys.shape)
+    index = load_index(sha256, factory, *snapshot.searched.shape)
     if index is not None:
         return use_index(snapshot, index)
     snapshot = update_index(snapshot, rebuild=True)
     if snapshot.index is not None:
         store_index(snapshot.index, sha256, factory)
     return snapshot
+
+
+def _searched_sha256(manifest: dict[str, Any]) -> str:
+    """The checksum of the keys that an index is built from."""
+    files = manifest["files"]
+    return files.get("passage_keys", files["keys"])["sha256"]
 
 
 def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -108,8 +116,12 @@ def _write_data(folder: Path, snapshot: Snapshot) -> list[str]:
 
     tensors = {"keys": {"keys": snapshot.keys} | ({} if snapshot.probe is None else {"probe": snapshot.probe})}
     tables = {"rows": _texts(snapshot).add_column(1, "label", _label_column(snapshot))}
+    if snapshot.passages is not None:
+        tensors["passage_keys"] = _passage_tensors(snapshot.passages)
     if snapshot.documents is not None:
         tensors["document_keys"] = {"keys": snapshot.documents.keys}
+        if snapshot.documents.passages is not None:
+            tensors["document_passage_keys"] = _passage_tensors(snapshot.documents.passages)
         tables["document_rows"] = _texts(snapshot.documents)
     if snapshot.fitted is not None:
         tensors["fitted"] = snapshot.fitted.arrays
@@ -119,6 +131,10 @@ def _write_data(folder: Path, snapshot: Snapshot) -> list[str]:
     for role, table in tables.items():
         write_table(table, folder / role)
     return [*tensors, *tables]
+
+
+def _passage_tensors(passages: PassageTable) -> dict[str, np.ndarray]:
+    return {field.name: getattr(passages, field.name) for field in fields(passages)}
 
 
 def _texts(snapshot: Snapshot) -> pa.Table:
@@ -155,7 +171,8 @@ def _read_data(folder: Path, manifest: dict[str, Any]) -> Snapshot:
     keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
     rows, labels = _read_rows(paths["rows"], manifest)
     names, options = tuple(manifest["label_names"]), IndexOptions(**manifest["index"])
-    examples = Snapshot(keys, labels, rows, names, manifest["next_id"], options, probe)
+    passages = _read_passages(paths.get("passage_keys"), manifest, manifest["rows"], manifest["passages"])
+    examples = Snapshot(keys, labels, rows, names, manifest["next_id"], options, probe, passages=passages)
     documents = manifest["documents"] and _read_documents(paths, examples, manifest)
     fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
     return replace(examples, documents=documents, fitted=fitted)
@@ -170,7 +187,9 @@ def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: dict[s
     if taken := sorted(ids_among(rows["id"], examples.rows)):
         raise DatastoreError(f"{path}: the id {taken[0]!r} is that of an example too. {REMEDY}")
     labels, next_id = np.zeros((count, 0), dtype=bool), manifest["documents"]["next_id"]
-    return replace(no_documents(examples), keys=keys, labels=labels, rows=rows.select(TEXTS), next_id=next_id)
+    passages = _read_passages(paths.get("document_passage_keys"), manifest, count, manifest["document_passages"])
+    changes = {"keys": keys, "labels": labels, "rows": rows.select(TEXTS), "next_id": next_id, "passages": passages}
+    return replace(no_documents(examples), **changes)
 
 
 def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedState:
@@ -214,6 +233,25 @@ def _read_keys(path: Path, manifest: dict[str, Any], rows: int) -> tuple[np.ndar
     except ValueError as error:
         raise DatastoreError(f"{path}: {error} {REMEDY}") from error
     return keys, probe
+
+
+def _read_passages(path: Path | None, manifest: dict[str, Any], rows: int, count: int | None) -> PassageTable | None:
+    if path is None:
+        return None
+    tensors = _read_tensors(path)
+    found = {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}
+    keys = manifest["dtype"], (count, manifest["dimension"])
+    expected = {"keys": keys, "spans": ("int64", (count, 2)), "counts": ("int64", (rows,))}
+    if found != expected:
+        raise DatastoreError(f"{path} holds {found}, from {MANIFEST} {expected} is expected. {REMEDY}")
+    passages = PassageTable(**tensors)
+    try:
+        check_finite(passages.keys, "keys")
+    except ValueError as error:
+        raise DatastoreError(f"{path}: {error} {REMEDY}") from error
+    if (fault := find_fault(passages)) is not None:
+        raise DatastoreError(f"{path}: {fault} {REMEDY}")
+    return passages
 
 
 def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarray]:

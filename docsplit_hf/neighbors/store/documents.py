@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .index import IndexOptions
+from .passage_table import check_passages
 from .row_table import automatic_ids, ids_among, make_rows
 from .snapshot import Buffers, Snapshot, append, remove_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ...models.inference.passages import Passages
+    from .passage_table import PassageTable
 
 PREFIX = "d"  # of automatic ids, which are others than those of examples
 
@@ -31,6 +35,7 @@ def add_documents(
     texts: Iterable[str | None] | None = None,
     text_pairs: Iterable[str | None] | None = None,
     ids: Iterable[str] | None = None,
+    passages: Passages | None = None,
 ) -> Snapshot:
     """A snapshot with more documents, after those that it has. No id may be that of an example."""
     documents = snapshot.documents or no_documents(snapshot)
@@ -38,16 +43,24 @@ def add_documents(
     if ids is None:
         ids, next_id = automatic_ids(len(keys), next_id, documents.rows, snapshot.rows, prefix=PREFIX)
     rows = make_rows(len(keys), ids, texts, text_pairs)
-    return append_documents(snapshot, buffers, keys, rows, next_id)
+    table = None if passages is None else check_passages(passages, keys)
+    return append_documents(snapshot, buffers, keys, rows, table, next_id)
 
 
-def append_documents(snapshot: Snapshot, buffers: Buffers, keys: np.ndarray, rows: pa.Table, next_id: int) -> Snapshot:
+def append_documents(
+    snapshot: Snapshot,
+    buffers: Buffers,
+    keys: np.ndarray,
+    rows: pa.Table,
+    passages: PassageTable | None,
+    next_id: int,
+) -> Snapshot:
     """A snapshot with documents that have ids."""
     documents = snapshot.documents or no_documents(snapshot)
     if buffers.documents is None:
         buffers.documents = Buffers(documents)
     labels = np.zeros((len(keys), 0), dtype=bool)
-    grown = append(documents, buffers.documents, keys, labels, rows, snapshot.rows, next_id=next_id)
+    grown = append(documents, buffers.documents, keys, labels, rows, passages, snapshot.rows, next_id=next_id)
     return replace(snapshot, documents=grown)
 
 

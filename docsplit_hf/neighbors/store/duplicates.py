@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...text.lone_surrogates import replace_lone_surrogates
+from .index import candidate_distances
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .snapshot import Neighbors, Snapshot
+    from .neighbors import Neighbors
+    from .snapshot import Snapshot
 
 # Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
 # different texts, that only a word of hundreds tells apart, by more than 1e-6.
@@ -51,7 +53,10 @@ def equal_neighbors(
     in_table, own = number_texts(neighbors.table, texts, text_pairs)
     equal_texts = (in_table[neighbors.rows] == own[:, None]) & (own >= 0)[:, None]
     norms = np.square(queries, dtype=np.float64).sum(1, keepdims=True)
-    return equal_texts | (neighbors.distances <= EQUAL_DISTANCE * norms)
+    distances = neighbors.distances
+    if neighbors.nearest is not None:  # of passages: those of different documents may be equal, as in a license
+        distances = candidate_distances(queries.astype(np.float32, copy=False), neighbors.keys, neighbors.rows)
+    return equal_texts | (distances <= EQUAL_DISTANCE * norms)
 
 
 def ids_of_examples(

@@ -86,6 +86,14 @@ def nearest_candidates(
     Distances are ``sum((q - x)^2)``, so that a key is at 0 from itself. Row -1 at an infinite distance where there are
     fewer than k.
     """
+    distances = candidate_distances(queries, keys, candidates)
+    distances[candidates < 0] = np.inf
+    order = np.lexsort((candidates, distances))[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(candidates, order, axis=1)
+
+
+def candidate_distances(queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """The distances ``sum((q - x)^2)`` of each query from its candidates, float32 ``(Q, M)``."""
     distances = np.empty(candidates.shape, dtype=np.float32)
     step = max(BLOCK_BYTES // (4 * keys.shape[1] * candidates.shape[1]), 1)
     for start in range(0, len(queries), step):
@@ -93,9 +101,7 @@ def nearest_candidates(
         difference = keys[candidates[block]].astype(np.float32, copy=False)  # (q, M, D), a copy
         difference -= queries[block, None]
         distances[block] = np.einsum("qmd,qmd->qm", difference, difference)
-    distances[candidates < 0] = np.inf
-    order = np.lexsort((candidates, distances))[:, :k]
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(candidates, order, axis=1)
+    return distances
 
 
 def fewest_rows(factory: str, dimension: int) -> int:

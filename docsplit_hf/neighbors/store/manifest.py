@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION, METRIC = "docsplit_hf datastore", 3, "squared_l2"
+FORMAT, VERSION, METRIC = "docsplit_hf datastore", 4, "squared_l2"
 WITHOUT_CLASSIFIER = 1  # the version that did not name the files of the classifier
 WITHOUT_DOCUMENTS = 2  # the last one that had neither documents nor a fitted state
+WITHOUT_PASSAGES = 3  # the last one in which each row had one key
 REMEDY = "Copy or download the datastore again, or build it again."
 # No folder can be named, and none but the datastore's own files.
 _SUFFIXES = {
     "keys": ".safetensors", "document_keys": ".safetensors", "fitted": ".safetensors",
+    "passage_keys": ".safetensors", "document_passage_keys": ".safetensors",
     "rows": ".parquet", "document_rows": ".parquet", "vocabulary": ".parquet",
 }  # fmt: skip
 FILE_NAMES = {role: re.compile(rf"{role}-([0-9a-f]{{16}}){re.escape(suffix)}") for role, suffix in _SUFFIXES.items()}
@@ -50,7 +52,9 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
         "label_names": list(snapshot.label_names),
         "next_id": snapshot.next_id,
         "index": asdict(snapshot.options),
+        "passages": snapshot.passages and len(snapshot.passages.keys),
         "documents": documents and {"rows": len(documents.keys), "next_id": documents.next_id},
+        "document_passages": documents and documents.passages and len(documents.passages.keys),
         "fitted": snapshot.fitted and snapshot.fitted.settings,
         "classifier": dict(classifier),
         "files": files,
@@ -99,6 +103,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest["classifier"] = {}
     if isinstance(version, int) and version <= WITHOUT_DOCUMENTS:
         manifest |= {"documents": None, "fitted": None}
+    if isinstance(version, int) and version <= WITHOUT_PASSAGES:
+        manifest |= {"passages": None, "document_passages": None}
     for name, kind in _FIELDS.items():
         _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
     _check_values(path, manifest)
@@ -123,6 +129,10 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
         kinds = _kinds(documents)
         _require(kinds == {"rows": int, "next_id": int}, path, f"documents is {documents!r}")
         _require(min(documents.values()) >= 0, path, f"documents is {documents!r}")
+    for name, rows in (("passages", manifest["rows"]), ("document_passages", documents and documents["rows"])):
+        count = manifest.get(name, ...)
+        several = type(count) is int and rows is not None and count > rows > 0
+        _require(count is None or several, path, f"{name} is {count!r}, of {rows} rows")
     fitted = manifest.get("fitted", ...)
     _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
     try:
@@ -135,6 +145,8 @@ def _check_files(path: Path, manifest: dict[str, Any]) -> None:
     files, expected = manifest["files"], {"keys", "rows"}
     expected |= set() if manifest["documents"] is None else {"document_keys", "document_rows"}
     expected |= set() if manifest["fitted"] is None else {"fitted", "vocabulary"}
+    expected |= set() if manifest["passages"] is None else {"passage_keys"}
+    expected |= set() if manifest["document_passages"] is None else {"document_passage_keys"}
     _require(set(files) == expected, path, f"files are {sorted(files)}, not {sorted(expected)}")
     for role, entry in files.items():
         _require(_kinds(entry) == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}")

@@ -29,11 +29,11 @@ def merge_snapshots(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Sn
     own, others = (state.documents or no_documents(state) for state in (snapshot, other))
     taken = snapshot.rows, own.rows, others.rows
     rows, next_id = renew_automatic_ids(other.rows, other.next_id, snapshot.next_id, *taken)
-    merged = append(snapshot, buffers, keys, labels, rows, own.rows, label_names=names, next_id=next_id)
+    merged = append(snapshot, buffers, keys, labels, rows, other.passages, own.rows, label_names=names, next_id=next_id)
     if other.documents is not None:
         taken = own.rows, merged.rows
         rows, next_id = renew_automatic_ids(others.rows, others.next_id, own.next_id, *taken, prefix=PREFIX)
-        merged = append_documents(merged, buffers, others.keys, rows, next_id)
+        merged = append_documents(merged, buffers, others.keys, rows, others.passages, next_id)
     if snapshot.fitted is not None or other.fitted is not None:
         logger.warning("What was fitted on the two datastores does not fit what they are merged to: fit it again.")
     return replace(merged, fitted=None)

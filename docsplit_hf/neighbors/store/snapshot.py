@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries, nearest_of
 from .index import (
     EXACT,
     IndexOptions,
@@ -21,66 +22,22 @@ from .index import (
     set_nprobe,
 )
 from .key_matrix import GrowableArray, as_matrix, check_finite, check_probe
+from .neighbors import Neighbors
+from .passage_table import PassageBuffers, PassageTable, check_passages, keep_rows, whole_rows
 from .row_table import append_rows, automatic_ids, ids_among, make_rows
 
 if TYPE_CHECKING:
     import faiss
     import pyarrow as pa
 
+    from ...models.inference.passages import Passages
     from .fitted_state import FittedState
 
 logger = logging.getLogger(__name__)
 
 # An index is built again when more rows than these were added and removed since: they cost time in every search.
 MOST_CHANGES, MOST_CHANGES_OF_INDEX = 1_000, 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbors:
-    """The k nearest rows of Q queries, nearest first. All of it comes from one snapshot of the datastore.
-
-    ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` where rows have
-    several. ``rows``: int64 ``(Q, k)``, where they were then: removing rows moves others, ids stay. ``table``: ids and
-    texts of all rows then.
-    """
-
-    distances: np.ndarray
-    labels: np.ndarray
-    rows: np.ndarray
-    label_names: tuple[str, ...]
-    table: pa.Table = field(repr=False)
-
-    @property
-    def ids(self) -> list[list[str]]:
-        """The neighbors' ids: Q lists of k."""
-        return self._column("id")
-
-    @property
-    def texts(self) -> list[list[str | None]]:
-        """The neighbors' texts: Q lists of k."""
-        return self._column("text")
-
-    @property
-    def text_pairs(self) -> list[list[str | None]]:
-        """The second texts of the neighbors: Q lists of k."""
-        return self._column("text_pair")
-
-    def example(self, query: int, rank: int) -> dict[str, Any]:
-        """One neighbor with its ``label`` (or ``labels``) by name; rank 0 is the nearest."""
-        label = self.labels[query, rank]
-        names = [self.label_names[i] for i in (np.flatnonzero(label) if label.ndim else [label])]
-        row = self.table.slice(int(self.rows[query, rank]), 1).to_pylist()[0]
-        return {
-            **({"labels": names} if label.ndim else {"label": names[0]}),
-            "text": row["text"],
-            "text_pair": row["text_pair"],
-            "id": row["id"],
-            "distance": float(self.distances[query, rank]),
-        }
-
-    def _column(self, name: str) -> list[list[Any]]:
-        values = iter(self.table[name].take(self.rows.ravel()).to_pylist())
-        return [[next(values) for _ in row] for row in self.rows]
+PASSAGES_PER_ROW = 4  # fetched from an index for each row that is wanted, and again as many times if these are too few
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +56,9 @@ class Snapshot:
     options: IndexOptions
     probe: np.ndarray | None = None  # the encoder's fingerprint, float32 (P, D)
     index: faiss.Index | None = None  # None for exact search
-    index_rows: np.ndarray | None = None  # int64, the row of each row of the index; -1 if it was removed
+    index_rows: np.ndarray | None = None  # int64, the row of each key in the index; -1 if it was removed
     indexed: int = 0  # how many rows of the index are still there: the first ones, in the same order
+    passages: PassageTable | None = None  # None where each row has one, which is its key
     documents: Snapshot | None = None  # unlabeled: no label names, labels (N, 0), no probe, no index
     fitted: FittedState | None = None
 
@@ -111,8 +69,20 @@ class Snapshot:
 
     @property
     def outside_index(self) -> int:
-        """How many rows were added or removed since the index was built."""
-        return 0 if self.index is None else len(self.keys) + len(self.index_rows) - 2 * self.indexed
+        """How many keys were added or removed since the index was built, of passages where rows have several."""
+        if self.index is None:
+            return 0
+        return len(self.searched) + len(self.index_rows) - 2 * int((self.index_rows >= 0).sum())
+
+    @property
+    def searched(self) -> np.ndarray:
+        """The keys that a search compares with: of the passages, where rows have several."""
+        return self.keys if self.passages is None else self.passages.keys
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Passages per row, int64 ``(N,)``."""
+        return np.ones(len(self.keys), dtype=np.int64) if self.passages is None else self.passages.counts
 
     def check_encoder(self, probe: Any) -> None:
         """Refuse an encoder other than the one that made the keys."""
@@ -121,7 +91,7 @@ class Snapshot:
         else:
             check_probe(as_matrix(probe, "probe"), self.probe)
 
-    def search(self, queries: Any, k: int) -> Neighbors:
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The k nearest rows of each query, or all if there are fewer. ``queries``: ``(Q, D)``."""
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
@@ -131,11 +101,48 @@ class Snapshot:
         check_finite(queries, "queries")
         queries = queries.astype(np.float32, order="C", copy=False)
         k = min(int(k), len(self.keys))
+        asked = None if passages is None else check_passages(passages, queries)
+        if asked is not None or self.passages is not None:
+            return self._search_passages(queries, asked, k)
         if self.index is None:
             distances, rows = exact_search(queries, self.keys, k)
         else:
             distances, rows = self._search_index(queries, k)
-        return Neighbors(distances, self.labels[rows], rows, self.label_names, self.rows)
+        return Neighbors(distances, self.labels[rows], rows, self.label_names, self.rows, self.keys)
+
+    def _search_passages(self, queries: np.ndarray, asked: PassageTable | None, k: int) -> Neighbors:
+        counts = np.ones(len(queries), dtype=np.int64)
+        if asked is not None:
+            check_finite(asked.keys, "embeddings of passages")
+            queries, counts = asked.keys.astype(np.float32, order="C", copy=False), asked.counts
+        if self.index is None:
+            found = grouped_search(queries, counts, self.searched, self.counts, k)
+        else:
+            own = np.split(queries, np.cumsum(counts)[:-1])
+            found = join_queries([self._search_index_of_passages(query, k) for query in own[: len(counts)]], k)
+        rows = found.rows
+        labels, passages = self.labels[rows], (self.passages, found.passages, found.query_passages)
+        return Neighbors(found.distances, labels, rows, self.label_names, self.rows, self.keys, *passages)
+
+    def _search_index_of_passages(self, query: np.ndarray, k: int) -> GroupedNeighbors:
+        """As ``_search_index``, but of one query, its passages ``(u, D)``."""
+        counts, wanted = self.counts, min(self.options.candidates(k), self.indexed)
+        entries, rows = len(self.index_rows), np.zeros(0, dtype=np.int64)
+        fetched = max(wanted, 1)
+        while len(rows) < wanted and fetched < PASSAGES_PER_ROW * entries:  # many passages of a few rows may be near
+            fetched *= PASSAGES_PER_ROW
+            found = approximate_search(self.index, query, min(fetched, entries))
+            rows = np.unique(self.index_rows[found[found >= 0]])
+            rows = rows[rows >= 0]
+        parts = []
+        if len(rows):
+            parts.append(grouped_among(query, self.searched, counts, rows, min(k, len(rows))))
+        if len(self.keys) > self.indexed:
+            tail = np.arange(self.indexed, len(self.keys))
+            parts.append(grouped_among(query, self.searched, counts, tail, min(k, len(tail))))
+        if sum(part.rows.shape[1] for part in parts) < k:  # a graph may not be connected
+            return grouped_search(query, np.array([len(query)]), self.searched, counts, k)
+        return nearest_of(parts, k)
 
     def _search_index(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         wanted = self.options.candidates(k)
@@ -159,6 +166,7 @@ class Buffers:
     def __init__(self, snapshot: Snapshot) -> None:
         self.keys = GrowableArray(snapshot.keys)
         self.labels = GrowableArray(snapshot.labels)
+        self.passages = None if snapshot.passages is None else PassageBuffers(snapshot.passages)
         self.documents = None if snapshot.documents is None else Buffers(snapshot.documents)
 
 
@@ -198,6 +206,7 @@ def add_rows(
     texts: Iterable[str | None] | None = None,
     text_pairs: Iterable[str | None] | None = None,
     ids: Iterable[str] | None = None,
+    passages: Passages | None = None,
 ) -> Snapshot:
     """A snapshot with rows at the end, which its index does not know. New names of labels are the last ones."""
     if len(labels) != len(keys):
@@ -207,7 +216,8 @@ def add_rows(
     if ids is None:
         ids, next_id = automatic_ids(len(keys), next_id, snapshot.rows, *taken)
     rows = make_rows(len(keys), ids, texts, text_pairs)
-    return append(snapshot, buffers, keys, labels, rows, *taken, label_names=label_names, next_id=next_id)
+    table = None if passages is None else check_passages(passages, keys)
+    return append(snapshot, buffers, keys, labels, rows, table, *taken, label_names=label_names, next_id=next_id)
 
 
 def append(
@@ -216,6 +226,7 @@ def append(
     keys: np.ndarray,
     labels: np.ndarray,
     rows: pa.Table,
+    passages: PassageTable | None,
     *taken: pa.Table,
     **changes: Any,
 ) -> Snapshot:
@@ -224,7 +235,17 @@ def append(
     table = append_rows(snapshot.rows, rows, *taken)
     grown = buffers.keys.appended(length, keys)
     check_finite(grown[length:], "keys")
+    if snapshot.passages is not None or passages is not None:
+        changes["passages"] = _append_passages(snapshot, buffers, passages or whole_rows(keys, rows))
     return replace(snapshot, keys=grown, labels=buffers.labels.appended(length, labels), rows=table, **changes)
+
+
+def _append_passages(snapshot: Snapshot, buffers: Buffers, more: PassageTable) -> PassageTable:
+    before = snapshot.passages
+    if before is None:
+        before = whole_rows(snapshot.keys, snapshot.rows)
+        buffers.passages = PassageBuffers(before)
+    return buffers.passages.appended(before, more)
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
@@ -244,12 +265,14 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
     keys, labels = snapshot.keys[kept], snapshot.labels[kept]
     for array in (keys, labels):
         array.flags.writeable = False
-    changed = replace(snapshot, keys=keys, labels=labels, rows=snapshot.rows.filter(pc.invert(removed)))
+    passages = snapshot.passages and keep_rows(snapshot.passages, kept)
+    rows = snapshot.rows.filter(pc.invert(removed))
+    changed = replace(snapshot, keys=keys, labels=labels, rows=rows, passages=passages)
     if snapshot.index is None:
         return changed
     rows_now = np.where(kept, np.cumsum(kept) - 1, -1)
     index_rows = np.where(snapshot.index_rows < 0, -1, rows_now[snapshot.index_rows])
-    return replace(changed, index_rows=index_rows, indexed=int((index_rows >= 0).sum()))
+    return replace(changed, index_rows=index_rows, indexed=int(index_rows.max(initial=-1)) + 1)
 
 
 def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> Snapshot:
@@ -272,7 +295,7 @@ def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> 
 
 def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
     """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed."""
-    factory, rows = snapshot.options.factory, len(snapshot.keys)
+    factory, rows = snapshot.options.factory, len(snapshot.searched)
     without_index = replace(snapshot, index=None, index_rows=None, indexed=0)
     if factory == EXACT:
         return without_index
@@ -285,7 +308,7 @@ def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
             logger.warning("%d rows are too few for %r: search is exact until there are %d.", rows, factory, fewest)
         return without_index
     start = time.perf_counter()
-    index = build_index(snapshot.keys, factory)
+    index = build_index(snapshot.searched, factory)
     logger.info("Built the index %r of %d rows in %.1f s.", factory, rows, time.perf_counter() - start)
     return use_index(snapshot, index)
 
@@ -301,4 +324,4 @@ def use_index(snapshot: Snapshot, index: faiss.Index) -> Snapshot:
     """A snapshot with an index that was built from all its rows."""
     set_nprobe(index, snapshot.options.nprobe)
     rows = len(snapshot.keys)
-    return replace(snapshot, index=index, index_rows=np.arange(rows), indexed=rows)
+    return replace(snapshot, index=index, index_rows=np.repeat(np.arange(rows), snapshot.counts), indexed=rows)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.models.inference.passages import Passages
 from docsplit_hf.neighbors.store.fitted_state import DTYPES, FittedState
 
 NAMES = ["fruit", "mineral", "vegetable"]
@@ -16,6 +17,22 @@ def make_datastore(rows=50, dimension=8, seed=0, multi_label=False, **options):
     return KNNDatastore(keys, labels, NAMES, texts, **options)
 
 
+def make_passages(keys, seed=0, most=5):
+    """One to five passages of each key, around it; of a row of one it is the key."""
+    rng, keys = np.random.default_rng(seed), np.asarray(keys)
+    counts = rng.integers(1, most + 1, len(keys))
+    embeddings = np.repeat(keys, counts, axis=0)
+    embeddings += np.repeat(counts > 1, counts)[:, None] * rng.standard_normal(embeddings.shape)
+    starts = rng.integers(0, 4, len(embeddings))
+    return Passages(embeddings, counts, np.stack([starts, starts + rng.integers(0, 4, len(embeddings))], axis=1))
+
+
+def with_passages(rows=50, dimension=8, seed=0, **options):
+    """A datastore whose rows have one to five passages."""
+    passages = make_passages(np.random.default_rng(seed).standard_normal((rows, dimension)), seed)
+    return make_datastore(rows, dimension, seed, passages=passages, **options)
+
+
 def make_fitted(seed=0):
     """A fitted state with arrays of each dtype, of no rows and of no dimensions, and terms of any letters."""
     rng = np.random.default_rng(seed)
@@ -25,10 +42,11 @@ def make_fitted(seed=0):
     return FittedState(settings, arrays, ("the", "", "好", "a\0b", "the", f"term {seed}"))
 
 
-def fill(datastore, rows=20, seed=3):
-    """Add documents and a fitted state."""
+def fill(datastore, rows=20, seed=3, passages=False):
+    """Add documents, maybe of several passages, and a fitted state."""
     keys = np.random.default_rng(seed).standard_normal((rows, datastore.dimension))
-    datastore.add_documents(keys, [f"Document {i}" if i % 3 else None for i in range(rows)])
+    texts = [f"Document {i}" if i % 3 else None for i in range(rows)]
+    datastore.add_documents(keys, texts, passages=make_passages(keys, seed) if passages else None)
     datastore.remove_documents(["d2"])
     datastore.fitted = make_fitted(seed)
     return datastore
@@ -44,6 +62,8 @@ def everything(datastore):
     """Rows, documents and fitted state, bit by bit, as JSON has it."""
     rows = [datastore.keys.tobytes().hex(), datastore.dtype, datastore.labels.tolist(), list(datastore.label_names)]
     rows += [datastore.ids, datastore.texts, datastore.text_pairs]
+    passages = datastore.passages_of(np.arange(len(datastore)))
+    rows += [passages and [passages.embeddings.tobytes().hex(), passages.counts.tolist(), passages.spans.tolist()]]
     documents, fitted = datastore.documents, datastore.fitted
     return [rows, documents and everything(documents), fitted and contents_of(fitted)]
 

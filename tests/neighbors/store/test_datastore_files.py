@@ -18,14 +18,15 @@ from docsplit_hf.neighbors.store.documents import add_documents, no_documents
 from docsplit_hf.neighbors.store.fitted_state import FittedState
 from docsplit_hf.neighbors.store.index import IndexOptions
 from docsplit_hf.neighbors.store.manifest import FILE_NAMES, file_name, read_manifest, render_manifest
+from docsplit_hf.neighbors.store.passage_table import check_passages
 from docsplit_hf.neighbors.store.row_table import make_rows
 from docsplit_hf.neighbors.store.snapshot import Buffers, Snapshot
 
-from .datastores import contents_of, make_fitted
+from .datastores import contents_of, make_fitted, make_passages
 
 
 def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True, whole=False, **changes):
-    """``whole``: with documents and a fitted state."""
+    """``whole``: with documents and a fitted state, and passages of both."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, (rows, 3)).astype(bool) if multi_label else rng.integers(0, 3, rows)
     snapshot = Snapshot(
@@ -39,7 +40,12 @@ def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True
     )
     if whole:
         keys, texts = rng.standard_normal((rows + 1, 4)), [f"Document {i} ü 好" for i in range(rows + 1)]
-        snapshot = replace(add_documents(snapshot, Buffers(snapshot), keys, texts), fitted=make_fitted(seed))
+        passages = make_passages(keys, seed)
+        snapshot = add_documents(snapshot, Buffers(snapshot), keys, texts, passages=passages)
+        passages = check_passages(make_passages(snapshot.keys, seed), snapshot.keys)
+        if passages is not None:
+            passages = replace(passages, keys=passages.keys.astype(dtype))
+        snapshot = replace(snapshot, fitted=make_fitted(seed), passages=passages)
     return replace(snapshot, **changes)
 
 
@@ -47,6 +53,8 @@ def contents(snapshot):
     """All that a snapshot says, to be compared."""
     probe = None if snapshot.probe is None else snapshot.probe.tolist()
     arrays = [(array.dtype, array.shape, array.tolist()) for array in (snapshot.keys, snapshot.labels)]
+    if snapshot.passages is not None:
+        arrays += [(array.dtype, array.tolist()) for array in vars(replace(snapshot.passages)).values()]
     rows = [arrays, snapshot.rows.to_pylist(), snapshot.label_names, snapshot.next_id, snapshot.options, probe]
     documents, fitted = snapshot.documents, snapshot.fitted
     return [*rows, documents and contents(documents), fitted and contents_of(fitted)]
@@ -66,6 +74,8 @@ def contents(snapshot):
         {"whole": True, "multi_label": True, "dtype": "float16", "probe": False},
         {"whole": True, "rows": 0},
         {"documents": no_documents(make_snapshot()), "fitted": FittedState({}, {}, ())},
+        {"whole": True, "passages": None},
+        {"passages": check_passages(make_passages(np.eye(6, 4, dtype=np.float32)), np.eye(6, 4))},
         {"fitted": FittedState({"a": 1}, {"no values": np.zeros((3, 0), dtype=bool)}, ("", ""))},
     ],
 )
@@ -114,7 +124,7 @@ def test_each_of_500_flipped_bits_is_noticed_and_its_file_named(whole, tmp_path)
     write_datastore(tmp_path, make_snapshot(multi_label=True, whole=whole))
     rng = np.random.default_rng(0)
     files = sorted(path for path in tmp_path.iterdir() if not whole or path.name[:5] not in ("keys-", "rows-"))
-    assert len(files) == (5 if whole else 3)
+    assert len(files) == (7 if whole else 3)
     for flip in range(500):
         path = files[flip % len(files)]
         content = path.read_bytes()
@@ -178,7 +188,7 @@ def exchange(folder, role, write):
         (lambda m: m.update(label_names=["a", "b", 3]), "manifest.json: a label name is not a string"),
         (lambda m: m.update(next_id=-1), "manifest.json: next_id is -1"),
         (lambda m: m.pop("next_id"), "manifest.json: next_id is None, not int"),
-        (lambda m: m.update(version=4), "says format 4, and this docsplit_hf reads up to 3: upgrade docsplit_hf"),
+        (lambda m: m.update(version=5), "says format 5, and this docsplit_hf reads up to 4: upgrade docsplit_hf"),
         (lambda m: m.update(version=0), "manifest.json: there is no format 0"),
         (lambda m: m.update(format="another"), "manifest.json is not the manifest of a datastore"),
         (lambda m: m["index"].update(factory="HNSW0"), "manifest.json: Unknown index 'HNSW0'"),
@@ -217,7 +227,10 @@ def test_a_signed_manifest_that_does_not_fit_is_refused(change, message, tmp_pat
         (lambda m: m["documents"].pop("next_id"), "manifest.json: documents is"),
         (lambda m: m.update(documents={}), "manifest.json: documents is {}"),
         (lambda m: m.update(documents=7), "manifest.json: documents is 7"),
-        (lambda m: m.update(documents=None), "manifest.json: files are .*'document_keys'.*, not"),
+        (
+            lambda m: m.update(documents=None, document_passages=None),
+            "manifest.json: files are .*'document_keys'.*, not",
+        ),
         (lambda m: m.pop("documents"), "manifest.json: documents is"),
         (lambda m: m.update(fitted=[]), r"manifest.json: fitted is \[\]"),
         (lambda m: m.update(fitted=None), "manifest.json: files are .*'vocabulary'.*, not"),
@@ -227,6 +240,16 @@ def test_a_signed_manifest_that_does_not_fit_is_refused(change, message, tmp_pat
         (lambda m: m["files"].update(document_keys=m["files"]["keys"]), "the file of document_keys is named 'keys-"),
         (lambda m: m["files"]["vocabulary"].update(name="../" + m["files"]["vocabulary"]["name"]), "not by its role"),
         (lambda m: m["files"]["fitted"].update(bytes=0), "fitted-.* is damaged: it has .* bytes instead of 0"),
+        (lambda m: m.update(passages=None), "manifest.json: files are .*'passage_keys'.*, not"),
+        (lambda m: m.update(document_passages=None), "manifest.json: files are .*'document_passage_keys'.*, not"),
+        (lambda m: m.update(passages=6), "manifest.json: passages is 6, of 6 rows"),
+        (lambda m: m.update(passages=20.0), "manifest.json: passages is 20.0"),
+        (lambda m: m.update(document_passages=True), "manifest.json: document_passages is True, of 7 rows"),
+        (lambda m: m.update(documents=None), "manifest.json: document_passages is [0-9]+, of None rows"),
+        (lambda m: m.pop("passages"), "manifest.json: passages is Ellipsis"),
+        (lambda m: m.update(passages=99), r"/passage_keys-.* holds .*'keys': \('float32', \(99, 4\)"),
+        (lambda m: m.update(document_passages=99), r"document_passage_keys-.* holds .*\(99, 4\)"),
+        (lambda m: m.update(version=3), "manifest.json: files are .*, not"),
         (lambda m: m.update(version=2), "manifest.json: files are .*, not"),
     ],
 )
@@ -237,12 +260,20 @@ def test_a_signed_manifest_whose_documents_or_fitted_state_do_not_fit_is_refused
         read_datastore(tmp_path)
 
 
-@pytest.mark.parametrize("missing", [["documents", "fitted"], ["documents", "fitted", "classifier"]])
-def test_older_formats_are_read_as_without_what_they_did_not_have(missing, tmp_path):
-    write_datastore(tmp_path, make_snapshot())
-    sign(tmp_path, lambda manifest: (manifest.update(version=4 - len(missing)), *map(manifest.pop, missing)))
+PASSAGES, FITTED = ["passages", "document_passages"], ["documents", "fitted"]
+
+
+@pytest.mark.parametrize(
+    ("version", "missing"), [(3, PASSAGES), (2, PASSAGES + FITTED), (1, [*PASSAGES, *FITTED, "classifier"])]
+)
+def test_older_formats_are_read_as_without_what_they_did_not_have(version, missing, tmp_path):
+    saved = make_snapshot()
+    if version == 3:
+        saved = replace(add_documents(saved, Buffers(saved), np.eye(4)), fitted=make_fitted())
+    write_datastore(tmp_path, saved)
+    sign(tmp_path, lambda manifest: (manifest.update(version=version), *map(manifest.pop, missing)))
     snapshot, manifest = read_datastore(tmp_path)
-    assert contents(snapshot) == contents(make_snapshot()) and manifest["classifier"] == {}
+    assert contents(snapshot) == contents(saved) and manifest["classifier"] == {}
 
 
 NESTED = b'{"format": "docsplit_hf datastore", "fitted": ' + b"[" * 800 + b"]" * 800 + b"}"
@@ -305,7 +336,7 @@ def huge_file(path):
 def test_a_signed_file_of_another_format_is_refused(role, write, tmp_path):
     write_datastore(tmp_path, make_snapshot(whole=True))
     exchange(tmp_path, role, write)
-    with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds keys)"):
+    with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds (keys|.'keys':))"):
         read_datastore(tmp_path)
 
 
@@ -392,6 +423,34 @@ def test_tensors_of_documents_and_of_what_was_fitted_that_do_not_fit_are_refused
         read_datastore(tmp_path)
 
 
+@pytest.mark.parametrize("role", ["passage_keys", "document_passage_keys"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t["keys"].__setitem__((4, 1), np.inf), "keys: row 4 holds NaN"),
+        (lambda t: t.update(keys=t["keys"][:-1].copy()), "holds .* is expected"),
+        (lambda t: t.update(keys=t["keys"].astype(np.float16)), "holds .*float16.* is expected"),
+        (lambda t: t.update(spans=t["spans"].astype(np.int32)), "holds .*int32.* is expected"),
+        (lambda t: t.update(spans=t["spans"][:, :1].copy()), "holds .* is expected"),
+        (lambda t: t["spans"].__setitem__(2, (7, 6)), "Passage 2 stands at 7 to 6"),
+        (lambda t: t["spans"].__setitem__(0, (-1, 6)), "Passage 0 stands at -1 to 6"),
+        (lambda t: t.update(counts=t["counts"][1:].copy()), "holds .* is expected"),
+        (lambda t: t["counts"].__setitem__(1, 0), "Row 1 has 0 passages"),
+        (lambda t: t["counts"].__setitem__(1, 9), "counts of passages sum to"),
+        (lambda t: t["counts"].__setitem__(slice(2), 2**62), "counts of passages sum to"),
+        (lambda t: t.pop("counts"), "holds .* is expected"),
+        (lambda t: t.update(more=t["keys"]), "holds .*'more'.* is expected"),
+    ],
+)
+def test_passages_that_do_not_fit_are_refused(role, change, message, tmp_path):
+    write_datastore(tmp_path, make_snapshot(whole=True))
+    tensors = {name: tensor.copy() for name, tensor in load_file(next(tmp_path.glob(f"{role}*"))).items()}
+    change(tensors)
+    exchange(tmp_path, role, lambda path: save_file(tensors, path))
+    with pytest.raises(DatastoreError, match=f"/{role}-.*safetensors.*{message}"):
+        read_datastore(tmp_path)
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_reading_while_others_save_gives_one_of_theirs(whole, tmp_path):
     write_datastore(tmp_path, make_snapshot(0))
@@ -436,7 +495,7 @@ for line in sys.stdin:
 def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(whole, tmp_path, caplog):
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
     expected = [contents(make_snapshot(seed, rows=2000, whole=whole)) for seed in range(2)]
-    files = 7 if whole else 3
+    files = 9 if whole else 3
     write_datastore(tmp_path, make_snapshot(0, rows=2000, whole=whole))
     command, pipe = [sys.executable, "-c", SAVER, tmp_path, str(whole)], subprocess.PIPE
     with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=pipe, stdout=pipe, text=True) as saver:

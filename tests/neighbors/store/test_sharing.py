@@ -13,7 +13,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.index import build_index
 from docsplit_hf.neighbors.store.index_cache import index_folder
 
-from .datastores import NAMES, answers, everything, fill, make_datastore
+from .datastores import NAMES, answers, everything, fill, make_datastore, with_passages
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,6 +37,7 @@ def test_saved_is_loaded_in_a_fresh_interpreter_with_nothing_but_the_folder(tmp_
     pairs = [f"Pair {i}" for i in range(50)]
     datastores = [make_datastore(), make_datastore(dtype="float16", multi_label=True, text_pairs=pairs)]
     datastores += [fill(make_datastore()), fill(make_datastore(dtype="float16", multi_label=True))]
+    datastores += [fill(with_passages(), passages=True), with_passages(dtype="float16", multi_label=True)]
     for number, datastore in enumerate(datastores):
         datastore.remove(["7"])
         datastore.save_pretrained(tmp_path / "saved" / str(number))
@@ -109,6 +110,17 @@ def test_an_index_is_built_once_and_then_taken_from_the_cache(tmp_path, monkeypa
     for _ in range(2):
         assert answers(KNNDatastore.from_pretrained(tmp_path)) == answers(datastore)
     assert built == ["IVF16,PQ4x4"] * 2
+
+
+def test_an_index_of_passages_is_kept_by_them(tmp_path):
+    plain, datastore = (make(rows=1100, index="SQ8") for make in (make_datastore, with_passages))
+    assert np.array_equal(plain.keys, datastore.keys)
+    for _ in range(2):
+        for each in (plain, datastore):
+            each.save_pretrained(tmp_path)
+            again = KNNDatastore.from_pretrained(tmp_path)
+            assert answers(again) == answers(each) and again.snapshot.index.ntotal == len(again.snapshot.searched)
+        assert len(list(index_folder().iterdir())) == 2
 
 
 def test_an_index_that_lacks_rows_is_not_cached(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from .mixing.mixture import Mixture
+    from .store.neighbors import Neighbors
 
 
 class Shown(NamedTuple):
@@ -56,9 +57,18 @@ def classification_output(
 
 def _neighbor(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
     neighbor = mixture.neighbors.example(row, rank) | {"weight": float(mixture.weights[row, rank])}
+    neighbor |= _text_passage(mixture, mixture.neighbors, row, rank)
     return neighbor if neighbor["text_pair"] is not None else {k: v for k, v in neighbor.items() if k != "text_pair"}
 
 
+def _text_passage(mixture: Mixture, found: Neighbors, row: int, rank: int) -> dict[str, Any]:
+    """Which passage of the text, where it has several, the neighbor is nearest to."""
+    if mixture.passages is None or mixture.passages.counts[row] == 1:
+        return {}
+    start, end = mixture.passages.of(row)[1][found.query_passages[row, rank]].tolist()
+    return {"text_passage": {"start": start, "end": end, "text": mixture.texts[row][start:end]}}
+
+
 def _document(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
-    document = mixture.documents.example(row, rank)
+    document = mixture.documents.example(row, rank) | _text_passage(mixture, mixture.documents, row, rank)
     return {name: value for name, value in document.items() if name != "labels" and value is not None}

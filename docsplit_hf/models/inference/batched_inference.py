@@ -59,10 +59,12 @@ def predict(
     bf16: bool = False,
     show_progress: bool = False,
     log_cut: bool = True,
+    long_documents: str | None = None,
 ) -> Predictions:
     """Logits and retrieval embeddings of N texts, or of pairs of texts, in their order.
 
-    A text pair of None stands for a text alone. None for ``max_tokens_per_batch``: 2,048 on a CPU, 32,768 elsewhere.
+    A text pair of None stands for a text alone. None for ``long_documents``: as the configuration says; for
+    ``max_tokens_per_batch``: 2,048 on a CPU, 32,768 elsewhere.
     Of a text of more than 65,536 characters, no more is tokenized than is read, if its tokenizer allows it. In a pair,
     where the one with more tokens is cut first, the tokens of two long texts are counted.
     """
@@ -79,7 +81,7 @@ def predict(
     log_at_end(_log_empty, (), np.array([sum(not text.strip() for text in texts), len(texts)]))
     if log_cut:
         warn_of_unfamiliar_texts(texts, tokenizer)
-    strategy, limits = model.config.long_documents, (max_tokens_per_batch, batch_size)
+    strategy, limits = long_documents or model.config.long_documents, (max_tokens_per_batch, batch_size)
     model.eval()
     unit = "text" if strategy in ONE_PIECE else "piece"
     bar = tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress)

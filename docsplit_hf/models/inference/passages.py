@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,13 @@ class Passages(NamedTuple):
     embeddings: np.ndarray  # float32 (P, D)
     counts: np.ndarray  # int64 (N,): passages per text, at least 1
     spans: np.ndarray  # int64 (P, 2): where each begins and ends in its text, in characters
+
+    @classmethod
+    def joined(cls, texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Passages:
+        """Of each text the embeddings of its passages, ``(p, D)``, and their spans, ``(p, 2)``."""
+        embeddings, spans = zip(*texts, strict=True)
+        counts = np.array([len(part) for part in embeddings], dtype=np.int64)
+        return cls(np.concatenate(embeddings), counts, np.concatenate(spans))
 
     def of(self, text: int) -> tuple[np.ndarray, np.ndarray]:
         """The embeddings of the passages of a text, ``(p, D)``, and their spans, ``(p, 2)``."""

@@ -50,9 +50,10 @@ def add_documents(
     if not new:
         return added
     new_texts, new_pairs = ([given[i] for i in new] for given in (texts, pairs))
-    keys = predict(model, tokenizer, new_texts, new_pairs, **options).retrieval_embeddings
+    predictions = predict(model, tokenizer, new_texts, new_pairs, **options)
     new_ids = None if ids is None else [ids[i] for i in new]
-    for i, document_id in zip(new, datastore.add_documents(keys, new_texts, new_pairs, new_ids), strict=True):
+    embedded = predictions.retrieval_embeddings, new_texts, new_pairs, new_ids, predictions.passages
+    for i, document_id in zip(new, datastore.add_documents(*embedded), strict=True):
         added[i] = document_id
     return added
 

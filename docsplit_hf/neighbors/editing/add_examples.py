@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.inference.batched_inference import predict
+from ...models.inference.passages import Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ..store.datastore import KNNDatastore
 from ..store.duplicates import first_of_equals, ids_of_examples, number_texts
 from ..store.embedding import encoder_probe
 from ..store.labels import is_multi_label
+from ..store.passage_table import take_passages
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -64,10 +66,10 @@ def add_examples(
     if not rows:
         return [known[i] for i in first]
     new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
-    keys, documents = _embed(model, tokenizer, datastore, new, new_pairs)
+    keys, passages, documents = _embed(model, tokenizer, datastore, new, new_pairs)
     new_ids = None if ids is None else [ids[i] for i in rows]
     replaced = [*replacing, *documents]
-    added = datastore.add(keys, new_labels, texts=new, text_pairs=new_pairs, ids=new_ids, replacing=replaced)
+    added = datastore.add(keys, new_labels, new, new_pairs, new_ids, replacing=replaced, passages=passages)
     for i, added_id in zip(rows, added, strict=True):
         known[i] = added_id
     return [known[i] for i in first]
@@ -85,7 +87,8 @@ def datastore_to_grow(
     new = KNNDatastore.empty(config.retrieval_size, config.label_names, multi_label=several, probe=probe)
     if datastore is not None and datastore.documents is not None:  # they were there before the first labels
         documents = datastore.documents
-        new.add_documents(documents.keys, documents.texts, documents.text_pairs, documents.ids)
+        passages = documents.passages_of(np.arange(len(documents)))
+        new.add_documents(documents.keys, documents.texts, documents.text_pairs, documents.ids, passages)
     return new
 
 
@@ -95,19 +98,30 @@ def _embed(
     datastore: KNNDatastore,
     texts: list[str],
     pairs: list[str | None],
-) -> tuple[np.ndarray, list[str]]:
-    """The embeddings of texts, and the ids of the documents that some of them were until now: these have theirs."""
+) -> tuple[np.ndarray, Passages | None, list[str]]:
+    """The embeddings and passages of texts, and the ids of documents that some of them were: these have theirs."""
     documents = datastore.snapshot.documents
     if documents is None or not len(documents.keys):
-        return predict(model, tokenizer, texts, pairs).retrieval_embeddings, []
+        predictions = predict(model, tokenizer, texts, pairs)
+        return predictions.retrieval_embeddings, predictions.passages, []
     in_table, own = number_texts(documents.rows, texts, pairs)
     rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
     place = np.array([rows.get(number, -1) for number in own.tolist()])
     keys = documents.keys[place].astype(np.float32)
-    if len(new := np.flatnonzero(place < 0)):
-        given = [texts[i] for i in new], [pairs[i] for i in new]
-        keys[new] = predict(model, tokenizer, *given).retrieval_embeddings
-    return keys, documents.rows["id"].take(np.unique(place[place >= 0])).to_pylist()
+    new, known = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
+    passages = {}
+    if len(new):
+        predictions = predict(model, tokenizer, [texts[i] for i in new], [pairs[i] for i in new])
+        keys[new] = predictions.retrieval_embeddings
+        passages |= _by_text(new, predictions.passages)
+    passages |= _by_text(known, take_passages(documents.passages, place[known]))
+    whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
+    joined = Passages.joined([(passages | whole)[i] for i in range(len(texts))]) if passages else None
+    return keys, joined, documents.rows["id"].take(np.unique(place[known])).to_pylist()
+
+
+def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    return {} if passages is None else {number: passages.of(i) for i, number in enumerate(numbers.tolist())}
 
 
 def _refuse_new_labels(labels: list[Any], known: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ def calibrate_on_held_out(
     """
     # As they would be kept, so that an example is as near to itself as can be.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
-    neighbors = datastore.search(embeddings, MOST_NEIGHBORS)
+    neighbors = datastore.search(embeddings, MOST_NEIGHBORS, predictions.passages)
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():
         if known.all():
@@ -83,9 +83,9 @@ def calibrate_leaving_one_out(
         raise TooFewExamplesError(f"{len(keys)} examples are too few to leave one out: add more.")
     if rows is None:
         rows = leave_one_out_rows(len(keys))
-    queries, wanted = keys[rows].astype(np.float32), MOST_NEIGHBORS + 1
+    queries, passages, wanted = keys[rows].astype(np.float32), datastore.passages_of(rows), MOST_NEIGHBORS + 1
     while True:
-        neighbors = datastore.search(queries, wanted)
+        neighbors = datastore.search(queries, wanted, passages)
         own = neighbors.table.select(["text", "text_pair"]).take(rows).to_pydict()
         is_self = (neighbors.rows == rows[:, None]) | equal_neighbors(neighbors, queries, *own.values())
         if (~is_self).sum(1).min() >= MOST_NEIGHBORS or wanted >= min(len(keys), MOST_COPIES):

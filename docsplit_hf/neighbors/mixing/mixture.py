@@ -58,7 +58,7 @@ def mix_with_neighbors(
     Without a classification head the neighbors alone decide, whatever the weight. At least ``shown`` neighbors are
     looked up; those beyond k have no weight. The classifier gives labels that came after its training probability 0.
     """
-    neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown))
+    neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
     names = neighbors.label_names
     voting, labels = neighbors.distances[:, :k], neighbors.labels[:, :k]
     knn = knn_probabilities(voting, labels, len(names), temperature)
@@ -73,10 +73,11 @@ def mix_with_neighbors(
     return Mixture(interpolate(knn, classifier, weight), knn, classifier, weights, neighbors, names)
 
 
-def with_documents(mixture: Mixture, snapshot: Snapshot, embeddings: np.ndarray, count: int) -> Mixture:
+def with_documents(mixture: Mixture, snapshot: Snapshot, predictions: Predictions, count: int) -> Mixture:
     """The mixture with the nearest documents without labels, if any are asked for."""
     if not count:
         return mixture
     if snapshot.documents is None or not len(snapshot.documents.keys):
         raise ValueError(f"return_documents={count}: there are no documents without labels, call add_documents(texts).")
-    return mixture._replace(documents=snapshot.documents.search(embeddings, count))
+    found = snapshot.documents.search(predictions.retrieval_embeddings, count, predictions.passages)
+    return mixture._replace(documents=found)

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.inference.batched_inference import predict
+from ...models.inference.long_documents import SEVERAL_VECTORS
+from ...models.inference.passages import Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...models.portable.packing import use_packing
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
 from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot, update_index
 
 if TYPE_CHECKING:
+    from accelerate import PartialState
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
@@ -46,12 +49,13 @@ def embed_examples(
     check_problem_type(model.config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
-    keys = _embed_by_all_processes(model, tokenizer, texts, pairs, limits)
+    keys, passages = _embed_by_all_processes(model, tokenizer, texts, pairs, limits)
     probe = encoder_probe(model, tokenizer)
     empty = empty_snapshot(keys.shape[1], names, multi_label, probe=probe, **options)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
     stored = (texts, pairs) if store_texts else (None, None)
-    return update_index(add_rows(empty, Buffers(empty), keys, labels, names, *stored, ids), rebuild=True)
+    grown = add_rows(empty, Buffers(empty), keys, labels, names, *stored, ids, passages)
+    return update_index(grown, rebuild=True)
 
 
 def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
@@ -60,8 +64,9 @@ def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> n
     Unlike a checksum of the weights it does not depend on their dtype, nor on the device; and it also changes with the
     tokenizer, the pooling and the retrieval head.
     """
-    # Cut short on purpose: the fingerprint of an encoder does not depend on its maximum length.
-    return predict(model, tokenizer, PROBE_TEXTS, max_length=16, log_cut=False).retrieval_embeddings
+    # Cut short on purpose: the fingerprint of an encoder does not depend on how much of a text is read.
+    options = {"max_length": 16, "long_documents": "first", "log_cut": False}
+    return predict(model, tokenizer, PROBE_TEXTS, **options).retrieval_embeddings
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
@@ -79,20 +84,31 @@ def _embed_by_all_processes(
     texts: list[str],
     pairs: list[str] | None,
     limits: dict[str, Any],
-) -> np.ndarray:
-    """Float32 ``(N, R)``. Under accelerate each process embeds its share, and all get the whole."""
-    import torch
+) -> tuple[np.ndarray, Passages | None]:
+    """Float32 ``(N, R)``, and passages. Under accelerate each process embeds its share, and all get the whole."""
     from accelerate import PartialState
-    from accelerate.utils import gather, pad_across_processes
 
     state = PartialState()
-    shares = np.array_split(np.arange(len(texts)), state.num_processes)
-    own = shares[state.process_index]
+    own = np.array_split(np.arange(len(texts)), state.num_processes)[state.process_index]
     limits = limits | {"show_progress": limits["show_progress"] and state.is_main_process}
-    own_pairs = None if pairs is None else [pairs[i] for i in own]
-    embeddings = predict(model, tokenizer, [texts[i] for i in own], own_pairs, **limits).retrieval_embeddings
+    own_texts, own_pairs = [texts[i] for i in own], None if pairs is None else [pairs[i] for i in own]
+    predictions = predict(model, tokenizer, own_texts, own_pairs, **limits)
+    keys, passages = predictions.retrieval_embeddings, predictions.passages
     if state.num_processes == 1:
-        return embeddings
-    padded = gather(pad_across_processes(torch.from_numpy(embeddings).to(state.device)))
-    parts = padded.cpu().numpy().reshape(state.num_processes, -1, embeddings.shape[1])
-    return np.concatenate([part[: len(share)] for part, share in zip(parts, shares, strict=True)])
+        return keys, passages
+    if model.config.long_documents in SEVERAL_VECTORS:
+        spans = np.array([[0, len(text)] for text in own_texts], dtype=np.int64).reshape(-1, 2)
+        passages = passages or Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
+        passages = Passages(*(_of_all_processes(array, state) for array in passages))
+    return _of_all_processes(keys, state), passages
+
+
+def _of_all_processes(rows: np.ndarray, state: PartialState) -> np.ndarray:
+    """The rows of each process, in their order."""
+    import torch
+    from accelerate.utils import gather, pad_across_processes
+
+    lengths = gather(torch.tensor([len(rows)], device=state.device)).tolist()
+    padded = gather(pad_across_processes(torch.from_numpy(rows).to(state.device)))
+    parts = padded.cpu().numpy().reshape(state.num_processes, -1, *rows.shape[1:])
+    return np.concatenate([part[:length] for part, length in zip(parts, lengths, strict=True)])

@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
+WINDOW_CHARACTERS = 2**24  # of all texts in it
 
 
 class AnsweringPipeline(TextClassificationPipeline):
@@ -213,7 +214,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         show_progress = options.pop("show_progress", False)
         most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
         with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
-            while window := list(itertools.islice(stream, min(size, most))):
+            while window := _next_inputs(stream, min(size, most)):
                 texts = self.preprocess(window, done)
                 with self.device_placement():
                     predictions = predict(self.model, self.tokenizer, *texts, **options)
@@ -221,6 +222,18 @@ class AnsweringPipeline(TextClassificationPipeline):
                 yield from self.postprocess(mixture, **postprocess_params)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
+
+
+def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
+    """The next inputs of a stream: that many at most, and fewer where they are long, so that memory is bounded."""
+    inputs, characters = [], 0
+    for given in itertools.islice(stream, most):
+        inputs.append(given)
+        texts = given.values() if isinstance(given, dict) else [given]
+        characters += sum(len(text) for text in texts if isinstance(text, str))
+        if characters >= WINDOW_CHARACTERS:
+            break
+    return inputs
 
 
 def _check_answers(

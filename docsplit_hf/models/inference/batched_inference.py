@@ -88,7 +88,7 @@ def predict(
     with inference_mode(model.device, bf16), bar as progress:
         if strategy == "first":
             return _of_inputs(model, tokenizer, texts, text_pairs, max_length, limits, progress, log_cut)
-        return _of_pieces(model, tokenizer, texts, text_pairs, max_length, limits, progress)
+        return _of_pieces(model, tokenizer, texts, text_pairs, max_length, strategy, limits, progress)
 
 
 def _of_inputs(
@@ -123,26 +123,25 @@ def _of_pieces(
     texts: list[str],
     text_pairs: list[str | None],
     max_length: int,
+    strategy: str,
     limits: tuple[int | None, int | None],
     progress: tqdm,
 ) -> Predictions:
-    """Of all that the strategy of the configuration reads of texts; a million tokens are held at a time."""
+    """Of all that a strategy reads of texts; a million tokens are held at a time."""
     config = model.config
     if any(pair is not None for pair in text_pairs):
         raise ValueError(
-            f"long_documents={config.long_documents!r} is for texts alone: pairs are read from their beginnings, "
+            f"long_documents={strategy!r} is for texts alone: pairs are read from their beginnings, "
             "long_documents='first'."
         )
-    if config.long_documents == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
+    if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
         raise ValueError(f"Late chunking is for mean pooling, and the pooling is {config.pooling!r}: take 'passages'.")
     frame = Frame(tokenizer, *special_tokens_around(tokenizer), max_length)
     sizes = config.retrieval_size, config.num_labels
     embeddings, logits = PieceAverages(len(texts), sizes[0]), PieceAverages(len(texts), sizes[1], are_embeddings=False)
     passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
-    keeps_passages = config.long_documents in SEVERAL_VECTORS
-    for group, progress.total in grouped(
-        read_pieces(texts, frame, config.long_documents, config.passage_length), texts
-    ):
+    keeps_passages = strategy in SEVERAL_VECTORS
+    for group, progress.total in grouped(read_pieces(texts, frame, strategy, config.passage_length), texts):
         places = places_of_parts(group)
         found, said = (torch.empty(places[-1][-1] + 1, size) for size in sizes)
         rows = [{"input_ids": piece.input_ids} for piece in group]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 MOST_TERMS = 30_000
-MOST_CHARACTERS = 50_000  # of a text: what comes after changes its words little, and a book would hold up all others
+MOST_CHARACTERS = 2**20  # of a text, a long book: what comes after changes its words little
 FEW_TEXTS = 200  # below them a word that only one text has is kept, and words make no dimensions of vectors
 # Thai, Lao, Khmer, Burmese, Japanese and Chinese: the pairs of neighboring characters stand for words.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

@@ -1,0 +1,171 @@
+"""Texts of several passages in the pipeline: which of them decided, and that one passage is what it always was."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertModel, pipeline
+
+import docsplit_hf  # noqa: F401 - registers the pipeline
+from docsplit_hf import KNNClassifier, KNNDatastore
+from docsplit_hf.models.inference.batched_inference import predict
+
+FILLER = (
+    "The town has a station, a library and two bridges. Its streets were paved a hundred years ago. Trains stop there "
+    "four times a day. The library opens in the afternoon. Nothing of note has happened since the last election. "
+) * 8
+TELLING = {
+    "football": "The striker scored two goals, the goalkeeper was injured, and the team won the football match 3 to 1.",
+    "cooking": "Fry the onions in butter, add flour and cream, season with salt and pepper, and bake it in the oven.",
+}
+EXAMPLES = {
+    "football": [
+        "The team lost the match by a goal.",
+        "The goalkeeper saved a penalty in the match.",
+        "The striker joined another football team.",
+        "The coach praised the goalkeeper after the match.",
+        "The team won the match, the striker scored a goal.",
+    ],
+    "cooking": [
+        "Bake the cake with butter in the oven for an hour.",
+        "Season the soup with salt and pepper.",
+        "Boil the potatoes, drain them, and add salt.",
+        "Melt the butter in a pan and add the onions.",
+        "A recipe with flour, eggs and cream.",
+    ],
+}
+READ = {"device": "cpu", "long_documents": "passages", "passage_length": 64}
+
+
+@pytest.fixture(scope="module")
+def pipe():
+    """The encoder that ships, with short examples."""
+    pipe = pipeline("docsplit-knn", **READ)
+    for label, texts in EXAMPLES.items():
+        pipe.add_examples(texts, [label] * len(texts), allow_new_labels=True)
+    return pipe
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """The same with the sentences hidden in long examples: what a passage says was never seen alone."""
+    fitted = pipeline("docsplit-knn", **READ)
+    for label, sentences in EXAMPLES.items():
+        texts = [hidden(sentence, number / 5)[0] for number, sentence in enumerate(sentences)]
+        fitted.add_examples(texts, [label] * len(texts), allow_new_labels=True)
+    fitted.fit(show_progress=False)
+    return fitted
+
+
+def hidden(sentence, place):
+    """A long text with one telling sentence, as far behind its beginning, and where that stands."""
+    start = FILLER.index("The town", int(place * len(FILLER)))
+    return FILLER[:start] + sentence + " " + FILLER[start:], start, start + len(sentence)
+
+
+@pytest.mark.parametrize("place", [0, 0.4, 0.85])
+@pytest.mark.parametrize("label", TELLING)
+def test_the_answer_names_the_only_passage_that_can_have_decided(pipe, fitted, label, place):
+    text, start, end = hidden(TELLING[label], place)
+    answer = fitted(text, explain=True, return_read=True)[0]
+    passage = answer["explanation"]["passage"]
+    assert answer["label"] == label and answer["read"] == 1
+    assert passage["start"] < end and start < passage["end"]
+    assert passage["text"] == text[passage["start"] : passage["end"]]
+    assert len(passage["text"]) < len(text) / 4
+
+    answer = pipe(text, return_neighbors=1, k=3)[0]
+    passage = answer["neighbors"][0]["text_passage"]
+    assert answer["label"] == label and "passage" not in answer["neighbors"][0]  # an example is one passage
+    assert passage["start"] < end and start < passage["end"]
+
+
+def test_of_an_example_of_several_passages_the_nearest_one_is_named():
+    pipe = pipeline("docsplit-knn", **READ)
+    (text, start, end), (other, *_) = hidden(TELLING["football"], 0.4), hidden(TELLING["cooking"], 0.85)
+    pipe.add_examples([text, other], ["football", "cooking"])
+    (neighbor,) = pipe(TELLING["football"], return_neighbors=1, k=1)[0]["neighbors"]
+    passage = neighbor["passage"]
+    assert neighbor["label"] == "football" and "text_passage" not in neighbor
+    assert passage["start"] < end and start < passage["end"]
+    assert passage["text"] == text[passage["start"] : passage["end"]]
+
+
+def test_a_document_takes_its_passages_along_when_it_gets_a_label():
+    pipe = pipeline("docsplit-knn", **READ)
+    long, _, _ = hidden(TELLING["football"], 0.4)
+    pipe.add_documents([long, "A short text."])
+    before = pipe.datastore.documents.passages_of([0])
+    pipe.add_examples([TELLING["cooking"], long, FILLER], ["cooking", "football", "football"])
+    after = pipe.datastore.passages_of([1])
+    assert before.counts[0] > 4
+    assert all(np.array_equal(old, new) for old, new in zip(before, after, strict=True))
+    assert pipe.datastore.passages_of([0]).counts.tolist() == [1]
+    assert pipe.datastore.documents.texts == ["A short text."]
+    assert pipe(long, return_neighbors=1, k=1)[0]["neighbors"][0]["distance"] == pytest.approx(0, abs=1e-9)
+
+
+def test_saved_is_loaded_with_how_it_reads(fitted, tmp_path):
+    fitted.save_pretrained(tmp_path)
+    loaded = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
+    text = hidden(TELLING["cooking"], 0.4)[0]
+    asked = {"explain": True, "return_neighbors": 3, "return_read": True}
+    assert loaded(text, **asked) == fitted(text, **asked)
+    assert (loaded.model.config.long_documents, loaded.model.config.passage_length) == ("passages", 64)
+    with pytest.raises(
+        ValueError, match="long_documents='first': the texts of the datastore were read with 'passages'"
+    ):
+        pipeline("docsplit-knn", model=str(tmp_path), device="cpu", long_documents="first")
+    pipeline("docsplit-knn", model=str(tmp_path), device="cpu", long_documents="passages")
+
+
+@pytest.fixture
+def model(tiny_config):
+    torch.manual_seed(0)
+    return KNNClassifier.around(BertModel(tiny_config), 2, pooling="mean", max_length=32).eval()
+
+
+def test_short_texts_are_answered_alike_to_the_bit_however_long_ones_are_read(model, tokenizer):
+    texts = ["The river feeds the valley.", "A garden.", "", "The engine moves."]
+    expected = predict(model, tokenizer, texts)
+    for strategy in ("head_tail", "average", "passages", "late"):
+        found = predict(model, tokenizer, texts, long_documents=strategy)
+        assert found.passages is None and (found.shares == 1).all()
+        assert (found.logits == expected.logits).all()
+        assert (found.retrieval_embeddings == expected.retrieval_embeddings).all()
+
+
+def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(model, tokenizer):
+    text = "The river feeds the valley. A garden, a stone and an engine. " * 6
+    whole = predict(model, tokenizer, [text, "A garden."], long_documents="passages")
+    parts = [text[start:end] for start, end in whole.passages.of(0)[1]]
+    alone = predict(model, tokenizer, parts)
+    weights = np.array([len(tokenizer(part)["input_ids"]) for part in parts])
+    assert whole.logits[0] == pytest.approx(np.average(alone.logits, axis=0, weights=weights), abs=1e-5)
+    assert whole.passages.of(0)[0] == pytest.approx(alone.retrieval_embeddings, abs=1e-5)
+    directions = alone.retrieval_embeddings / np.linalg.norm(alone.retrieval_embeddings, axis=1, keepdims=True)
+    mean = np.average(directions, axis=0, weights=weights)
+    norm = np.average(np.linalg.norm(alone.retrieval_embeddings, axis=1), weights=weights)
+    assert whole.retrieval_embeddings[0] == pytest.approx(mean / np.linalg.norm(mean) * norm, abs=1e-5)
+
+
+def test_the_share_that_was_read(model, tokenizer):
+    texts = ["river " * 15 + "garden " * 45, "A garden."]
+    for strategy, expected in (("first", 0.5), ("head_tail", 0.5), ("average", 1.0), ("passages", 1.0)):
+        shares = predict(model, tokenizer, texts, long_documents=strategy).shares
+        assert shares.tolist() == pytest.approx([expected, 1.0], abs=0.1), strategy
+    pairs = predict(model, tokenizer, texts, [None, "garden " * 60]).shares
+    assert 0 < pairs[1] < 0.6
+
+
+def test_pairs_are_read_from_their_beginnings(model, tokenizer):
+    with pytest.raises(ValueError, match="'passages' is for texts alone"):
+        predict(model, tokenizer, ["a"], ["b"], long_documents="passages")
+
+
+def test_a_built_datastore_has_the_passages_of_the_configuration(model, tokenizer, examples):
+    model.config.long_documents = "passages"
+    datastore = KNNDatastore.build(model, tokenizer, examples, show_progress=False)
+    expected = predict(model, tokenizer, examples["text"][:])
+    assert (datastore.keys == expected.retrieval_embeddings).all()
+    found = datastore.passages_of(np.arange(len(datastore)))
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected.passages, strict=True))

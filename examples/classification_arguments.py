@@ -9,6 +9,7 @@ from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierTrainingArguments
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from docsplit_hf.text.paper_tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")
@@ -49,6 +50,14 @@ class ModelArguments:
         default=None, help="Lambda of 'fixed', from 0 to 1. Default: the paper's, for a task of the paper."
     )
     max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    long_documents: str | None = HfArg(
+        default=None,
+        help="What is read of texts longer than --max_length: their beginning ('first', the default), beginning and "
+        "end ('head_tail'), or all of it in passages, with one embedding ('average') or one for each ('passages', "
+        "'late'), so that an answer names the passage that decided. Training reads beginnings in any case.",
+        metadata={"choices": list(LONG_DOCUMENTS)},
+    )
+    passage_length: int | None = HfArg(default=None, help="Longest passage in tokens. Default: --max_length.")
     use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder; they are merged at the end.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
     no_training: bool = HfArg(

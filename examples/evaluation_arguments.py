@@ -9,7 +9,7 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS
 from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSettings
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
+from docsplit_hf.models.inference.long_documents import ALONE
 
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
 
@@ -63,8 +63,8 @@ class EvaluationArguments:
     long_documents: str = HfArg(
         default="first",
         help="What encoders read of texts longer than --max_length: their beginning ('first'), beginning and end "
-        "('head_tail'), the sentences of the largest TF-IDF ('salient'), or all of it in passages ('average').",
-        metadata={"choices": list(SINGLE_VECTOR)},
+        "('head_tail'), or all of it in passages ('average').",
+        metadata={"choices": list(ALONE)},
     )
     figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")
 

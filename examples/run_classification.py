@@ -107,11 +107,14 @@ def load_unlabeled(data: DataArguments, splits, no_training: bool):
     return load_unlabeled_texts(data.unlabeled_name, *columns, [splits[name] for name in splits if name != "train"])
 
 
+ENCODER_OPTIONS = ("pooling", "max_length", "long_documents", "passage_length")
+
+
 def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
     """A classifier for these examples, and its tokenizer."""
     options = {
         name: getattr(arguments, name)
-        for name in ("pooling", "retrieval_pooling", "retrieval_dimension", "classifier_activation", "max_length")
+        for name in (*ENCODER_OPTIONS, "retrieval_pooling", "retrieval_dimension", "classifier_activation")
         if getattr(arguments, name) is not None
     }
     if arguments.neighbors_protocol == "fixed":
@@ -161,8 +164,7 @@ def fit_without_training(
 ):
     """Fit experts on an encoder as it is, and save them; gives the pipeline, metrics, and what was chosen."""
     name = open_checkpoint(model_arguments.model_name_or_path).path
-    given = {"pooling": model_arguments.pooling, "max_length": model_arguments.max_length}
-    given = {option: value for option, value in given.items() if value is not None}
+    given = {option: value for option in ENCODER_OPTIONS if (value := getattr(model_arguments, option)) is not None}
     as_it_is = {"num_labels": 0, "decouple": False, "normalize": True, "knn_weight": 1.0}
     model = docsplit_hf.KNNClassifier.from_encoder(name, **as_it_is, **given).to(arguments.device)
     tokenizer = AutoTokenizer.from_pretrained(name)

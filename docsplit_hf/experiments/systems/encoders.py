@@ -30,6 +30,9 @@ class TextEncoder(Protocol):
         """Embeddings of N texts: float32 of shape ``(N, D)``, of norm 1."""
 
 
+VERSION = 2  # to be raised when the same options give other embeddings
+
+
 class EncoderWithOptions:
     """A ``DocumentEncoder`` with fixed options of its ``encode``: ``long_documents``, ``bf16``."""
 
@@ -42,7 +45,7 @@ class EncoderWithOptions:
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(json.dumps([self.encoder.fingerprint, self.options]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([VERSION, self.encoder.fingerprint, self.options]).encode()).hexdigest()
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)

@@ -13,6 +13,7 @@ from .salient_pieces import TokenFrequencies, count_tokens_of, salient_pieces
 SingleVector = Literal["first", "head_tail", "salient", "average"]
 SeveralVectors = Literal["passages", "late"]
 SINGLE_VECTOR, SEVERAL_VECTORS = get_args(SingleVector), get_args(SeveralVectors)
+ALONE = ("first", "head_tail", "average")  # one vector, which depends on no other text
 ONE_PIECE = ("first", "head_tail", "salient")  # one forward per text
 LATE_PASSAGE = 256  # tokens, where nothing else is asked for
 

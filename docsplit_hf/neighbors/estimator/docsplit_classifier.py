@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from ...models.inference.long_documents import ALONE, check_strategy
 from ..experts.corpus import joined_texts
 from ..experts.fitted_experts import ask_experts, ready_experts
 from ..fit import fit
@@ -40,6 +41,8 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         experts: The names of those to use, of ``"classifier"``, ``"words"``, ``"neighbors"`` and ``"topics"``. None:
             all.
         max_length: The longest input in tokens. None: as many as the encoder reads.
+        long_documents: What is read of texts longer than that: ``"first"``, ``"head_tail"`` or ``"average"``, as
+            ``DocumentEncoder.encode`` has them.
 
     Attributes:
         classes_: The labels, sorted; with several labels per text the numbers of the columns.
@@ -61,11 +64,13 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         unlabeled: Any = None,
         experts: Sequence[str] | None = None,
         max_length: int | None = None,
+        long_documents: str = "first",
     ) -> None:
         self.encoder = encoder
         self.unlabeled = unlabeled
         self.experts = experts
         self.max_length = max_length
+        self.long_documents = long_documents
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Learn from labeled texts.
@@ -89,7 +94,9 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(texts, targets.labels)
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length must be at least 1, got {self.max_length}.")
+        check_strategy(self.long_documents, ALONE)
         pipe, fingerprint = encoder_pipeline(self.encoder)
+        pipe.model.config.long_documents = self.long_documents
         pipe.model.config.max_length = self.max_length or pipe.model.config.max_length
         has_documents = self.unlabeled is not None and len(self.unlabeled)
         documents = zip(*_texts_of(self.unlabeled), strict=True) if has_documents else ()

@@ -1,0 +1,135 @@
+"""What long texts cost: memory at its peak beside that of short ones, and tokens per second.
+
+    python benchmarks/long_texts.py
+    python benchmarks/long_texts.py --count 1000 --words 100000 --small --measure first average predict
+
+By default one text of 50 million characters. Each measurement is a process of its own, with the encoder that ships, or
+a tiny one (--small), which reads many texts in little time and the memory of which is all that is asked of it. The
+process does the task with as many short texts first, of 100 words, and then with the long ones, ten of which are
+different. What the texts themselves take is no part of the peak.
+
+first, head_tail, salient, average, passages: encoded. predict, predict_passages: classified by neighbors, of a
+generator. segment: split into sentences for training.
+"""
+
+import argparse
+import json
+import logging
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+
+from benchmark_inputs import load_texts
+from datasets import Dataset
+from side_by_side import ran_on
+from transformers import BertConfig, BertModel
+
+from docsplit_hf import DocumentEncoder, KNNClassifierPipeline, segment_documents
+from docsplit_hf.training.markdown import table
+
+DIFFERENT, SHORT_WORDS = 10, 100
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--texts", help="A file with a column 'text', or a folder. Default: documentation of installed packages.")
+    add("--count", type=int, default=1, help="How many texts. Default: %(default)s.")
+    add("--words", type=int, help="Words of each text. Default: 50 million characters.")
+    add("--small", action="store_true", help="With an encoder of one layer and 64 dimensions, of random weights.")
+    add("--measure", nargs="+", choices=MEASURES, default=list(MEASURES), help="Default: all.")
+    add("--process", nargs=2, help=argparse.SUPPRESS)  # what is measured, and the file: this is one of the processes
+    options = parser.parse_args()
+    if options.process:
+        name, path = options.process
+        print(json.dumps(measure(MEASURES[name], json.loads(Path(path).read_text()), options.count, options.small)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "texts.json")
+        path.write_text(json.dumps([make_texts(options.texts, words, options.count) for words in (100, options.words)]))
+        rows = []
+        for name in options.measure:
+            command = [sys.executable, __file__, "--process", name, str(path), "--count", str(options.count)]
+            command += ["--small"] if options.small else []
+            output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+            seconds, characters, short_peak, peak = json.loads(output.splitlines()[-1])
+            rate = [f"{chars / second / 1e3:,.0f}" for chars, second in zip(characters, seconds, strict=True)]
+            rows.append(
+                (name, f"{seconds[1]:,.1f}", *rate, f"{short_peak:,.0f}", f"{peak:,.0f}", f"{peak / short_peak:.2f}")
+            )
+            print(*rows[-1], file=sys.stderr)
+    what = "of 50 million characters" if options.words is None else f"of {options.words:,} words"
+    print(f"{options.count:,} texts {what}. {ran_on()}\n")
+    speeds = "thousand characters/s, short texts", "long texts"
+    print(table(("", "seconds", *speeds, "peak of short texts, MiB", "of long texts", "ratio"), rows))
+
+
+def make_texts(source: str | None, words: int | None, count: int) -> list[str]:
+    """Different texts of that many words, of what there is of texts."""
+    joined = "\n".join(load_texts(source, 1000))
+    if words is None:
+        return [(joined * (50_000_000 // len(joined) + 1))[:50_000_000]]
+    all_words = cycle(joined.split(" "))
+    return [" ".join(islice(all_words, words)) for _ in range(min(count, DIFFERENT))]
+
+
+def measure(
+    task: Callable[[DocumentEncoder, list[str]], None], texts: list[list[str]], count: int, small: bool
+) -> tuple[list[float], list[int], float, float]:
+    """Of short and of long texts the seconds, the characters, and the peak in MiB less what the texts take."""
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
+    encoder = DocumentEncoder.from_pretrained(device="cpu")
+    if small:
+        shape = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 128}
+        tiny = BertModel(BertConfig(vocab_size=len(encoder.tokenizer), **shape))
+        encoder = DocumentEncoder(tiny, encoder.tokenizer, "mean", 256)
+    own = sum(len(text) for kind in texts for text in kind) / 2**20
+    seconds, characters, peaks = [], [], []
+    for kind in texts:
+        given = list(islice(cycle(kind), count))
+        start = time.perf_counter()
+        task(encoder, given)
+        seconds.append(time.perf_counter() - start)
+        characters.append(sum(map(len, given)))
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - own)
+    return seconds, characters, *peaks
+
+
+def encode(encoder: DocumentEncoder, texts: list[str], strategy: str) -> None:
+    encoder.encode(texts, show_progress=False, long_documents=strategy)
+
+
+def passages(encoder: DocumentEncoder, texts: list[str]) -> None:
+    encoder.encode_passages(texts, show_progress=False)
+
+
+def classify(encoder: DocumentEncoder, texts: list[str], strategy: str) -> None:
+    pipe = KNNClassifierPipeline(
+        model=encoder.model, tokenizer=encoder.tokenizer, device="cpu", long_documents=strategy
+    )
+    pipe.add_examples(["apples and pears", "iron and stone"], ["fruit", "mineral"])
+    deque(pipe(one_by_one(texts), return_neighbors=1), maxlen=0)
+
+
+def one_by_one(texts: list[str]) -> Iterator[str]:
+    yield from texts
+
+
+def segment(encoder: DocumentEncoder, texts: list[str]) -> None:
+    segment_documents(Dataset.from_dict({"text": texts}), encoder.tokenizer, single_sentence="dropout_pair")
+
+
+MEASURES = {name: partial(encode, strategy=name) for name in ("first", "head_tail", "salient", "average")}
+MEASURES |= {"passages": passages, "predict": partial(classify, strategy="first")}
+MEASURES |= {"predict_passages": partial(classify, strategy="passages"), "segment": segment}
+
+
+if __name__ == "__main__":
+    main()

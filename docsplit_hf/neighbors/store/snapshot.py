@@ -37,9 +37,7 @@ logger = logging.getLogger(__name__)
 
 # An index is built again when more rows than these were added and removed since: they cost time in every search.
 MOST_CHANGES, MOST_CHANGES_OF_INDEX = 1_000, 0.1
-# Fetched from an index for each row that is wanted, by all passages of a query together; each of them fetches at least
-# two, and again four times as many if they are of too few rows.
-PASSAGES_PER_ROW, FEWEST_PER_PASSAGE = 16, 2
+PASSAGES_PER_ROW = 4  # fetched from an index for each row that is wanted, and again as many times if these are too few
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,14 +128,12 @@ class Snapshot:
         """As ``_search_index``, but of one query, its passages ``(u, D)``."""
         counts, wanted = self.counts, min(self.options.candidates(k), self.indexed)
         entries, rows = len(self.index_rows), np.zeros(0, dtype=np.int64)
-        fetched = max(PASSAGES_PER_ROW // len(query), FEWEST_PER_PASSAGE) * wanted
-        while len(rows) < wanted:  # at first: many passages of a few rows may be near, and others removed
+        fetched = max(wanted, 1)
+        while len(rows) < wanted and fetched < PASSAGES_PER_ROW * entries:  # many passages of a few rows may be near
+            fetched *= PASSAGES_PER_ROW
             found = approximate_search(self.index, query, min(fetched, entries))
             rows = np.unique(self.index_rows[found[found >= 0]])
             rows = rows[rows >= 0]
-            if fetched >= entries:
-                break
-            fetched *= 4
         parts = []
         if len(rows):
             parts.append(grouped_among(query, self.searched, counts, rows, min(k, len(rows))))

@@ -183,7 +183,7 @@ def compare_distances(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def mean_of(best: int) -> Callable[[np.ndarray], float]:
-    return lambda pairs: float(np.sort(pairs, axis=None)[: min(best, max(pairs.shape))].mean())
+    return lambda pairs: float(np.sort(pairs, axis=None)[: min(best, *pairs.shape)].mean())
 
 
 def soft_minimum(temperature: float) -> Callable[[np.ndarray], float]:

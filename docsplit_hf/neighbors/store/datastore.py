@@ -261,7 +261,7 @@ class KNNDatastore:
         """The nearest rows of each query.
 
         Where rows or queries have several passages, the distance of two that have u and c of them is the mean of the
-        ``min(3, max(u, c))`` smallest distances between a passage of one and a passage of the other.
+        ``min(3, u, c)`` smallest distances between a passage of one and a passage of the other.
 
         Args:
             queries: Embeddings, ``(Q, D)``.

@@ -39,7 +39,7 @@ def grouped_search(
 ) -> GroupedNeighbors:
     """The k nearest documents of each query, the lower row first of equals.
 
-    The distance of two documents of u and c passages is the mean of the ``min(best, max(u, c))`` smallest squared L2
+    The distance of two documents of u and c passages is the mean of the ``min(best, u, c)`` smallest squared L2
     distances between a passage of one and a passage of the other: so a document is at 0 from itself.
 
     ``queries``: float32 ``(U, D)``, one query's passages after the other's, and ``query_counts`` int64 ``(Q,)``.
@@ -140,7 +140,7 @@ def _make_candidates(
         places = places[np.searchsorted(places, starts)]
         smallest[:-1, places] = smallest[1:, places]
         smallest[-1, places] = np.inf
-    used = np.minimum(best, np.maximum(len(query), counts))
+    used = np.minimum(min(best, len(query)), counts)
     level = np.arange(best)[:, None]
     distances = np.where(level < used, levels, 0).sum(0) / used
     limits = np.take_along_axis(np.stack(levels), used[None] - 1, 0)[0]
@@ -187,7 +187,7 @@ def _rank(
 
     order = np.lexsort((own, places, exact, owners))
     starts = np.searchsorted(owners[order], np.arange(len(counts_here)))
-    used = np.minimum(best, np.maximum(len(query), counts_here))
+    used = np.minimum(min(best, len(query)), counts_here)
     level = np.arange(best)
     smallest = exact[order][np.minimum(starts[:, None] + level, len(order) - 1)]
     distances = (np.where(level < used[:, None], smallest, 0).sum(1) / used).astype(np.float32)

@@ -18,7 +18,7 @@ def by_definition(queries, query_counts, keys, counts, best=3):
 
     def distance(query, document):
         pairs = ((query[:, None] - document[None]) ** 2).sum(-1)
-        return np.sort(pairs, axis=None)[: min(best, max(pairs.shape))].mean()
+        return np.sort(pairs, axis=None)[: min(best, *pairs.shape)].mean()
 
     return np.array([[distance(query, document) for document in stored] for query in asked])
 

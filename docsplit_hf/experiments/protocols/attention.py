@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from ...models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
-from ...models.inference.cut_texts import warn_of_cut_texts
+from ...models.inference.cut_texts import shares_read, warn_of_cut_texts
 from ...models.inference.encoder import DocumentEncoder
 from ...models.portable.packing import attention_implementation, run_encoder
 from ...text.lone_surrogates import replace_lone_surrogates
@@ -111,7 +111,7 @@ def _tokenize(
             # The tagger need not read what the encoder does not; at the end it may meet half a word.
             read.append(text[: spans[-1][:, 1].max()] if len(ids) > room else text)
             rows.append({"input_ids": np.array(encoder.prefix + ids[:room] + encoder.suffix, dtype=np.int32)})
-    warn_of_cut_texts(lengths, room, max_length)
+    warn_of_cut_texts(lengths, shares_read(lengths, room), max_length)
     return read, spans, rows
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...models.inference.batching import check_texts
-from ...models.inference.cut_texts import warn_of_cut_texts
+from ...models.inference.cut_texts import shares_read, warn_of_cut_texts
 from ...text.lone_surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ class EndpointEncoder:
         texts = [replace_lone_surrogates(text) for text in texts]
         if self.max_characters is None:
             return texts
-        warn_of_cut_texts([len(text) for text in texts], self.max_characters, self.max_characters, "characters")
+        lengths = [len(text) for text in texts]
+        warn_of_cut_texts(lengths, shares_read(lengths, self.max_characters), self.max_characters, "characters")
         return [text[: self.max_characters] for text in texts]
 
     def _client(self) -> OpenAI:

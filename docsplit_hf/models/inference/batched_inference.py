@@ -16,14 +16,16 @@ from ..portable.packing import is_packed, run_encoder
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
-from .cut_texts import log_at_end, warn_of_cut_number
+from .cut_pieces import ADVICE
+from .cut_texts import log_at_end, warn_of_cut_texts
 from .long_documents import ONE_PIECE, SEVERAL_VECTORS, read_pieces
 from .piece_embeddings import PassagesOfTexts, PieceAverages, parts_of, places_of_parts
 from .pieces import Frame, grouped
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 if TYPE_CHECKING:
-    from transformers import BatchEncoding, PreTrainedTokenizerBase
+    from tokenizers import Encoding
+    from transformers import PreTrainedTokenizerBase
 
     from ..portable.modeling_knn_classifier import KNNClassifier, KNNClassifierOutput
     from .passages import Passages
@@ -105,7 +107,10 @@ def _of_inputs(
     valid = [[text and replace_lone_surrogates(text) for text in given] for given in (texts, text_pairs)]
     rows, shares = _tokenize(tokenizer, *valid, max_length)
     if log_cut:
-        warn_of_cut_number(int((shares < 1).sum()), len(texts), max_length)
+        lengths = [len(text) + len(pair or "") for text, pair in zip(texts, text_pairs, strict=True)]
+        is_alone = all(pair is None for pair in text_pairs)
+        advice = ADVICE if is_alone else ""
+        warn_of_cut_texts(lengths, shares, max_length, "characters", advice, "tokens")
     logits = np.empty((len(rows), model.config.num_labels), dtype=np.float32)
     embeddings = np.empty((len(rows), model.config.retrieval_size), dtype=np.float32)
     for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits, is_packed(model.encoder)):
@@ -195,16 +200,16 @@ def _tokenize(
             columns = zip(batch_numbers, *(encoding[name] for name in names), strict=True)
             for place, (number, *values) in enumerate(columns):
                 rows[number] = {name: np.array(v, dtype=np.int32) for name, v in zip(names, values, strict=True)}
-                whole = len(texts[number]) + len(text_pairs[number] or "")
-                shares[number] = _share_read(encoding, place, whole, max_length)
+                if encoding.encodings:
+                    whole = len(texts[number]) + len(text_pairs[number] or "")
+                    shares[number] = _share_read(encoding.encodings[place], whole)
+                elif len(values[0]) == max_length:  # a tokenizer that is not fast does not say what it cuts off
+                    shares[number] = max_length / len(tokenizer(texts[number], text_pairs[number])["input_ids"])
     return rows, shares
 
 
-def _share_read(encoding: BatchEncoding, place: int, whole: int, max_length: int) -> float:
+def _share_read(row: Encoding, whole: int) -> float:
     """Which share of the ``whole`` characters of an input is in its tokens, below 1 if anything was cut off."""
-    if encoding.encodings is None:  # a tokenizer that is not fast does not say what it cuts off
-        return 0.0 if len(encoding["input_ids"][place]) == max_length else 1.0
-    row = encoding.encodings[place]
     if not row.overflowing:
         return 1.0
     ends = [0, 0]

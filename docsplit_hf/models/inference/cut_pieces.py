@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...text.windows import WINDOW, beginning, certain_cuts, ending
 from .batching import tokenizer_batches
-from .cut_texts import warn_of_cut_texts
+from .cut_texts import shares_read, warn_of_cut_texts
 from .pieces import Frame, Piece, token_ids
 
 HEAD_SHARE = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
@@ -44,4 +44,5 @@ def _cut_pieces(texts: Sequence[str], frame: Frame, head: int) -> Iterator[Piece
                 kept = ids
             share = min(frame.room / lengths[-1], 1) if lengths[-1] else 1.0
             yield Piece(number, frame.framed(kept), 0, len(text), share=share)
-    warn_of_cut_texts(lengths, frame.room, frame.max_length, advice=ADVICE, estimated=estimated)
+    shares = shares_read(lengths, frame.room)
+    warn_of_cut_texts(lengths, shares, frame.max_length, advice=ADVICE, estimated=estimated)

@@ -16,21 +16,28 @@ _sums: ContextVar[dict[tuple, tuple[np.ndarray, str]] | None] = ContextVar("_sum
 
 
 def warn_of_cut_texts(
-    lengths: Sequence[int], read: int, limit: int, unit: str = "tokens", advice: str = "", estimated: bool = False
+    lengths: Sequence[int],
+    shares: np.ndarray,
+    limit: int,
+    unit: str = "tokens",
+    advice: str = "",
+    limit_unit: str | None = None,
+    estimated: bool = False,
 ) -> None:
-    """Log how many texts are longer than ``read``, and how much of all texts that cuts off, if anything.
+    """Log how many texts are not read to the end, and how much of all texts that is, if anything.
 
-    ``limit`` is what ``read`` and all else have to fit into. ``estimated``: a long text is not tokenized to its end.
+    ``shares``, ``(N,)``: how much of each text is read. ``limit``: in ``limit_unit`` (None: in ``unit``), what it has
+    to fit into. ``estimated``: a long text is not tokenized to its end.
     """
     all_lengths = np.array(lengths, dtype=np.int64)
-    cut = np.maximum(all_lengths - read, 0)
-    counts = np.array([np.count_nonzero(cut), len(cut), cut.sum(), all_lengths.sum(), estimated])
-    log_at_end(_log, (limit, unit, advice), counts)
+    unread = np.rint(all_lengths * (1 - shares)).astype(np.int64)
+    counts = [np.count_nonzero(shares < 1), len(shares), unread.sum(), all_lengths.sum(), estimated]
+    log_at_end(_log, (limit, limit_unit or unit, unit, advice), np.array(counts))
 
 
-def warn_of_cut_number(cut: int, texts: int, limit: int) -> None:
-    """The same where it is not known how much is cut off."""
-    log_at_end(_log, (limit, "tokens", ""), np.array([cut, texts, 0, 0, 0]))
+def shares_read(lengths: Sequence[int], read: int) -> np.ndarray:
+    """Which share of each text is read, where no more than ``read`` of it is, float64 ``(N,)``."""
+    return np.minimum(read / np.maximum(lengths, 1), 1)
 
 
 @contextmanager
@@ -65,11 +72,12 @@ def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, exampl
         sums[log, *what] = (before + counts, first or example)
 
 
-def _log(limit: int, unit: str, advice: str, counts: np.ndarray, _: str) -> None:
-    long, texts, cut, total, estimated = counts.tolist()
+def _log(limit: int, limit_unit: str, unit: str, advice: str, counts: np.ndarray, _: str) -> None:
+    long, texts, unread, total, estimated = counts.tolist()
     if not long:
         return
-    what = " and were cut."
-    if total:
-        what = f": {'about ' if estimated else ''}{100 * cut / total:.1f} % of all {unit} were cut off."
-    logger.warning("%d of %d texts are longer than %d %s%s%s", long, texts, limit, unit, what, f" {advice}".rstrip())
+    about = "about " if estimated else ""
+    logger.warning(
+        "%d of %d texts are longer than %d %s: %s%.1f %% of all %s were cut off.%s",
+        *(long, texts, limit, limit_unit, about, 100 * unread / max(total, 1), unit, f" {advice}".rstrip()),
+    )

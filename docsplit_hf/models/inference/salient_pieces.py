@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .cut_pieces import ADVICE
-from .cut_texts import warn_of_cut_texts
+from .cut_texts import shares_read, warn_of_cut_texts
 from .pieces import Frame, Piece
 from .tokenized_windows import TokenizedWindow, tokenized_windows
 
@@ -59,7 +59,7 @@ def salient_pieces(texts: Sequence[str], frame: Frame, frequencies: TokenFrequen
             ids = first.ids
         share = len(ids) / max(lengths[-1], 1) if len(ids) else 1.0
         yield Piece(number, frame.framed(np.concatenate([first.instruction, ids])), 0, len(texts[number]), share=share)
-    warn_of_cut_texts(lengths, frame.room, frame.max_length, advice=ADVICE)
+    warn_of_cut_texts(lengths, shares_read(lengths, frame.room), frame.max_length, advice=ADVICE)
 
 
 def _most_salient(

@@ -11,7 +11,7 @@ from docsplit_hf.pretraining.checks import freeze_unused
 from docsplit_hf.pretraining.half_retrieval import evaluations_by_step
 from docsplit_hf.pretraining.info_nce import info_nce
 
-PASSAGES = {"passages_per_view": 2, "max_length": 16}
+PASSAGES = {"passages_per_view": 2, "max_length": 28}  # two sentences, or the last one by itself
 
 
 @pytest.fixture

@@ -202,8 +202,9 @@ def test_what_does_not_fit_an_objective_is_refused(make_baseline, objective, opt
         make_baseline(objective, **options)
 
 
-def test_mlm_reads_any_number_of_views(make_baseline, loss_of_steps):
-    assert len(loss_of_steps(make_baseline("mlm", "docsplit", {"parts": 3}, max_steps=2))) == 2
+@pytest.mark.parametrize("options", [{"views_kwargs": {"parts": 3}}, {"passages_per_view": 2, "max_length": 16}])
+def test_mlm_reads_any_number_of_views_and_passages(make_baseline, loss_of_steps, options):
+    assert len(loss_of_steps(make_baseline("mlm", max_steps=2, **options))) == 2
 
 
 @pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])

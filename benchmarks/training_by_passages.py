@@ -71,17 +71,19 @@ def main() -> None:
     add("--records", type=Path, required=True, help="Where the results are kept, as JSON lines.")
     add("--arms", nargs="*", choices=ARMS, default=list(ARMS), help="Default: all.")
     add("--seeds", type=int, nargs="+", default=[0, 1, 2], help="Of the training. Default: 0 1 2.")
-    add("--tokens", type=int, default=1_200_000, help="To read in training. Default: %(default)s.")
+    add("--tokens", type=int, default=800_000, help="To read in training. Default: %(default)s.")
     add("--documents", type=int, default=32, help="Of a step. Default: %(default)s.")
     add("--learning_rate", type=float, default=1e-3, help="Default: %(default)s.")
-    add("--per_class", type=int, default=80, help="Most texts of a class. Default: %(default)s.")
-    add("--most_papers", type=int, default=1000, help="Default: %(default)s.")
+    add("--per_class", type=int, default=60, help="Most texts of a class. Default: %(default)s.")
+    add("--most_articles", type=int, default=4000, help="To train on. Default: %(default)s.")
+    add("--most_papers", type=int, default=600, help="Default: %(default)s.")
     options = parser.parse_args()
     name = options.name or Path(options.start).name
     tokenizer = AutoTokenizer.from_pretrained(options.start)
-    texts = load_texts(options.corpus, options.posts, options.papers, tokenizer, options.per_class, options.most_papers)
+    limits = {name: getattr(options, name) for name in ("most_articles", "per_class", "most_papers")}
+    texts = load_texts(options.corpus, options.posts, options.papers, tokenizer, **limits)
     runs = [("start", 0), *((arm, seed) for seed in options.seeds for arm in options.arms)]
-    sizes = {key: getattr(options, key) for key in ("tokens", "documents", "learning_rate", "per_class", "most_papers")}
+    sizes = limits | {name: getattr(options, name) for name in ("tokens", "documents", "learning_rate")}
     for arm, seed in runs:
         key = {"start": name, "arm": arm, "seed": seed} | sizes
         if any(record.items() >= key.items() for record in read_records(options.records)):

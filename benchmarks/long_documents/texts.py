@@ -51,7 +51,13 @@ class Texts(NamedTuple):
 
 
 def load_texts(
-    corpus: str, posts: str, papers: str, tokenizer: PreTrainedTokenizerBase, per_class: int, most_papers: int
+    corpus: str,
+    posts: str,
+    papers: str,
+    tokenizer: PreTrainedTokenizerBase,
+    most_articles: int,
+    per_class: int,
+    most_papers: int,
 ) -> Texts:
     """Draw them, with the same seed each time. Articles of the few-shot task are held out from training."""
     articles = long_articles(corpus)
@@ -59,7 +65,7 @@ def load_texts(
     kind_of = {int(i): kind for i in order if (kind := kind_of_article(articles[i]))}
     chosen = [i for kind in KINDS for i in [i for i in kind_of if kind_of[i] == kind][:per_class]]
     held_out = set(chosen)
-    training = [articles[i] for i in order if int(i) not in held_out]
+    training = [articles[i] for i in order if int(i) not in held_out][:most_articles]
     return Texts(
         segment(training, tokenizer),
         segment([articles[i] for i in chosen], tokenizer),

@@ -1,6 +1,8 @@
 import torch
 from torch.nn.functional import normalize
 
+from docsplit_hf.models.inference.piece_embeddings import PieceAverages
+from docsplit_hf.models.inference.pieces import Piece
 from docsplit_hf.pretraining.passage_pooling import pool_passages
 
 
@@ -14,6 +16,13 @@ def test_the_mean_of_directions_by_tokens_has_the_mean_norm_by_tokens():
     pooled = pool_passages(embeddings, batch_of([2, 1], [6, 2, 4]))
     expected = normalize(torch.tensor([[6.0, 2.0]])) * (6 * 3 + 2 * 1) / 8
     torch.testing.assert_close(pooled, torch.cat([expected, embeddings[2:]]))
+
+
+def test_it_is_what_inference_makes_of_as_many_tokens():
+    rows, lengths = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)), [7, 3, 2, 9, 4]
+    averages, texts = PieceAverages(2, 4), [0, 0, 0, 1, 1]
+    averages.add([Piece(text, None, 0, 0, weight) for text, weight in zip(texts, lengths, strict=True)], rows)
+    torch.testing.assert_close(pool_passages(rows, batch_of([3, 2], lengths)), averages.all())
 
 
 def test_passages_of_norm_1_give_norm_1():

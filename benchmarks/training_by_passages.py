@@ -8,11 +8,11 @@
 Each arm trains from the same start until it has read --tokens tokens of articles of 1,000 words and more, by InfoNCE
 alone, with mean pooling:
 
-- heads: as many tokens of each half as a passage has, 4 x --documents a step;
-- heads, more steps: the same with --documents a step, and four times as many steps;
-- one passage: as heads, but each half is read at a random passage of the whole document;
-- passages: up to four random passages of each half, --documents a step;
-- long: as many tokens of each half as four passages have, in one row, --documents a step.
+- heads: as many tokens of each half as a passage has, --documents a step;
+- one passage: the same, but each half is read at a random passage of the whole document;
+- passages: up to four random passages of each half, a quarter of the documents a step, so that steps are as large;
+- long: as many tokens of each half as four passages have, in one row, a quarter of the documents a step;
+- the same with larger batches: four times the documents a step, and a quarter of the steps.
 
 Articles of the few-shot task and of half-document retrieval are not trained on. Each run is a line of --records the
 moment it is there, and is not run again. The table of all lines is printed at the end.
@@ -48,15 +48,16 @@ class Arm(NamedTuple):
 
     passages_per_view: int | None
     max_length: int
-    documents: int
+    documents: float
 
 
 ARMS = {
-    "heads": Arm(None, MAX_LENGTH, PASSAGES),
-    "heads, more steps": Arm(None, MAX_LENGTH, 1),
-    "one passage": Arm(1, MAX_LENGTH, PASSAGES),
-    "passages": Arm(PASSAGES, MAX_LENGTH, 1),
-    "long": Arm(None, PASSAGES * (MAX_LENGTH - 2) + 2, 1),
+    "heads": Arm(None, MAX_LENGTH, 1),
+    "one passage": Arm(1, MAX_LENGTH, 1),
+    "passages": Arm(PASSAGES, MAX_LENGTH, 1 / PASSAGES),
+    "long": Arm(None, PASSAGES * (MAX_LENGTH - 2) + 2, 1 / PASSAGES),
+    "heads, larger batches": Arm(None, MAX_LENGTH, PASSAGES),
+    "passages, larger batches": Arm(PASSAGES, MAX_LENGTH, 1),
 }
 
 
@@ -104,9 +105,8 @@ def run(arm: str, seed: int, options: argparse.Namespace, texts: Texts) -> dict:
     collator = DataCollatorForDocSplit(
         tokenizer, reading.max_length, 0, seed=seed, passages_per_view=reading.passages_per_view
     )
-    trained = (
-        {} if arm == "start" else train(model, collator, reading.documents * options.documents, seed, options, texts)
-    )
+    documents = round(reading.documents * options.documents)
+    trained = {} if arm == "start" else train(model, collator, documents, seed, options, texts)
     return trained | {"metrics": measure(model, collator, texts)}
 
 

@@ -85,6 +85,11 @@ class DataArguments:
     views_kwargs: dict | str | None = HfArg(
         default=None, help="Options of the views, as JSON, such as '{\"ratio_min\": 0.05}' for cropping."
     )
+    passages_per_view: int | None = HfArg(
+        default=None,
+        help="For documents of any length: read each view as up to so many passages of --max_length tokens, drawn from "
+        "the whole document. Default: a view is cut at --max_length.",
+    )
     single_sentence: str = HfArg(
         default="drop",
         help="What becomes of documents of one sentence: drop, dropout_pair (paired with themselves), or error.",

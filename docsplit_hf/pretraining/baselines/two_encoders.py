@@ -16,6 +16,7 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
     """Two views, compared by dot products, without MLM, in one direction, and without a projection head."""
 
     many_views: ClassVar[bool] = False
+    many_passages: ClassVar[bool] = False
 
     similarity: str | None = overridden("similarity", "dot")
     mlm_weight: float | None = overridden("mlm_weight", 0.0)

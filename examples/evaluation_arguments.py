@@ -9,7 +9,7 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS
 from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSettings
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.long_documents import ALONE
+from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, SINGLE_VECTOR
 
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
 
@@ -60,11 +60,13 @@ class EvaluationArguments:
         default=None, help="Where embeddings are kept. Default: embeddings/ in the output folder."
     )
     bf16: bool = HfArg(default=False, help="Encoders compute in bfloat16.")
-    long_documents: str = HfArg(
-        default="first",
-        help="What encoders read of texts longer than --max_length: their beginning ('first'), beginning and end "
-        "('head_tail'), or all of it in passages ('average').",
-        metadata={"choices": list(ALONE)},
+    long_documents: list[str] = HfArg(
+        default_factory=lambda: ["first"],
+        help="How encoders read what is longer than --max_length, one way or several to compare: 'first', the "
+        "beginning; 'head_tail', beginning and end; 'salient', the sentences with the largest TF-IDF; 'average', all, "
+        "in passages whose embeddings are averaged; 'passages', an embedding for each; 'late', the same after reading "
+        "all that fits into --max_length together.",
+        metadata={"choices": [*SINGLE_VECTOR, *SEVERAL_VECTORS]},
     )
     figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")
 

@@ -37,7 +37,7 @@ from docsplit_hf.experiments.records.runner import run_protocols, short_names
 from docsplit_hf.experiments.report.figures import DRAWN, check_matplotlib, save_figures
 from docsplit_hf.experiments.report.markdown_report import main_table, results_markdown
 from docsplit_hf.experiments.report.summary import summarize_records
-from docsplit_hf.experiments.systems.load_system import WORD_COUNTS, load_system
+from docsplit_hf.experiments.systems.load_system import WORD_COUNTS, EncoderSystem, load_system
 from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
@@ -75,9 +75,11 @@ def load_systems(arguments: EvaluationArguments, settings: EvaluationSettings):
     cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
     systems = {}
     for name, short in zip(arguments.models, short_names(arguments.models), strict=True):
-        system = load_system(name, cache, settings.max_length, arguments.bf16, arguments.long_documents)
+        strategies = arguments.long_documents
+        system = load_system(name, cache, settings.max_length, arguments.bf16, strategies[0])
         system.name = short
-        systems[name] = system
+        several = system.reading(strategies) if len(strategies) > 1 and isinstance(system, EncoderSystem) else [system]
+        systems |= {f"{name}#name={system.name}": system for system in several}
     return systems
 
 

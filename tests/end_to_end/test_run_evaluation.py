@@ -121,6 +121,15 @@ def test_embeddings_are_kept_apart_from_the_results_and_a_changed_length_is_embe
         evaluate(tmp_path, f"--cache_dir={whole[0] / 'embeddings'}", "--max_length=16")
 
 
+def test_ways_to_read_long_documents_are_compared_by_length(evaluate, tmp_path):
+    printed = evaluate(tmp_path, "--protocol", "length", "--long_documents", "first", "passages", "--max_length=32")
+    measured = 1 + 2 * (3 + 2)  # what is read; of the probe and of neighbors few examples and all
+    assert f"{3 * 2 * measured} records" in printed and "| tiny (passages) |" in printed
+    report = (tmp_path / "results.md").read_text()
+    assert "### second: all examples, neighbors" in report and "## What is read" in report
+    assert (tmp_path / "length_probe.png").exists() and (tmp_path / "length_neighbors.svg").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [

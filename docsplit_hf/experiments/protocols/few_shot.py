@@ -9,7 +9,7 @@ import numpy as np
 
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation, Experiment, Measurement, Plan
-from .labeled_features import held_out_settings, labeled_features
+from .labeled_features import LabeledFeatures, held_out_settings, labeled_features
 from .probe import FEWEST_TO_HOLD_OUT, probe_metrics
 from .settings import EvaluationSettings
 
@@ -34,6 +34,16 @@ def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Seq
         )
     order = np.random.default_rng(seed).permutation(len(labels))
     return np.sort(np.concatenate([order[labels[order] == label][:shots] for label in classes]))
+
+
+def draw_examples(features: LabeledFeatures, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
+    """The features with as many training examples of every class, as ``sample_per_class`` draws them."""
+    rows = sample_per_class(features.train_labels, shots, seed, label_names)
+    return features._replace(
+        train=features.train[rows],
+        train_labels=features.train_labels[rows],
+        train_inputs=[features.train_inputs[row] for row in rows],
+    )
 
 
 def _plan_few_shot(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
@@ -61,13 +71,8 @@ def _at_shots(shots: int, task: ClassificationTask, settings: EvaluationSettings
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    task, features = evaluation.task, evaluation.once(labeled_features)
-    rows = sample_per_class(task.train_labels, settings["shots"], seed, task.label_names)
-    examples = features._replace(
-        train=features.train[rows],
-        train_labels=features.train_labels[rows],
-        train_inputs=[features.train_inputs[row] for row in rows],
-    )
+    features = evaluation.once(labeled_features)
+    examples = draw_examples(features, settings["shots"], seed, evaluation.task.label_names)
     return probe_metrics(settings["probe"], examples, seed)
 
 

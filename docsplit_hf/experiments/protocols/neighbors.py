@@ -13,8 +13,9 @@ from sklearn.preprocessing import normalize
 
 from ...neighbors.mixing.calibration import calibrate
 from ...neighbors.mixing.knn_distribution import knn_probabilities
+from ...neighbors.store.grouped_search import grouped_search
 from ...neighbors.store.index import exact_search
-from ..systems.features import Features
+from ..systems.features import Features, has_passages
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation, Experiment, Plan, once_per_seed
 from .labeled_features import LabeledFeatures, held_out_settings, labeled_features
@@ -27,13 +28,23 @@ HELD_OUT_SHARE = 0.2
 
 
 def knn_metrics(features: LabeledFeatures, seed: int) -> dict[str, float]:
-    """Classify by the nearest training examples (Liang et al. 2023, equation 2), in the space of cosine similarity.
+    """Classify the test features by the nearest training examples."""
+    return features.metrics(knn_predictions(features, seed))
+
+
+def knn_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
+    """Labels of the test features by the nearest training examples, ``(M,)``, in the space of cosine similarity.
+
+    The vote is that of Liang et al. 2023, equation 2. Documents that have passages are as near as
+    ``KNNDatastore.search`` has it.
 
     Features are scaled to norm 1. k (up to the paper's 64) and the temperature are chosen on a fifth of each class of
     the training set, with the rest as datastore; then all of it is the datastore. The paper's temperature of 10 suits
     no other scale of embeddings than its own.
     """
-    train, labels = normalize(features.train), features.train_labels
+    train, test, labels = features.train, features.test, features.train_labels
+    if not has_passages(train):
+        train, test = normalize(train), normalize(test)
     num_labels = int(max(labels.max(), features.test_labels.max())) + 1
     k, temperature = 1, 1.0
     kept, held_out = features.held_out(HELD_OUT_SHARE, seed)
@@ -44,12 +55,18 @@ def knn_metrics(features: LabeledFeatures, seed: int) -> dict[str, float]:
         logger.info(f"{k} neighbors at temperature {temperature:.3g}, chosen on {chosen.examples} examples.")
     else:
         logger.info("Each class has one training text: the nearest neighbor alone decides.")
-    distances, rows = _search(normalize(features.test), train, k)
-    return features.metrics(knn_probabilities(distances, labels[rows], num_labels, temperature).argmax(1))
+    distances, rows = _search(test, train, k)
+    return knn_probabilities(distances, labels[rows], num_labels, temperature).argmax(1)
 
 
 def _search(queries: Features, keys: Features, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Squared L2 distances ``(Q, k)``, ascending, and rows of the keys ``(Q, k)``."""
+    if has_passages(keys):
+        (queries, query_counts), (keys, counts) = (
+            (np.concatenate(part), np.array([*map(len, part)])) for part in (queries, keys)
+        )
+        found = grouped_search(queries, query_counts, keys, counts, k)
+        return found.distances, found.rows
     if not issparse(keys):
         return exact_search(np.ascontiguousarray(queries), np.ascontiguousarray(keys), k)
     distances, rows = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(keys).kneighbors(queries)

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 from ..systems.load_system import System
 from ..taggers.parts_of_speech import Tagger
 from ..tasks.task import EvaluationTask
-from . import attention, citation, decoupled, few_shot, half_documents, neighbors, passage_citation, probe, redundancy
+from . import (
+    attention,
+    citation,
+    decoupled,
+    few_shot,
+    half_documents,
+    length,
+    neighbors,
+    passage_citation,
+    probe,
+    redundancy,
+)
 from .experiment import Evaluation, Measurement, Plan
 from .settings import EvaluationSettings
 
@@ -17,6 +28,7 @@ PROTOCOLS = {
     "few_shot": few_shot.FEW_SHOT,
     "curve": few_shot.CURVE,
     "knn": neighbors.KNN,
+    "length": length.LENGTH,
     "decoupled": decoupled.DECOUPLED,
     "retrieval_vectors": decoupled.RETRIEVAL_VECTORS,
     "neighbors_sweep": decoupled.NEIGHBORS_SWEEP,
@@ -28,6 +40,7 @@ PROTOCOLS = {
 }
 # The half of redundancy that a tagger measures in the place of a system.
 BY_TAGGER = {"nouns_and_verbs": redundancy.NOUNS_AND_VERBS}
+PARTS = BY_TAGGER | {"length_read": length.LENGTH_READ}  # of a protocol that plans them
 
 
 def check_protocols(names: Sequence[str]) -> None:
@@ -63,4 +76,4 @@ def plan(names: Sequence[str], system: System | Tagger, task: EvaluationTask, se
 def measure(evaluation: Evaluation, measurement: Measurement) -> dict[str, float]:
     """The metrics of one repeat: shares from 0 to 1, but for R and attention."""
     protocol, settings, seed = measurement
-    return (PROTOCOLS | BY_TAGGER)[protocol].measure(evaluation, settings, seed)
+    return (PROTOCOLS | PARTS)[protocol].measure(evaluation, settings, seed)

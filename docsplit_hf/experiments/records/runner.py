@@ -17,7 +17,7 @@ from ..protocols.settings import EvaluationSettings
 from ..systems.encoders import split_name
 from ..taggers.load_tagger import load_tagger
 from ..taggers.parts_of_speech import Tagger
-from ..tasks.task import ClassificationTask, EvaluationTask, PairTask, language_of
+from ..tasks.task import ClassificationTask, EvaluationTask, PairTask, word_counts
 from .results import ResultStore
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def describe_task(task: EvaluationTask) -> dict[str, Any]:
         sizes |= {"train": len(task.train), "test": len(task.test)}
     else:
         sizes["test"] = len(documents)
-    chinese = language_of(task) == "zh"
-    words = [sum(len("".join(text.split()) if chinese else text.split()) for text in parts) for parts in documents]
+    words = [int(word_counts(parts, task).sum()) for parts in documents]
     middle = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
     return sizes | {"documents": len(documents), "words": middle}
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...text.paper_tasks import task_metric
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
+from ..protocols.length import BUCKETS, CLASSIFIERS
 from ..protocols.settings import EvaluationSettings
 from .decoupled_tables import by_k, by_temperature, part_summary
+from .length_tables import split_strategy
 from .paper_results import REDUNDANCY, paper_task
 from .summary import Cell
 from .tables import TITLES, Spread
@@ -53,6 +56,7 @@ SPREADS = {
 DRAWN = (
     "few_shot",
     "curve",
+    "length",
     "neighbors_sweep",
     "citation",
     "redundancy",
@@ -77,6 +81,13 @@ def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: st
         figures["few_shot"] = lambda: accuracy_bars(at_shots, {"accuracy": ""}, "std")
     if len({cell.settings["shots"] for cell in few_shot}) > 1:
         figures["few_shot_curve"] = lambda: curves(few_shot)
+    for classifier in CLASSIFIERS:
+        if by_length := [
+            cell
+            for cell in cells
+            if cell.protocol == "length" and (cell.settings["classifier"], cell.settings["shots"]) == (classifier, None)
+        ]:
+            figures[f"length_{classifier}"] = partial(length_curves, by_length)
     if sweep := [cell for cell in cells if cell.protocol == "neighbors_sweep"]:
         figures["neighbors_sweep"] = lambda: sweep_curves(sweep)
     if citation := [cell for cell in cells if cell.protocol == "citation"]:
@@ -168,6 +179,36 @@ def sweep_curves(cells: Sequence[Cell]) -> Figure:
         axis.grid(color="#DDDDDD", linewidth=0.6)
         axis.set(title=system, xlabel=labels[name], ylabel="Neighbors alone (%)")
     _legend(figure, axes, cells, "std")
+    return figure
+
+
+def length_curves(cells: Sequence[Cell]) -> Figure:
+    """Accuracy over the number of words in a document, a line for each way to read it; a panel per task and encoder."""
+    names = {cell.system: split_strategy(cell.system) for cell in cells}
+    encoders = list(dict.fromkeys(encoder for encoder, strategy in names.values() if strategy)) or [""]
+    lines = list(dict.fromkeys(strategy or encoder for encoder, strategy in names.values()))
+    panels = [(task, encoder) for task in _names(cells, "task") for encoder in encoders]
+    figure, axes = _panels(len(panels), 4.4, 3.2, per_row=len(encoders))
+    for axis, (task, encoder) in zip(axes, panels, strict=True):
+        mine = [cell for cell in cells if cell.task == task and names[cell.system][0] in (encoder, cell.system)]
+        buckets = [name for name in BUCKETS if any(f"accuracy {name}" in cell.metrics for cell in mine)]
+        for cell in mine:
+            number = lines.index(names[cell.system][1] or cell.system)
+            summaries = [cell.metrics[f"accuracy {name}"] for name in buckets]
+            axis.errorbar(
+                range(len(buckets)),
+                [100 * summary.mean for summary in summaries],
+                yerr=[100 * summary.documents for summary in summaries],
+                label=lines[number],
+                color=COLORS[number % len(COLORS)],
+                marker=MARKERS[number % len(MARKERS)],
+                linestyle=LINES[number // len(COLORS) % len(LINES)],
+                **CURVE_STYLE,
+            )
+        axis.set_xticks(range(len(buckets)), buckets, fontsize=8)
+        axis.grid(color="#DDDDDD", linewidth=0.6)
+        axis.set(title=", ".join(filter(None, (task, encoder))), xlabel="Words in the document", ylabel="Accuracy (%)")
+    _legend(figure, axes, cells, "documents")
     return figure
 
 

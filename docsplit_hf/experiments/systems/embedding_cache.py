@@ -14,12 +14,14 @@ import numpy as np
 
 from ...models.inference.batching import check_texts
 from ...models.inference.cut_texts import cut_texts_summed_up
+from ...models.inference.passages import Passages
 
 if TYPE_CHECKING:
-    from .encoders import TextEncoder
+    from .encoders import EncoderWithOptions, TextEncoder
 
 logger = logging.getLogger(__name__)
 
+Arrays = dict[str, np.ndarray]
 CHUNK = 256  # texts in a file: what a killed run loses at most
 
 
@@ -36,31 +38,64 @@ def cached_embeddings(
     checksum: a damaged one is logged, and written anew. The folder may be deleted at any time. ``on_done`` gets the
     number of texts of each chunk, to move a progress bar.
     """
+
+    def embed(part: Sequence[str]) -> Arrays:
+        return {"embeddings": encoder.encode(part, show_progress=False)}
+
+    chunks = [chunk["embeddings"] for chunk in _cached(encoder, texts, folder, on_done, embed)]
+    return np.concatenate(chunks) if chunks else encoder.encode([], show_progress=False)
+
+
+def cached_passages(
+    encoder: EncoderWithOptions,
+    texts: Sequence[str],
+    folder: str | Path | None,
+    on_done: Callable[[int], Any] = lambda number: None,
+) -> Passages:
+    """The same with several embeddings for each text."""
+
+    def embed(part: Sequence[str]) -> Arrays:
+        return encoder.encode_passages(part, show_progress=False)._asdict()
+
+    chunks = _cached(encoder, texts, folder, on_done, embed)
+    return Passages(*(np.concatenate([chunk[name] for chunk in chunks]) for name in Passages._fields))
+
+
+def _cached(
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    folder: str | Path | None,
+    on_done: Callable[[int], Any],
+    embed: Callable[[Sequence[str]], Arrays],
+) -> list[Arrays]:
+    """The arrays of each chunk."""
     check_texts(texts)
     fingerprint = encoder.fingerprint
-    chunks, known = [], 0
+    chunks: list[Arrays] = []
+    known = 0
     with cut_texts_summed_up():
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
             path = None if folder is None else Path(folder, f"{_key(fingerprint, part)}.safetensors")
-            embeddings = None if path is None else _read(path, len(part))
-            if embeddings is None:
-                embeddings = encoder.encode(part, show_progress=False)
-                _check(encoder, embeddings, part, start)
+            arrays = None if path is None else _read(path, len(part))
+            if arrays is None:
+                arrays = embed(part)
+                _check(encoder, arrays, part, start)
                 if path is not None:
-                    _write(path, embeddings)
+                    _write(path, arrays)
             else:
                 known += len(part)
-            if chunks and chunks[0].shape[1] != embeddings.shape[1]:
+            dimensions = arrays["embeddings"].shape[1]
+            if chunks and chunks[0]["embeddings"].shape[1] != dimensions:
                 raise ValueError(
-                    f"{encoder!r} gives {embeddings.shape[1]} dimensions after {chunks[0].shape[1]}: its fingerprint "
-                    f"is the same, but it has changed. Delete the kept embeddings in {folder}."
+                    f"{encoder!r} gives {dimensions} dimensions after {chunks[0]['embeddings'].shape[1]}: its "
+                    f"fingerprint is the same, but it has changed. Delete the kept embeddings in {folder}."
                 )
-            chunks.append(embeddings)
+            chunks.append(arrays)
             on_done(len(part))
     if folder is not None and texts:
         logger.info("%d of %d embeddings of %r come from %s.", known, len(texts), encoder, folder)
-    return np.concatenate(chunks) if chunks else encoder.encode([], show_progress=False)
+    return chunks
 
 
 def _key(fingerprint: str, texts: Sequence[str]) -> str:
@@ -71,28 +106,39 @@ def _key(fingerprint: str, texts: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _check(encoder: TextEncoder, embeddings: np.ndarray, texts: Sequence[str], start: int) -> None:
-    if len(embeddings) != len(texts):
-        raise ValueError(f"{encoder!r} gives {len(embeddings)} embeddings for {len(texts)} texts.")
-    broken = np.flatnonzero(~np.isfinite(embeddings).all(1))
-    if broken.size:
-        text = texts[broken[0]]
+def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: int) -> None:
+    embeddings, rows = arrays["embeddings"], _rows(arrays)
+    if rows != len(texts):
+        raise ValueError(f"{encoder!r} gives {rows} embeddings for {len(texts)} texts.")
+    broken = ~np.isfinite(embeddings).all(1)
+    if broken.any():
+        owners = np.repeat(np.arange(rows), arrays["counts"]) if "counts" in arrays else np.arange(rows)
+        texts_of_broken = np.unique(owners[broken])
+        text = texts[texts_of_broken[0]]
         raise ValueError(
-            f"{encoder!r} gives NaN or infinity for {broken.size} of {len(texts)} texts, the first of them text "
-            f"{start + broken[0]}: {text[:80] + '...' if len(text) > 80 else text!r}. Its weights may be damaged, or "
-            "too large for the precision: try float32."
+            f"{encoder!r} gives NaN or infinity for {len(texts_of_broken)} of {len(texts)} texts, the first of them "
+            f"text {start + texts_of_broken[0]}: {text[:80] + '...' if len(text) > 80 else text!r}. Its weights may be "
+            "damaged, or too large for the precision: try float32."
         )
 
 
-def _checksum(embeddings: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(embeddings)).hexdigest()
+def _rows(arrays: Arrays) -> int:
+    return len(arrays.get("counts", arrays["embeddings"]))
 
 
-def _write(path: Path, embeddings: np.ndarray) -> None:
+def _checksum(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays, key=lambda name: (name != "embeddings", name)):
+        digest.update(np.ascontiguousarray(arrays[name]))
+    return digest.hexdigest()
+
+
+def _write(path: Path, arrays: Arrays) -> None:
     from safetensors.numpy import save
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = save({"embeddings": np.ascontiguousarray(embeddings)}, {"sha256": _checksum(embeddings)})
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    data = save(whole, {"sha256": _checksum(arrays)})
     temporary = path.with_name(f"{uuid.uuid4().hex}.tmp")
     try:
         temporary.write_bytes(data)
@@ -101,17 +147,20 @@ def _write(path: Path, embeddings: np.ndarray) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read(path: Path, number: int) -> np.ndarray | None:
-    """The embeddings in a file; None if there is no file, or none that can be used."""
+def _read(path: Path, number: int) -> Arrays | None:
+    """The arrays in a file; None if there is no file, or none that can be used."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
         return None
     try:
         with safe_open(path, "np") as file:
-            embeddings, stated = file.get_tensor("embeddings"), (file.metadata() or {}).get("sha256")
-        if len(embeddings) == number and stated == _checksum(embeddings):
-            return embeddings
+            arrays, stated = (
+                {name: file.get_tensor(name) for name in file.keys()},
+                (file.metadata() or {}).get("sha256"),
+            )
+        if _rows(arrays) == number and stated == _checksum(arrays):
+            return arrays
         damage = "another checksum"
     except SafetensorError as error:
         damage = str(error)

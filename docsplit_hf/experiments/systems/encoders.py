@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...models.inference.encoder import DocumentEncoder
+from ...models.inference.passages import Passages
 from .endpoint import EndpointEncoder
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ VERSION = 2  # to be raised when the same options give other embeddings
 
 
 class EncoderWithOptions:
-    """A ``DocumentEncoder`` with fixed options of its ``encode``: ``long_documents``, ``bf16``."""
+    """A ``DocumentEncoder`` with fixed options: ``long_documents``, ``bf16``."""
 
     def __init__(self, encoder: DocumentEncoder, **options: Any) -> None:
         self.encoder = encoder
@@ -49,6 +50,10 @@ class EncoderWithOptions:
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
+
+    def encode_passages(self, texts: Sequence[str], show_progress: bool = True) -> Passages:
+        """Several embeddings of each text, where ``long_documents`` is a strategy that gives them."""
+        return self.encoder.encode_passages(texts, show_progress=show_progress, **self.options)
 
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
+from ...models.inference.passages import Passages
 from ...neighbors.store.key_matrix import as_matrix, check_finite
 
-Features = np.ndarray | sparse.csr_matrix  # (N, D)
+Features = np.ndarray | sparse.csr_matrix  # (N, D), or (N,) of objects, which are (p, D)
 
 
 def check_features(features: Features, what: str, labels: np.ndarray | None = None) -> Features:
@@ -27,3 +29,22 @@ def check_features(features: Features, what: str, labels: np.ndarray | None = No
     if labels is not None and len(labels) != features.shape[0]:
         raise ValueError(f"{what}: {features.shape[0]} rows, but {len(labels)} labels. Give one label for each row.")
     return features
+
+
+def mean_of_passages(passages: Passages) -> np.ndarray:
+    """One embedding for each text, float32 ``(N, D)``, of norm 1: the mean, weighted by the passages' characters."""
+    weights = np.maximum(np.diff(passages.spans, axis=1), 1).astype(np.float32)
+    starts = np.cumsum(passages.counts) - passages.counts
+    return normalize(np.add.reduceat(passages.embeddings * weights, starts))
+
+
+def has_passages(features: Features) -> bool:
+    """Whether each row is several vectors."""
+    return features.dtype == object
+
+
+def rows_of_passages(passages: Passages) -> np.ndarray:
+    """The vectors of each text, ``(N,)`` of arrays ``(p, D)``: rows that can be selected like any other features."""
+    rows = np.empty(len(passages.counts), dtype=object)
+    rows[:] = np.split(passages.embeddings, np.cumsum(passages.counts)[:-1])
+    return rows

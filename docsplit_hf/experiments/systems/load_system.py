@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from .embedding_cache import cached_embeddings
-from .encoders import TextEncoder, load_encoder, split_name
-from .features import Features
+from ...models.inference.encoder import DocumentEncoder
+from ...models.inference.long_documents import SEVERAL_VECTORS
+from ...models.inference.passages import Passages
+from .embedding_cache import cached_embeddings, cached_passages
+from .encoders import EncoderWithOptions, TextEncoder, load_encoder, split_name
+from .features import Features, mean_of_passages
 
 # Words of two characters and more, as in scikit-learn, and each Chinese or Japanese character by itself: these scripts
 # put no spaces between words, and pairs of characters do nearly as well there as words.
@@ -48,12 +51,38 @@ class EncoderSystem:
     def fingerprint(self) -> str:
         return self.encoder.fingerprint
 
+    @property
+    def gives_passages(self) -> bool:
+        """Whether a text has several embeddings."""
+        return getattr(self.encoder, "options", {}).get("long_documents") in SEVERAL_VECTORS
+
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """The embeddings of the training texts and of each other list of texts: float32 ``(N, D)``, of norm 1."""
-        lists = (train, *others)
+        """The embeddings of the training texts and of each other list of texts: float32 ``(N, D)``, of norm 1.
+
+        Of passages it is their mean, weighted by their characters.
+        """
+        if self.gives_passages:
+            return [mean_of_passages(passages) for passages in self.passages(train, *others)]
+        return self._embed(cached_embeddings, train, *others)
+
+    def passages(self, *lists: Sequence[str]) -> list[Passages]:
+        """The passages of each list of texts."""
+        return self._embed(cached_passages, *lists)
+
+    def _embed(self, embed: Callable[..., Any], *lists: Sequence[str]) -> list[Any]:
         total = sum(len(texts) for texts in lists)
         with tqdm(total=total, desc=f"Embedding by {self.name}", unit="text") as progress:
-            return [cached_embeddings(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
+            return [embed(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
+
+    def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
+        """The system once for each way to read long documents, with one encoder in memory."""
+        encoder = self.encoder
+        inner, options = getattr(encoder, "encoder", encoder), getattr(encoder, "options", {"bf16": False})
+        if not isinstance(inner, DocumentEncoder):  # an endpoint reads as it does
+            return [self]
+        readers = [EncoderWithOptions(inner, **options | {"long_documents": name}) for name in strategies]
+        pairs = zip(strategies, readers, strict=True)
+        return [EncoderSystem(f"{self.name} ({name})", reader, self.cache_folder) for name, reader in pairs]
 
 
 class TfidfSystem:

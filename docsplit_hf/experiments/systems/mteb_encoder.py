@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from ...models.inference.long_documents import SingleVector
 from .encoders import TextEncoder, load_encoder, split_name
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class MTEBEncoder:
         encoder: An encoder, or a name as ``load_encoder`` knows it: a folder, a model on the Hub, an endpoint.
         name: The name in mteb's results, as ``"organization/model"``. None: the name on the Hub, or
             ``"local/<folder>"``; of an encoder that is loaded already, its class.
+        long_documents: How an encoder that is given by its name reads long texts, as in ``DocumentEncoder.encode``.
 
     Example:
 
@@ -34,8 +36,10 @@ class MTEBEncoder:
         >>> mteb.evaluate(model, mteb.get_tasks(["ArXivHierarchicalClusteringP2P"]))  # doctest: +SKIP
     """
 
-    def __init__(self, encoder: TextEncoder | str, name: str | None = None) -> None:
-        self.encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
+    def __init__(
+        self, encoder: TextEncoder | str, name: str | None = None, long_documents: SingleVector = "first"
+    ) -> None:
+        self.encoder = load_encoder(encoder, long_documents=long_documents) if isinstance(encoder, str) else encoder
         self.name = name or _public_name(encoder if isinstance(encoder, str) else type(encoder).__name__)
 
     def encode(self, inputs: Iterable[dict[str, Any]], **kwargs: Any) -> np.ndarray:
@@ -71,13 +75,14 @@ class MTEBEncoder:
             from mteb.models.model_meta import ScoringFunction
         except ImportError as error:
             raise ImportError("mteb is not installed: pip install docsplit_hf[mteb]") from error
+        encoder = getattr(self.encoder, "encoder", self.encoder)  # one with options has it inside
         known = {
             "name": self.name,
             "revision": self.encoder.fingerprint[:16],
             "similarity_fn_name": ScoringFunction.COSINE,
-            "embed_dim": getattr(self.encoder, "dimension", None),
-            "max_tokens": getattr(self.encoder, "max_length", None),
-            "use_instructions": getattr(self.encoder, "instruction", None) is not None,
+            "embed_dim": getattr(encoder, "dimension", None),
+            "max_tokens": getattr(encoder, "max_length", None),
+            "use_instructions": getattr(encoder, "instruction", None) is not None,
             "framework": ["PyTorch"],
         }
         return ModelMeta.create_empty(known)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...text.paper_tasks import TASKS
+from .wikipedia_tasks import WIKIPEDIA_TASKS
 
 logger = logging.getLogger(__name__)
 
@@ -139,4 +140,5 @@ def _key(name: str) -> str:
 
 def _known_names() -> dict[str, str]:
     names = {alias: name for name, source in LONG_DOCUMENT_TASKS.items() for alias in (name, *source.aliases)}
-    return {_key(alias): name for alias, name in (names | {name: name for name in (*TASKS, DOCUMENTATION)}).items()}
+    names |= {name: name for name in (*TASKS, *WIKIPEDIA_TASKS, DOCUMENTATION)}
+    return {_key(alias): name for alias, name in names.items()}

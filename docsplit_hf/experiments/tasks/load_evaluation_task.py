@@ -22,6 +22,7 @@ from .citation_pairs import has_citation_pairs, read_citation_pairs
 from .held_out import hold_out_of_each_class
 from .known_tasks import DOCUMENTATION, LONG_DOCUMENT_TASKS, NEWSGROUPS, known_name, newsgroup_texts, unknown_task
 from .task import ClassificationTask, CorpusTask, EvaluationTask, PairTask
+from .wikipedia_tasks import WIKIPEDIA_TASKS, wikipedia_splits
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ def load_evaluation_task(
     Of the training set at most ``max_train_examples`` are drawn by ``seed``, such that each class keeps 20 of its
     examples, if it has them: a few of each can still be drawn. ``text_column`` and ``label_column`` are for your own
     files. ``newsgroups`` is what is left of the posts of 20 Newsgroups, ``"stripped"``, ``"body"`` or ``"raw"``; the
-    name of the task says it, unless they are stripped.
+    name of the task says it, unless they are stripped. ``WIKIPEDIA_TASKS`` are made of the articles in ``folder``.
     """
     known = known_name(str(name))
     if known is None and folder is not None:
@@ -70,6 +71,14 @@ def load_evaluation_task(
             raise ValueError(f"AAN is not on the Hub: give its folder. {LONG_DOCUMENT_TASKS['AAN'].note}")
         return _pair_task(known or Path(name).name, Path(folder or name), limits, seed)
     options = {"csv_separator": csv_separator, "encoding": encoding}
+    if known in WIKIPEDIA_TASKS:
+        if folder is None:
+            raise ValueError(
+                f"{known} is made of Wikipedia's articles: give a file or folder of them, with the section titles, as "
+                f"--task_folders {known}=articles.jsonl."
+            )
+        articles = load_documents(str(folder), test_size=0, **options)["train"][text_column]
+        return _classification_task(known, wikipedia_splits(articles, known, seed), limits, seed, newsgroups)
     if known is None and label_column == "label" and not _has_labels(Path(name), options):
         return _corpus_task(Path(name), text_column, max_test_examples, seed, options)
     if known is None and (text_column, label_column) != ("text", "label"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -109,6 +109,12 @@ ANY_TASK = (ClassificationTask, PairTask, CorpusTask)
 def language_of(task: EvaluationTask) -> str:
     """The two-letter code by which the texts are split into sentences; ``"en"`` for files of one's own."""
     return TASKS[task.name].language if task.name in TASKS else "en"
+
+
+def word_counts(texts: Sequence[str], task: EvaluationTask) -> np.ndarray:
+    """The words of each text, int64 ``(N,)``: split at spaces, of Chinese the characters."""
+    chinese = language_of(task) == "zh"
+    return np.array([len("".join(text.split()) if chinese else text.split()) for text in texts], dtype=np.int64)
 
 
 def _sha256(*parts: Iterable[Any]) -> str:

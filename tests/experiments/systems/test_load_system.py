@@ -67,6 +67,17 @@ def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, m
     assert load_system(str(tiny_checkpoint), max_length=32).name == str(tiny_checkpoint)
 
 
+def test_a_system_of_passages_has_their_mean_as_features(tiny_checkpoint, texts):
+    long = [" ".join(texts[:6]), texts[7][:20]]
+    [system] = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32).reading(["passages"])
+    [features], [passages] = system.features(long), system.passages(long)
+    encoder = system.encoder.encoder
+    average = encoder.encode(long, long_documents="average", show_progress=False)  # weighted by tokens, not characters
+    assert (features * average).sum(1) == pytest.approx(1, abs=1e-3) and passages.counts[0] > 5
+    alone = encoder.encode(long, show_progress=False)[1]
+    assert features[1] == pytest.approx(alone, abs=1e-5) and abs(features[0] @ alone) < 0.999
+
+
 def test_names_that_are_none():
     with pytest.raises(ValueError, match="no system 'BM-25'. Did you mean 'bm25'"):
         load_system("BM-25")

@@ -63,6 +63,16 @@ def test_similarities_are_cosines(tiny_checkpoint, texts):
         model.encode([{"image": []}])
 
 
+def test_long_texts_can_be_read_whole(tiny_checkpoint, texts):
+    pytest.importorskip("mteb", reason="pip install docsplit_hf[mteb]")
+    long = [" ".join(texts)]
+    model, first = MTEBEncoder(str(tiny_checkpoint), long_documents="average"), MTEBEncoder(str(tiny_checkpoint))
+    whole = first.encoder.encode(long, long_documents="average", show_progress=False)
+    assert model.encode([{"text": long}], show_progress_bar=False) == pytest.approx(whole, abs=1e-6)
+    meta = model.mteb_model_meta
+    assert (meta.embed_dim, meta.max_tokens) == (32, 64) and meta.revision != first.mteb_model_meta.revision
+
+
 def test_names(tiny_checkpoint):
     encoder = MTEBEncoder(str(tiny_checkpoint)).encoder
     assert MTEBEncoder(encoder).name == "local/DocumentEncoder"

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+from docsplit_hf.experiments.protocols.experiment import Evaluation
+from docsplit_hf.experiments.protocols.labeled_features import LabeledFeatures
+from docsplit_hf.experiments.protocols.length import metrics_by_length, reading_by_length
+from docsplit_hf.experiments.protocols.neighbors import knn_predictions
+from docsplit_hf.experiments.protocols.probe import probe_predictions
+from docsplit_hf.experiments.protocols.registry import measure, plan
+from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.experiments.tasks.task import ClassificationTask
+
+from .test_probe import clusters, labeled
+
+SETTINGS = EvaluationSettings(shots=2, repeats=2, seeds=1, max_length=32)
+WORDS = np.array([10, 249, 250, 999, 1_000, 5_000])
+
+
+@pytest.fixture(scope="module")
+def task(texts):
+    long = [" ".join(texts[i : i + 8] if i % 3 else texts[i : i + 1]) for i in range(40)]
+    labels = np.array(["river" in text for text in texts[:40]], dtype=np.int64)
+    return ClassificationTask("rivers", long[:30], labels[:30], long[30:], labels[30:], ["no", "yes"])
+
+
+def test_each_bucket_has_the_accuracy_of_its_documents_and_an_interval():
+    labels = np.array([0, 1, 0, 1, 1, 0])
+    metrics = metrics_by_length(np.array([0, 0, 0, 1, 1, 0]), labels, WORDS)
+    accuracies = {"": 5 / 6, " < 250": 0.5, " 250-500": 1, " 500-1,000": 1, " 1,000-2,000": 1, " > 4,000": 1}
+    assert {name: metrics[f"accuracy{name}"] for name in accuracies} == pytest.approx(accuracies)
+    assert metrics["macro_f1 < 250"] == pytest.approx(1 / 3)
+    assert not any("2,000-4,000" in name for name in metrics)
+    assert metrics["accuracy_interval"] == pytest.approx(2.5706 * np.std(np.arange(6) > 0, ddof=1) / 6**0.5, rel=1e-4)
+    assert "accuracy > 4,000_interval" not in metrics  # of one document
+
+
+def test_what_is_read_is_averaged_in_each_bucket():
+    metrics = reading_by_length(np.array([1, 0.5, 1, 0.2, 0.1, 0.4]), np.arange(6), WORDS)
+    assert (metrics["documents < 250"], metrics["share_read < 250"], metrics["tokens_read < 250"]) == (2, 0.75, 0.5)
+    assert (metrics["documents"], metrics["tokens_read"]) == (6, 2.5)
+
+
+def passages(features, others=0, seed=0):
+    """Documents of a telling passage and others that are random, at random places."""
+    rng = np.random.default_rng(seed)
+    rows = np.empty(len(features), dtype=object)
+    for number, telling in enumerate(features):
+        noise = rng.normal(size=(others, len(telling)))
+        noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+        rows[number] = np.insert(noise, rng.integers(others + 1), telling, axis=0).astype(np.float32)
+    return rows
+
+
+@pytest.mark.parametrize("predict", [knn_predictions, lambda *given: probe_predictions("logistic", *given)])
+def test_one_passage_of_each_document_is_the_document(predict):
+    sets = clusters(60, spread=1.5), clusters(200, spread=1.5, seed=1)
+    alone = predict(labeled(*sets), 0)
+    assert (predict(labeled(*sets, passages), 0) == alone).all() and 0.5 < (alone == sets[1][1]).mean() < 1
+
+
+@pytest.mark.parametrize("predict", [knn_predictions, lambda *given: probe_predictions("logistic", *given)])
+def test_passages_tell_what_their_mean_does_not(predict):
+    (train, labels), (test, test_labels) = clusters(80, dimension=32), clusters(200, dimension=32, seed=1)
+    features = LabeledFeatures(passages(train, 15), labels, passages(test, 15, seed=1), test_labels, range(80))
+    means = features._replace(train=np.stack([*map(np.mean, features.train, [0] * 80)]),
+                              test=np.stack([*map(np.mean, features.test, [0] * 200)]))  # fmt: skip
+    by_passages, by_means = (np.mean(predict(given, 0) == test_labels) for given in (features, means))
+    assert by_passages > by_means + 0.1
+
+
+@pytest.mark.parametrize("strategy", ["first", "head_tail", "salient", "average", "passages", "late"])
+def test_each_strategy_is_measured_and_says_what_it_reads(task, tiny_checkpoint, strategy):
+    loaded = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32)
+    [system] = loaded.reading([strategy])
+    assert system.name == f"{tiny_checkpoint}#pooling=mean ({strategy})" and system.encoder.encoder is loaded.encoder
+    planned, left_out = plan(["length"], system, task, SETTINGS)
+    assert left_out == [] and len(planned) == 1 + 2 * (2 + 1)
+    evaluation = Evaluation(system, task)
+    for measurement in planned[1:]:
+        metrics = measure(evaluation, measurement)
+        assert metrics == measure(evaluation, measurement) and 0 <= metrics["accuracy < 250"] <= 1
+    tokens = [len(ids) for ids in loaded.encoder.tokenizer(task.test_texts, add_special_tokens=False)["input_ids"]]
+    shares = [min(30 / count, 1) if strategy in ("first", "head_tail") else 1 for count in tokens]
+    read = measure(evaluation, planned[0])
+    if strategy == "salient":  # whole sentences, and the last one cut
+        assert 0.9 * np.mean([min(30 / count, 1) for count in tokens]) < read["share_read"] < 1
+    else:
+        assert read["share_read"] == pytest.approx(np.mean(shares))
+    assert read["tokens_read"] <= 32 if strategy in ("first", "head_tail", "salient") else read["tokens_read"] > 32
+
+
+def test_word_counts_read_all_and_endpoints_are_refused(task):
+    planned, _ = plan(["length"], TfidfSystem(), task, SETTINGS)
+    read = measure(Evaluation(TfidfSystem(), task), planned[0])
+    assert (read["share_read"], read["tokens_read"], read["documents"]) == (1, 0, 10)
+    planned, [line] = plan(["length"], EncoderSystem("service", object()), task, SETTINGS)
+    assert planned == [] and "it takes an encoder whose weights are here" in line
+    assert EncoderSystem("service", object()).reading(["first", "salient"])[0].name == "service"
+
+
+def test_pairs_are_left_out_and_small_classes_stop_few_shot_only(task):
+    pairs = ClassificationTask("pairs", *[part for part in (task.train_texts, task.train_labels)],
+                               task.test_texts, task.test_labels, ["no", "yes"],
+                               task.train_texts, task.test_texts)  # fmt: skip
+    assert plan(["length"], TfidfSystem(), pairs, SETTINGS)[0] == []
+    planned, [line] = plan(["length"], TfidfSystem(), task, EvaluationSettings(shots=29, seeds=1))
+    assert {one.settings.get("shots") for one in planned} == {None} and "29 examples of each class" in line

@@ -1,0 +1,90 @@
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from docsplit_hf.experiments.tasks import wikipedia_tasks
+from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
+from docsplit_hf.experiments.tasks.wikipedia_tasks import INVERTED, PAIRED, TITLED, wikipedia_splits
+
+
+def article(number, titles, words=300):
+    """An article of so many words, with a beginning of its own, and a section under each title."""
+    start = f"Beginning {number} of an article that says what all of it is about."
+    filler = " ".join(f"word{number}" for _ in range((words - len(start.split())) // len(titles) - 2))
+    return "\n".join([start, *(f"{title}\n{filler}." for title in titles)])
+
+
+FILMS = [article(number, ["Plot.", "History."]) for number in range(30)]
+PLACES = [article(number, ["== Climate ==", "Name"], 600) for number in range(30, 40)]
+SEVERAL = [article(number, ["Plot.", "Climate."]) for number in range(40, 45)]
+NONE = [article(number, ["History."], 700) for number in range(50, 100)]
+ARTICLES = [*FILMS, *PLACES, *SEVERAL, *NONE, "Too short.\nPlot.\nShort."]
+
+
+def rows_of(name, seed=0):
+    splits = wikipedia_splits(ARTICLES, name, seed)
+    names = splits["train"].features["label"].names
+    return {split: [(row["text"], names[row["label"]]) for row in splits[split]] for split in splits}
+
+
+def test_section_titles_of_one_label_are_the_label_and_are_taken_out():
+    rows = rows_of(TITLED)
+    assert {split: Counter(label for _, label in part) for split, part in rows.items()} == dict.fromkeys(
+        ("train", "test"), {"film and television": 10, "places": 5}
+    )
+    found = dict([*rows["train"], *rows["test"]])
+    assert len(found) == 30  # of each label and length at most 20, none twice
+    films = {text.replace("Plot.\n", "") for text in FILMS}
+    places = {text.replace("== Climate ==\n", "") for text in PLACES}
+    assert {text for text, label in found.items() if label == "places"} == places
+    assert {text for text, label in found.items() if label == "film and television"} < films
+
+
+def test_the_seed_draws():
+    assert rows_of(PAIRED) == rows_of(PAIRED) != rows_of(PAIRED, seed=1)
+
+
+def test_inverted_has_the_beginning_at_the_end():
+    titled, inverted = rows_of(TITLED), rows_of(INVERTED)
+    for (plain, label), (turned, same_label) in zip(titled["test"], inverted["test"], strict=True):
+        beginning, rest = plain.split("\n", 1)
+        assert turned == f"{rest}\n{beginning}" and label == same_label
+
+
+def test_paired_begins_with_another_article_that_has_no_label_and_comes_once():
+    titled, paired = rows_of(TITLED), rows_of(PAIRED)
+    first = []
+    for split in ("train", "test"):
+        for (plain, label), (both, same_label) in zip(titled[split], paired[split], strict=True):
+            assert both.endswith(f"\n{plain}") and label == same_label
+            first.append(both[: -len(plain) - 1])
+    assert len(set(first)) == len(first) == 30 and set(first) <= set(NONE)
+
+
+def test_of_each_length_as_many_are_drawn(monkeypatch):
+    monkeypatch.setattr(wikipedia_tasks, "PER_LABEL_AND_LENGTH", 4)
+    lengths = [300, 700, 1_500, 3_000, 5_000]
+    articles = [article(number, ["Plot."], lengths[number % 5]) for number in range(100)]
+    splits = wikipedia_splits([*articles, *PLACES], TITLED, 0)
+    films = splits["test"].features["label"].str2int("film and television")
+    words = [len(row["text"].split()) for split in splits for row in splits[split] if row["label"] == films]
+    assert np.bincount(np.searchsorted(wikipedia_tasks.LENGTHS, words)).tolist() == [4] * 5
+
+
+def test_articles_without_section_titles_or_others_before_them_are_refused():
+    with pytest.raises(ValueError, match="those of 0 labels can be used, which are told by lines such as 'Plot.'"):
+        wikipedia_splits(NONE, TITLED, 0)
+    with pytest.raises(ValueError, match="too few articles of no label"):
+        wikipedia_splits([*FILMS, *PLACES], PAIRED, 0)
+
+
+def test_they_are_made_of_a_file_of_articles(tmp_path):
+    with pytest.raises(ValueError, match="WikipediaPaired is made of Wikipedia's articles: give a file or folder"):
+        load_evaluation_task("wikipedia_paired")
+    file = tmp_path / "articles.jsonl"
+    file.write_text("".join(json.dumps({"title": "A", "text": text}) + "\n" for text in ARTICLES))
+    task = load_evaluation_task("WikipediaPaired", file, max_test_examples=9)
+    assert (task.name, task.label_names) == ("WikipediaPaired", ["film and television", "places"])
+    assert task.train_texts == [text for text, _ in rows_of(PAIRED)["train"]] and len(task.test_texts) == 9

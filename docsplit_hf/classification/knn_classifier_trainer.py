@@ -203,7 +203,7 @@ class KNNClassifierTrainer(BaseTrainer):
             except KnownExamplesError as error:  # after hours of training, a weaker calibration is better than none
                 logger.warning("%s Taking none.", error)
         if calibration is None:
-            rows = leave_one_out_rows(len(datastore))
+            rows = leave_one_out_rows(datastore)
             predictions = predict(classifier, self.processing_class, *texts_of(self._datastore_examples.select(rows)))
             calibration = calibrate_leaving_one_out(datastore, rows, predictions)
             source = "the examples of the datastore, each left out in turn"

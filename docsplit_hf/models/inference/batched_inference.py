@@ -40,7 +40,7 @@ class Predictions(NamedTuple):
 
     logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
     retrieval_embeddings: np.ndarray  # float32 (N, R)
-    shares: np.ndarray  # float64 (N,): how much of each text was read, in tokens; about, of very long ones
+    shares: np.ndarray | None = None  # float64 (N,): how much of each text was read; about, of very long ones
     passages: Passages | None = None  # where texts have several embeddings, and any of these texts has
 
 

@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 MOST_NEIGHBORS = 128  # looked at in calibration; the paper sees no gain beyond 64
 MOST_COPIES = 4096  # of one text, looked through for neighbors that are others
 HELD_OUT = "held-out examples"  # as the source of a calibration: neighbors alone are not calibrated anew after it
-LEAVE_ONE_OUT_SAMPLE = 2000  # rows; enough to tell three numbers by
+LEAVE_ONE_OUT_SAMPLE = 2000  # passages; enough to tell three numbers by
+LEAST_LEFT_OUT = 200  # rows, however many passages they have
 
 
 class TooFewExamplesError(ValueError):
@@ -82,7 +83,7 @@ def calibrate_leaving_one_out(
     if len(keys) < 2:
         raise TooFewExamplesError(f"{len(keys)} examples are too few to leave one out: add more.")
     if rows is None:
-        rows = leave_one_out_rows(len(keys))
+        rows = leave_one_out_rows(datastore)
     queries, passages, wanted = keys[rows].astype(np.float32), datastore.passages_of(rows), MOST_NEIGHBORS + 1
     while True:
         neighbors = datastore.search(queries, wanted, passages)
@@ -119,9 +120,13 @@ def without_self(is_self: np.ndarray) -> np.ndarray:
     return np.argsort(is_self, axis=1, kind="stable")[:, :kept]
 
 
-def leave_one_out_rows(count: int) -> np.ndarray:
-    """The rows that are classified by all others, ascending: all, or a random sample of 2,000, always the same."""
-    size = min(count, LEAVE_ONE_OUT_SAMPLE)
+def leave_one_out_rows(datastore: KNNDatastore) -> np.ndarray:
+    """The rows that are classified by all others, ascending: all, or a random sample, always the same.
+
+    2,000 rows, or as many as have 2,000 passages: looking up a row takes as long as it has passages.
+    """
+    count, passages = len(datastore), len(datastore.snapshot.searched)
+    size = min(count, max(LEAVE_ONE_OUT_SAMPLE * count // max(passages, 1), LEAST_LEFT_OUT))
     return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
 
 

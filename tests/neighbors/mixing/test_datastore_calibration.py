@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.batched_inference import Predictions
+from docsplit_hf.models.inference.passages import Passages
 from docsplit_hf.neighbors.mixing.datastore_calibration import (
     KnownExamplesError,
     TooFewExamplesError,
@@ -100,7 +101,13 @@ def test_without_self_the_nearest_others_remain(seed, examples, neighbors):
 
 
 def test_of_many_rows_the_same_sample_is_left_out_each_time():
-    assert leave_one_out_rows(3).tolist() == [0, 1, 2]
-    rows = leave_one_out_rows(5000)
+    def rows_of(count, passages=1):
+        keys = np.zeros((count, 2), np.float32)
+        several = Passages(np.repeat(keys, passages, 0), np.full(count, passages), np.zeros((count * passages, 2), int))
+        return leave_one_out_rows(KNNDatastore(keys, ["a"] * count, [], passages=several))
+
+    assert rows_of(3).tolist() == [0, 1, 2]
+    rows = rows_of(5000)
     assert len(set(rows.tolist())) == 2000 and (np.diff(rows) > 0).all()
-    np.testing.assert_array_equal(rows, leave_one_out_rows(5000))
+    np.testing.assert_array_equal(rows, rows_of(5000))
+    assert len(rows_of(5000, passages=4)) == 500 and len(rows_of(1000, passages=50)) == 200

@@ -1,12 +1,14 @@
 """Texts of several passages in the pipeline: which of them decided, and that one passage is what it always was."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
-from docsplit_hf import KNNClassifier, KNNDatastore
+from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.models.inference.batched_inference import predict
 
 FILLER = (
@@ -169,3 +171,26 @@ def test_a_built_datastore_has_the_passages_of_the_configuration(model, tokenize
     assert (datastore.keys == expected.retrieval_embeddings).all()
     found = datastore.passages_of(np.arange(len(datastore)))
     assert all(np.array_equal(one, other) for one, other in zip(found, expected.passages, strict=True))
+
+
+def test_all_that_goes_by_document_takes_passages_along(fitted, tmp_path):
+    """Audit, suggestions, reports, labels by hand and removal know of no passages."""
+    pipe = KNNClassifierPipeline(fitted.model, fitted.tokenizer, copy.deepcopy(fitted.datastore), device="cpu")
+    waiting = [hidden(sentence, 0.3)[0] for sentence in (*TELLING.values(), "The train was late.")]
+    pipe.add_documents(waiting)
+    pipe.add_examples([waiting[0]], ["cooking"], ids=["wrong"])  # it is about football
+    pipe.fit(show_progress=False)
+    assert pipe.audit(show_progress=False).examples == 11
+    assert {found["text"] for found in pipe.suggest(2)} <= set(waiting[1:])
+    assert pipe.report(waiting).texts == 3
+    pipe.relabel({"wrong": "football"})
+    assert pipe(waiting[0], k=1, return_neighbors=1)[0]["neighbors"][0]["id"] == "wrong"
+    pipe.remove_examples(["wrong"])
+    pipe.remove_documents(pipe.datastore.documents.ids[:1])
+    counts = [
+        len(store.passages_of(np.arange(len(store))).embeddings) for store in (pipe.datastore, pipe.datastore.documents)
+    ]
+    pipe.save_pretrained(tmp_path)
+    loaded = KNNDatastore.from_pretrained(tmp_path)
+    assert counts == [len(store.passages_of(np.arange(len(store))).embeddings) for store in (loaded, loaded.documents)]
+    assert len(loaded.documents) == 1 and len(loaded) == 10

@@ -260,8 +260,9 @@ class KNNDatastore:
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query.
 
-        Where rows or queries have several passages, the distance of two that have u and c of them is the mean of the
-        ``min(3, u, c)`` smallest distances between a passage of one and a passage of the other.
+        Where rows or queries have several passages, each passage of one is matched with the nearest of the other, and
+        the distance of the two is a mean of the best matches, as many as the one with fewer passages has, in which the
+        r-th best counts 1/r.
 
         Args:
             queries: Embeddings, ``(Q, D)``.

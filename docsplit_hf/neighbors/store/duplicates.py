@@ -54,7 +54,7 @@ def equal_neighbors(
     equal_texts = (in_table[neighbors.rows] == own[:, None]) & (own >= 0)[:, None]
     norms = np.square(queries, dtype=np.float64).sum(1, keepdims=True)
     distances = neighbors.distances
-    if neighbors.nearest is not None:  # of passages: those of different documents may be equal, as in a license
+    if neighbors.nearest is not None:  # of passages: all those of a document may be in another, longer one
         distances = candidate_distances(queries.astype(np.float32, copy=False), neighbors.keys, neighbors.rows)
     return equal_texts | (distances <= EQUAL_DISTANCE * norms)
 

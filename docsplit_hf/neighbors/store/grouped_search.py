@@ -10,8 +10,6 @@ import numpy as np
 from .index import BLOCK_BYTES
 from .passage_table import places_of
 
-# Measured on citations between papers, beside the nearest pair, more pairs, a soft minimum and the documents' means.
-BEST_PAIRS = 3
 # A distance by products is off by at most (D + 3)(|q|^2 + |x|^2) / 2^24: twice that is to spare.
 ROUNDING = 2.0**-23
 
@@ -30,36 +28,65 @@ class GroupedNeighbors(NamedTuple):
 
 
 def grouped_search(
-    queries: np.ndarray,
-    query_counts: np.ndarray,
-    keys: np.ndarray,
-    counts: np.ndarray,
-    k: int,
-    best: int = BEST_PAIRS,
+    queries: np.ndarray, query_counts: np.ndarray, keys: np.ndarray, counts: np.ndarray, k: int
 ) -> GroupedNeighbors:
-    """The k nearest documents of each query, the lower row first of equals.
+    r"""The k nearest documents of each query, the lower row first of equals.
 
-    The distance of two documents of u and c passages is the mean of the ``min(best, u, c)`` smallest squared L2
-    distances between a passage of one and a passage of the other: so a document is at 0 from itself.
+    Each passage of one document has a nearest one in the other. Of these squared L2 distances let :math:`a_r` be the
+    r-th smallest of the u passages of one document, :math:`b_r` of the c passages of the other. Then
+
+    .. math:: d = \sum_{r=1}^{m} \frac{w_r}{2} (a_r + b_r), \quad m = \min(u, c), \quad
+        w_r = \frac{1/r}{\sum_{s=1}^{m} 1/s},
+
+    a Chamfer distance in which the r-th best match counts 1/r. The best matches decide; where these are passages that
+    all documents share, the next ones do. A document is at 0 from itself, and where one of the two has one passage,
+    the nearest one of the other decides.
 
     ``queries``: float32 ``(U, D)``, one query's passages after the other's, and ``query_counts`` int64 ``(Q,)``.
     ``keys``: float32 or float16 ``(P, D)``, and ``counts`` int64 ``(N,)``. ``k``: from 1 to N.
     """
-    ends, query_starts = np.cumsum(counts), np.cumsum(query_counts) - query_counts
-    candidates = [_Candidates(*np.zeros((3, 0), np.float32), np.zeros(0, np.int64))] * len(query_counts)
-    for first, last in _document_blocks(counts, keys.shape[1]):
-        block = keys[ends[first] - counts[first] : ends[last - 1]].astype(np.float32, copy=False)
-        norms = np.maximum.reduceat(_squares(block), np.cumsum(counts[first:last]) - counts[first:last])
-        for query, smallest in _smallest_per_passage(queries, query_counts, block, best):
-            start = query_starts[query]
-            own = queries[start : start + query_counts[query]]
-            new = _make_candidates(smallest, counts[first:last], own, norms, first)
+    none = _Candidates(*np.zeros((2, 0), np.float32), np.zeros(0, np.int64))
+    candidates, query_ends = [none] * len(query_counts), np.cumsum(query_counts)
+    starts = np.cumsum(counts) - counts
+    width = max(keys.shape[1], query_counts.max(initial=0))  # of a passage, or of what a query compares with it
+    for first, last in _document_blocks(counts, width):
+        block = keys[starts[first] : starts[last - 1] + counts[last - 1]].astype(np.float32, copy=False)
+        norms = np.maximum.reduceat(_squares(block), starts[first:last] - starts[first])
+        nearest = _nearest_by_products(queries, query_counts, block, counts[first:last])
+        for query, (of_query, of_documents) in enumerate(nearest):
+            own = queries[query_ends[query] - query_counts[query] : query_ends[query]]
+            distances = matched_distances(of_query, of_documents, counts[first:last])
+            rounding = ROUNDING * (keys.shape[1] + 3) * (_squares(own).max() + norms)
+            new = _Candidates(distances - rounding, distances + rounding, np.arange(first, last))
             candidates[query] = _closest(candidates[query], new, k)
     found = [
-        _rank(queries[start : start + count], keys, counts, ends, near, k, best)
-        for start, count, near in zip(query_starts, query_counts, candidates, strict=True)
+        _rank(queries[end - count : end], keys, counts[near.rows], starts[near.rows], near.rows, k)
+        for end, count, near in zip(query_ends, query_counts, candidates, strict=True)
     ]
     return join_queries(found, k)
+
+
+def matched_distances(of_query: np.ndarray, of_documents: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The distances of documents, float32 ``(N,)``.
+
+    ``of_query``: of each passage of the query its distance from the nearest one of each document, ``(u, N)``;
+    ``of_documents``: of each passage of the documents that from the nearest one of the query, ``(P,)``.
+    """
+    if len(of_query) == 1:  # the same for all, without the sorting
+        return of_query[0]
+    matched = np.minimum(len(of_query), counts)
+    weights = 1 / np.arange(1, len(of_query) + 1)
+    sums = np.cumsum(weights)[matched - 1]
+    ranked = np.sort(of_query, axis=0)
+    ranked[np.arange(len(of_query))[:, None] >= matched] = 0
+    total = weights @ ranked
+    owners = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((of_documents, owners))
+    rank = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    counted = np.flatnonzero(rank < matched[owners])
+    values = weights[rank[counted]] * of_documents[order[counted]]
+    total += np.bincount(owners[counted], values, len(counts))
+    return (total / (2 * sums)).astype(np.float32)
 
 
 def grouped_among(
@@ -91,62 +118,48 @@ class _Candidates(NamedTuple):
 
     lower: np.ndarray  # the distance is at least that
     upper: np.ndarray  # and at most that
-    limits: np.ndarray  # the pairs that the distance is the mean of are no farther, in products
     rows: np.ndarray  # ascending
 
 
-def _document_blocks(counts: np.ndarray, dimension: int) -> Iterator[tuple[int, int]]:
-    """Ranges of documents, of 64 MiB of keys in float32 at most, but for single documents that have more."""
+def _document_blocks(counts: np.ndarray, width: int) -> Iterator[tuple[int, int]]:
+    """Ranges of documents, of 64 MiB at most with float32 ``(P, width)``, but for single documents that have more."""
     ends, first = np.cumsum(counts), 0
     while first < len(counts):
-        most = ends[first] - counts[first] + BLOCK_BYTES // (4 * dimension)
+        most = ends[first] - counts[first] + BLOCK_BYTES // (4 * width)
         last = max(int(np.searchsorted(ends, most, "right")), first + 1)
         yield first, last
         first = last
 
 
-def _smallest_per_passage(
-    queries: np.ndarray, query_counts: np.ndarray, block: np.ndarray, best: int
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Each query, and of each passage of a block its ``best`` smallest distances from the query's, ``(best, p)``.
+def _nearest_by_products(
+    queries: np.ndarray, query_counts: np.ndarray, block: np.ndarray, counts: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of each query what ``matched_distances`` takes, by ``|q|^2 - 2qx + |x|^2``: fast, and off by rounding."""
+    starts, squares = np.cumsum(counts) - counts, _squares(block)
+    most, start = max(BLOCK_BYTES // (4 * len(block)), 1), 0  # rows of a product
+    for batch in _batches(query_counts, most):
+        total, firsts = int(batch.sum()), np.cumsum(batch) - batch
+        of_query = np.empty((total, len(counts)), dtype=np.float32)
+        of_documents = np.full((len(batch), len(block)), np.inf, dtype=np.float32)
+        for part in range(0, total, most):  # one query may be longer than a product
+            rows = queries[start + part : start + min(part + most, total)]
+            distances = (-2 * rows) @ block.T
+            distances += _squares(rows)[:, None]
+            distances += squares
+            of_query[part : part + most] = np.minimum.reduceat(distances, starts, axis=1)
+            np.minimum(of_documents, np.minimum.reduceat(distances, firsts, axis=0), out=of_documents)
+        start += total
+        for first, count, nearest in zip(firsts, batch, of_documents, strict=True):
+            yield of_query[first : first + count], nearest
 
-    The array is the caller's until the next step, and infinite where the query has fewer passages.
-    """
-    ends, query = np.cumsum(query_counts), 0
-    step = max(BLOCK_BYTES // (4 * len(block)), 1)
-    smallest = np.full((best, len(block)), np.inf, dtype=np.float32)
-    lower = np.empty(len(block), dtype=np.float32)
-    for start in range(0, len(queries), step):
-        for passage, distances in enumerate(_by_products(queries[start : start + step], block), start + 1):
-            for level in smallest:
-                np.minimum(level, distances, out=lower)
-                np.maximum(level, distances, out=distances)
-                level[:] = lower
-            if passage == ends[query]:
-                yield query, smallest
-                query += 1
-                smallest.fill(np.inf)
 
-
-def _make_candidates(
-    smallest: np.ndarray, counts: np.ndarray, query: np.ndarray, norms: np.ndarray, first: int
-) -> _Candidates:
-    """The documents of a block, from ``_smallest_per_passage``; ``norms``: the largest square of each."""
-    best, levels, starts = len(smallest), [], np.cumsum(counts) - counts
-    for _ in range(best):
-        # The smallest of each document is taken out, once, and the next one of its passage comes up.
-        levels.append(np.minimum.reduceat(smallest[0], starts))
-        places = np.flatnonzero(smallest[0] == np.repeat(levels[-1], counts))
-        places = places[np.searchsorted(places, starts)]
-        smallest[:-1, places] = smallest[1:, places]
-        smallest[-1, places] = np.inf
-    used = np.minimum(min(best, len(query)), counts)
-    level = np.arange(best)[:, None]
-    distances = np.where(level < used, levels, 0).sum(0) / used
-    limits = np.take_along_axis(np.stack(levels), used[None] - 1, 0)[0]
-    rounding = ROUNDING * (query.shape[1] + 3) * (_squares(query).max() + norms)
-    rows = np.arange(first, first + len(counts))
-    return _Candidates(distances - rounding, distances + rounding, limits + rounding, rows)
+def _batches(query_counts: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """The counts of queries in batches of at most so many passages, one query at least."""
+    ends, first = np.cumsum(query_counts), 0
+    while first < len(query_counts):
+        last = max(int(np.searchsorted(ends, ends[first] - query_counts[first] + most, "right")), first + 1)
+        yield query_counts[first:last]
+        first = last
 
 
 def _closest(found: _Candidates, new: _Candidates, k: int) -> _Candidates:
@@ -159,50 +172,34 @@ def _closest(found: _Candidates, new: _Candidates, k: int) -> _Candidates:
 
 
 def _rank(
-    query: np.ndarray,
-    keys: np.ndarray,
-    counts: np.ndarray,
-    ends: np.ndarray,
-    candidates: _Candidates,
-    k: int,
-    best: int,
+    query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts: np.ndarray, rows: np.ndarray, k: int
 ) -> GroupedNeighbors:
-    """The k nearest of the candidates, by distances ``sum((q - x)^2)`` of the pairs that come into question."""
-    counts_here = counts[candidates.rows]
-    pairs = []  # of each: the document among the candidates, its passage, the query's passage
-    for first, last in _document_blocks(counts_here, keys.shape[1]):
-        places = places_of(counts, ends, candidates.rows[first:last])
-        owners = np.repeat(np.arange(first, last), counts_here[first:last])
-        block, limits = keys[places].astype(np.float32, copy=False), candidates.limits[owners]
-        step = max(BLOCK_BYTES // (4 * len(block)), 1)
-        for start in range(0, len(query), step):
-            own, theirs = np.nonzero(_by_products(query[start : start + step], block) <= limits)
-            pairs.append((owners[theirs], places[theirs], own + start))
-    owners, places, own = map(np.concatenate, zip(*pairs, strict=True))
-    exact = np.empty(len(owners), dtype=np.float32)
-    step = max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
-    for start in range(0, len(exact), step):
-        part = slice(start, start + step)
-        exact[part] = _squares(keys[places[part]].astype(np.float32, copy=False) - query[own[part]])
-
-    order = np.lexsort((own, places, exact, owners))
-    starts = np.searchsorted(owners[order], np.arange(len(counts_here)))
-    used = np.minimum(min(best, len(query)), counts_here)
-    level = np.arange(best)
-    smallest = exact[order][np.minimum(starts[:, None] + level, len(order) - 1)]
-    distances = (np.where(level < used[:, None], smallest, 0).sum(1) / used).astype(np.float32)
-    nearest = np.lexsort((candidates.rows, distances))[:k]
-    pair = order[starts[nearest]]
-    columns = distances[nearest], candidates.rows[nearest], places[pair], own[pair]
+    """The k nearest of some documents, by distances ``sum((q - x)^2)``; ``counts`` and ``starts`` are theirs."""
+    distances, pairs = np.empty(len(rows), dtype=np.float32), np.empty((len(rows), 2), dtype=np.int64)
+    for place, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
+        document = keys[start : start + count].astype(np.float32, copy=False)
+        of_query, of_document, own = _nearest_by_differences(query, document)
+        distances[place] = matched_distances(of_query[:, None], of_document, counts[[place]])[0]
+        passage = int(of_document.argmin())
+        pairs[place] = start + passage, own[passage]
+    nearest = np.lexsort((rows, distances))[:k]
+    columns = distances[nearest], rows[nearest], *pairs[nearest].T
     return GroupedNeighbors(*(column[None] for column in columns))
 
 
-def _by_products(queries: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Squared L2 distances as ``|q|^2 - 2qx + |x|^2``, float32 ``(u, p)``: fast, and off by rounding."""
-    distances = (-2 * queries) @ block.T
-    distances += _squares(queries)[:, None]
-    distances += _squares(block)
-    return distances
+def _nearest_by_differences(query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distance of each passage of a query from the nearest of a document; the reverse, and which that is."""
+    of_query = np.empty(len(query), dtype=np.float32)
+    of_document, own = np.full(len(document), np.inf, dtype=np.float32), np.zeros(len(document), dtype=np.int64)
+    step = max(BLOCK_BYTES // (4 * document.size), 1)
+    for start in range(0, len(query), step):
+        difference = query[start : start + step, None] - document
+        exact = np.einsum("ucd,ucd->uc", difference, difference)
+        of_query[start : start + step] = exact.min(1)
+        nearer = exact.min(0) < of_document
+        own[nearer] = start + exact[:, nearer].argmin(0)
+        np.minimum(of_document, exact.min(0), out=of_document)
+    return of_query, of_document, own
 
 
 def _squares(vectors: np.ndarray) -> np.ndarray:

@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 from docsplit_hf.neighbors.store.grouped_search import grouped_among, grouped_search
 
 
-def by_definition(queries, query_counts, keys, counts, best=3):
-    """Distances of all documents from all queries."""
+def matched(pairs):
+    matches = min(pairs.shape)
+    weights = 1 / np.arange(1, matches + 1)
+    both = [np.sort(pairs.min(axis))[:matches] for axis in (0, 1)]
+    return (weights @ both[0] + weights @ both[1]) / (2 * weights.sum())
+
+
+def by_definition(queries, query_counts, keys, counts, distance=matched):
+    """Distances of all documents from all queries, each from those of all pairs of passages."""
     stored = np.split(keys.astype(np.float64), np.cumsum(counts)[:-1])
     asked = np.split(queries.astype(np.float64), np.cumsum(query_counts)[:-1])
-
-    def distance(query, document):
-        pairs = ((query[:, None] - document[None]) ** 2).sum(-1)
-        return np.sort(pairs, axis=None)[: min(best, *pairs.shape)].mean()
-
-    return np.array([[distance(query, document) for document in stored] for query in asked])
+    squares = [[((query[:, None] - document[None]) ** 2).sum(-1) for document in stored] for query in asked]
+    return np.array([[distance(pairs) for pairs in of_query] for of_query in squares])
 
 
 @settings(deadline=None, max_examples=200)
@@ -40,20 +43,17 @@ def test_it_equals_the_definition(data):
 
     queries, keys = draw(query_counts.sum()), draw(counts.sum())
     keys = keys.astype(data.draw(st.sampled_from(["float32", "float16"]), label="dtype"))
-    k, best = data.draw(st.integers(1, documents), label="k"), data.draw(st.sampled_from([1, 2, 3, 10]), label="best")
+    k = data.draw(st.integers(1, documents), label="k")
     block = data.draw(st.sampled_from([1, 200, 2**26]), label="bytes of a block")
     with patch("docsplit_hf.neighbors.store.grouped_search.BLOCK_BYTES", block):
-        found = grouped_search(queries, query_counts, keys, counts, k, best)
-    expected = by_definition(queries, query_counts, keys, counts, best)
+        found = grouped_search(queries, query_counts, keys, counts, k)
+    expected = by_definition(queries, query_counts, keys, counts)
     np.testing.assert_allclose(found.distances, np.sort(expected)[:, :k], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(np.take_along_axis(expected, found.rows, 1), found.distances, rtol=1e-5, atol=1e-6)
     assert all(len(set(rows)) == k for rows in found.rows.tolist())
-    if integers and best < 3:  # whose distances no rounding touches
-        assert np.array_equal(found.rows, np.argsort(expected, axis=1, kind="stable")[:, :k])
-
     own = queries[(np.cumsum(query_counts) - query_counts)[:, None] + found.query_passages].astype(np.float64)
     nearest = ((own - keys[found.passages]) ** 2).sum(-1)
-    first = by_definition(queries, query_counts, keys, counts, 1)
+    first = by_definition(queries, query_counts, keys, counts, np.min)
     np.testing.assert_allclose(nearest, np.take_along_axis(first, found.rows, 1), rtol=1e-5, atol=1e-6)
     assert (found.query_passages < query_counts[:, None]).all()
     assert np.array_equal(np.repeat(np.arange(documents), counts)[found.passages], found.rows)
@@ -76,13 +76,26 @@ def test_the_order_of_passages_makes_no_difference():
     assert np.array_equal(found.distances, again.distances) and np.array_equal(found.rows, again.rows)
 
 
-def test_copies_of_a_far_passage_make_no_difference_and_crowd_nobody_out():
+def test_many_far_passages_make_no_difference_beyond_the_fewer_ones():
+    """As many count as the one with fewer passages has: whole documents are found in longer ones, at 0."""
     rng = np.random.default_rng(0)
     queries, stored = documents(rng, 4), documents(rng)
-    found = search(queries, stored, 10)
     far = [np.full((200, 6), 9, np.float32) if i % 2 else np.zeros((0, 6), np.float32) for i in range(len(stored))]
-    again = search(queries, [np.concatenate(both) for both in zip(stored, far, strict=True)], 10)
-    assert np.array_equal(found.distances, again.distances) and np.array_equal(found.rows, again.rows)
+    longer = [np.concatenate(both) for both in zip(stored, far, strict=True)]
+    found = search(stored, longer, 1)
+    assert found.rows[:, 0].tolist() == list(range(len(stored))) and (found.distances == 0).all()
+    again = search([each[:1] for each in queries], longer, 10)
+    expected = search([each[:1] for each in queries], stored, 10)
+    assert np.array_equal(expected.distances, again.distances) and np.array_equal(expected.rows, again.rows)
+
+
+def test_passages_that_all_documents_share_leave_the_order_to_the_others():
+    rng, shared = np.random.default_rng(0), 30 * np.eye(6, dtype=np.float32)[:5]  # far from all else
+    queries, stored = ([each[:1] for each in documents(rng, count)] for count in (4, 30))
+    found = search(queries, stored, 10)
+    again = search(*([np.concatenate([shared, each]) for each in part] for part in (queries, stored)), 10)
+    assert np.array_equal(found.rows, again.rows)
+    np.testing.assert_allclose(again.distances, found.distances / 6 / (1 / np.arange(1, 7)).sum(), rtol=1e-4)
 
 
 def test_one_long_document_is_one_neighbor_however_many_of_its_passages_are_near():

@@ -178,9 +178,9 @@ def test_passages_that_do_not_fit_are_refused_and_change_nothing(passages, messa
         assert_exact(datastore)
 
 
-def test_documents_that_share_passages_are_no_copies_of_each_other():
-    license, rng = np.ones((3, 8)), np.random.default_rng(0)
-    embeddings = np.concatenate([license, rng.standard_normal((2, 8)), license, rng.standard_normal((3, 8))])
+def test_a_document_that_is_a_part_of_another_is_no_copy_of_it():
+    part, rng = np.ones((5, 8)), np.random.default_rng(0)
+    embeddings = np.concatenate([part, part, rng.standard_normal((1, 8))])
     passages = Passages(embeddings, [5, 6], np.zeros((11, 2), int))
     datastore = KNNDatastore(rng.standard_normal((2, 8)), [0, 1], NAMES, passages=passages)
     for asked in (None, datastore.passages_of([0, 1])):

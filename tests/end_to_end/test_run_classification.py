@@ -272,6 +272,19 @@ def test_a_label_is_given_only_where_few_errors_can_be_promised(fitted, few_labe
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
 
 
+def test_long_documents_are_read_in_passages_and_answers_name_one(few_labels, workshop, tmp_path, run_script):
+    folder, answers = tmp_path / "passages", tmp_path / "answers.jsonl"
+    options = [f"--model_name_or_path={workshop / 'tiny'}", "--long_documents=passages", "--passage_length=24"]
+    options += [f"--predict={few_labels / 'test.csv'}", f"--predict_output={answers}", "--predict_explain"]
+    run_script(SCRIPT, "--no_training", *columns(few_labels), *options, f"--output_dir={folder}")
+    pipe = pipeline("docsplit-knn", model=str(folder), device="cpu")
+    assert (pipe.model.config.long_documents, pipe.model.config.passage_length) == ("passages", 24)
+    assert pipe.datastore.passages_of([0]).counts[0] > 1
+    for answer in map(json.loads, answers.open()):
+        passage = answer["explanation"]["passage"]
+        assert passage["text"] == answer["body"][passage["start"] : passage["end"]] != answer["body"]
+
+
 def test_what_is_about_answers_needs_texts_to_answer(fitted, run_script):
     printed = run_script(SCRIPT, f"--model_name_or_path={fitted[0]}", "--predict_reject=0.05", code=2)
     assert "--predict_reject is about the answers to a file: give it by --predict" in printed

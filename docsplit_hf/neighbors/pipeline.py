@@ -47,7 +47,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
     without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf.
 
     Input and output are those of ``pipeline("text-classification")``. Texts of similar length are read in one batch,
-    in whatever form they are given; texts that are longer than the model reads are cut, which is logged.
+    in whatever form they are given. Of texts that are longer than the model reads, ``long_documents`` says what is read.
 
     Args:
         model: A ``KNNClassifier``, or an encoder without a head.
@@ -56,10 +56,14 @@ class KNNClassifierPipeline(AnsweringPipeline):
             folder or repository, if it has any.
         datastore_token: For a datastore in a private repository: ``pipeline`` keeps its ``token`` to itself.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
+        long_documents: What is read of long texts: ``"first"``, their beginning, where it is logged how much is left
+            out; ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. None:
+            what the model was saved with, at first ``"first"``. It is saved with the model.
+        passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:
-        ValueError: If the datastore was built by another encoder.
+        ValueError: If the datastore was built by another encoder, or long texts were read in another way for it.
 
     Example:
 
@@ -90,6 +94,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 ``reject_label``: the label of such texts, in place of None. ``return_novelty``: whether to say how
                 unlike the examples a text is. ``k``, ``knn_temperature``, ``knn_weight``: instead of
                 the calibrated ones; with any of them, the answer is that of equation 3, whatever was fitted.
+                ``return_read``: whether to say how much of a text was read.
                 ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward. ``bf16``:
                 compute in bfloat16, faster where the hardware has it, and not quite the same. ``max_length``: the
                 longest input in tokens. ``show_progress``: whether to show a progress bar.
@@ -102,9 +107,12 @@ class KNNClassifierPipeline(AnsweringPipeline):
             (squared L2) and ``weight``: its share in the vote, which adds up to 1 over the k neighbors and is 0 beyond
             them. With ``top_k``, each label has those of them that have it. With ``explain``, ``explanation`` has
             ``experts``: what each adds to the log odds of the label against the next best one, ``against``; and
-            ``words``: those that add most. With ``return_novelty``, ``novelty`` is the share of the examples that were
-            more familiar when they were held out: of a text of no known class it is near 1. With ``reject``, ``label``
-            may be None; the promise holds in nine of ten draws of the examples, for texts like them. Where experts were
+            ``words``: those that add most. Where texts are read in passages, it also has the ``passage`` that speaks
+            most for the label, with ``start``, ``end`` and ``text``; a neighbor has its own nearest one as
+            ``passage``, and that of the text as ``text_passage``. With ``return_novelty``, ``novelty`` is the share of
+            the examples that were more familiar when they were held out: of a text of no known class it is near 1.
+            With ``return_read``, ``read`` is the share of the text that was read. With ``reject``, ``label`` may be
+            None; the promise holds in nine of ten draws of the examples, for texts like them. Where experts were
             fitted on texts with several labels, ``labels`` are those whose probability reaches their threshold, chosen
             by folds.
 

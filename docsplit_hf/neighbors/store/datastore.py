@@ -134,7 +134,8 @@ class KNNDatastore:
     ) -> Self:
         """Embed labeled examples and keep them with their labels and the fingerprint of the encoder.
 
-        Under accelerate each process embeds its share, and all get the whole: every process must call it.
+        What is read of long texts is what the model's configuration says; of those with several passages, these are
+        kept too. Under accelerate each process embeds its share, and all get the whole: every process must call it.
 
         Args:
             model, tokenizer: The classifier whose retrieval embeddings become the keys.

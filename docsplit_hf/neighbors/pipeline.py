@@ -47,7 +47,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
     without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf.
 
     Input and output are those of ``pipeline("text-classification")``. Texts of similar length are read in one batch,
-    in whatever form they are given. Of texts that are longer than the model reads, ``long_documents`` says what is read.
+    in whatever form they are given; ``long_documents`` says what is read of those that are too long for the model.
 
     Args:
         model: A ``KNNClassifier``, or an encoder without a head.

@@ -135,6 +135,18 @@ SECTIONS = (
         paper=CITATION,
     ),
     Section(
+        "passage_citation",
+        "Citation by passages",
+        "The same from all passages of both papers. Accuracy in % of a threshold on: the cosine of their mean passages "
+        "(average), the mean of the three most similar pairs of passages (best pairs), a soft maximum over all pairs; "
+        "each also with passages less their common mean (centered); and on TF-IDF (words). Of words and the centered "
+        "soft maximum together, a logistic regression on the training pairs.",
+        ("average_accuracy", "best_pairs_accuracy", "soft_maximum_accuracy", "average_centered_accuracy")
+        + ("best_pairs_centered_accuracy", "soft_maximum_centered_accuracy", "words_accuracy")
+        + ("passages_and_words_accuracy",),
+        by_system=False,
+    ),
+    Section(
         "half_documents",
         "Half-document retrieval",
         "Each text is split into two halves at random, sentence by sentence; given one, the other is looked for among "

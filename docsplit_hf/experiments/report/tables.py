@@ -19,6 +19,14 @@ TITLES = {
     "macro_f1": "F1",
     "matthews_correlation": "MCC",
     "cosine_accuracy": "Acc, cosine threshold",
+    "average_accuracy": "average",
+    "best_pairs_accuracy": "best pairs",
+    "soft_maximum_accuracy": "soft maximum",
+    "average_centered_accuracy": "average, centered",
+    "best_pairs_centered_accuracy": "best pairs, centered",
+    "soft_maximum_centered_accuracy": "soft maximum, centered",
+    "words_accuracy": "words",
+    "passages_and_words_accuracy": "passages and words",
     "mrr": "MRR",
 }
 # Not shares of texts, so no percentages: by name, digits after the point.

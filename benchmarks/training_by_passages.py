@@ -12,6 +12,8 @@ alone, with mean pooling:
 - one passage: the same, but each half is read at a random passage of the whole document;
 - passages: up to four random passages of each half, a quarter of the documents a step, so that steps are as large;
 - long: as many tokens of each half as four passages have, in one row, a quarter of the documents a step;
+- passages as parts: the document has eight parts in place of two halves, each is read at one passage, and each two are
+  positives of one another, a quarter of the documents a step;
 - the same with larger batches: four times the documents a step, and a quarter of the steps.
 
 Articles of the few-shot task and of half-document retrieval are not trained on. Each run is a line of --records the
@@ -49,12 +51,14 @@ class Arm(NamedTuple):
     passages_per_view: int | None
     max_length: int
     documents: float
+    parts: int = 2
 
 
 ARMS = {
     "heads": Arm(None, MAX_LENGTH, 1),
     "one passage": Arm(1, MAX_LENGTH, 1),
     "passages": Arm(PASSAGES, MAX_LENGTH, 1 / PASSAGES),
+    "passages as parts": Arm(1, MAX_LENGTH, 1 / PASSAGES, parts=2 * PASSAGES),
     "long": Arm(None, PASSAGES * (MAX_LENGTH - 2) + 2, 1 / PASSAGES),
     "heads, larger batches": Arm(None, MAX_LENGTH, PASSAGES),
     "passages, larger batches": Arm(PASSAGES, MAX_LENGTH, 1),
@@ -84,9 +88,9 @@ def main() -> None:
     limits = {name: getattr(options, name) for name in ("most_articles", "per_class", "most_papers")}
     texts = load_texts(options.corpus, options.posts, options.papers, tokenizer, **limits)
     runs = [("start", 0), *((arm, seed) for seed in options.seeds for arm in options.arms)]
-    sizes = limits | {name: getattr(options, name) for name in ("tokens", "documents", "learning_rate")}
+    training = {name: getattr(options, name) for name in ("tokens", "documents", "learning_rate")}
     for arm, seed in runs:
-        key = {"start": name, "arm": arm, "seed": seed} | sizes
+        key = {"start": name, "arm": arm, "seed": seed} | limits | ({} if arm == "start" else training)
         if any(record.items() >= key.items() for record in read_records(options.records)):
             continue
         record = key | run(arm, seed, options, texts)
@@ -103,7 +107,12 @@ def run(arm: str, seed: int, options: argparse.Namespace, texts: Texts) -> dict:
     use_packing(model)
     reading = ARMS.get(arm, ARMS["passages"])
     collator = DataCollatorForDocSplit(
-        tokenizer, reading.max_length, 0, seed=seed, passages_per_view=reading.passages_per_view
+        tokenizer,
+        reading.max_length,
+        0,
+        seed=seed,
+        views_kwargs={"parts": reading.parts},
+        passages_per_view=reading.passages_per_view,
     )
     documents = round(reading.documents * options.documents)
     trained = {} if arm == "start" else train(model, collator, documents, seed, options, texts)
@@ -146,15 +155,16 @@ def train(
 
 
 def report(records: list[dict]) -> str:
-    """A table with a column for each arm of each start: the mean over the seeds, and their standard deviation."""
-    columns: dict[tuple, list[dict]] = {}
+    """A table with a row for each arm of each start: the mean over the seeds, and their standard deviation."""
+    of_arm: dict[tuple, list[dict]] = {}
     for record in records:
-        columns.setdefault((record["start"], record["arm"], record["tokens"]), []).append(record["metrics"])
-    header = ["", *(f"{start}: {arm} ({len(of_arm)})" for (start, arm, _), of_arm in columns.items())]
+        how = [record["start"], record["arm"], *(str(record.get(key, "–")) for key in ("tokens", "learning_rate"))]
+        of_arm.setdefault(tuple(how), []).append(record["metrics"])
     names = list(records[0]["metrics"])
-    return table(
-        header, [(name, *(cell([one[name] for one in of_arm]) for of_arm in columns.values())) for name in names]
-    )
+    rows = [
+        (*how, str(len(runs)), *(cell([run[name] for run in runs]) for name in names)) for how, runs in of_arm.items()
+    ]
+    return table(["start", "arm", "tokens", "learning rate", "seeds", *names], rows)
 
 
 def cell(values: list[float]) -> str:

@@ -1,7 +1,7 @@
 """DocSplit by passages against DocSplit on heads, with as many tokens read.
 
     python benchmarks/training_by_passages.py --start output/study/start --corpus wikipedia.jsonl --posts data/20news \
-        --papers data/aan_pairs --records docs/results/passages/records.jsonl
+        --papers data/aan_pairs --records docs/results/training_by_passages/records.jsonl
     python benchmarks/training_by_passages.py ... --start sentence-transformers/all-MiniLM-L6-v2 \
         --learning_rate 5e-5 --tokens 400000
 

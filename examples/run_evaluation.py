@@ -34,8 +34,9 @@ from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSetting
 from docsplit_hf.experiments.records.provenance import describe_run
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.records.runner import run_protocols, short_names
-from docsplit_hf.experiments.report.figures import DRAWN, check_matplotlib, save_figures
+from docsplit_hf.experiments.report.figures import DRAWN, save_figures
 from docsplit_hf.experiments.report.markdown_report import main_table, results_markdown
+from docsplit_hf.experiments.report.panels import check_matplotlib
 from docsplit_hf.experiments.report.summary import summarize_records
 from docsplit_hf.experiments.systems.load_system import WORD_COUNTS, EncoderSystem, load_system
 from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task

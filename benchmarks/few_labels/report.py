@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for few_labels
 
 from few_labels.records import read_records
 
-from docsplit_hf.experiments.report.figures import COLORS, CURVE_STYLE, LINES, MARKERS, save
+from docsplit_hf.experiments.report.panels import COLORS, CURVE_STYLE, LINES, MARKERS, save
 from docsplit_hf.experiments.report.summary import Summary, summarize
 from docsplit_hf.experiments.report.tables import escape, format_summary
 from docsplit_hf.training.markdown import table

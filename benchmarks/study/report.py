@@ -20,7 +20,7 @@ import numpy as np
 from runs import ABLATIONS, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
 from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.report.figures import COLORS, save
+from docsplit_hf.experiments.report.panels import COLORS, save
 from docsplit_hf.experiments.report.summary import summarize
 from docsplit_hf.training.markdown import table
 

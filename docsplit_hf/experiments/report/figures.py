@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ...text.paper_tasks import task_metric
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
-from ..protocols.length import BUCKETS, CLASSIFIERS
+from ..protocols.length import CLASSIFIERS
 from ..protocols.settings import EvaluationSettings
 from .decoupled_tables import by_k, by_temperature, part_summary
-from .length_tables import split_strategy
+from .length_figure import length_curves
+from .panels import COLORS, CURVE_STYLE, HATCHES, MARKERS, draw_curve, draw_legend, make_panels, names_in, save
 from .paper_results import REDUNDANCY, paper_task
 from .summary import Cell
 from .tables import TITLES, Spread
@@ -23,36 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colors for color-blind readers too (Okabe and Ito, 2008), gray in place of their yellow, which is faint as a line.
-# Markers and hatches tell them apart in print too.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = ("-", "--", "-.", ":")
-HATCHES = ("", "//", "..", "\\\\", "x", "+", "-", "o")
-STYLE = {
-    "svg.hashsalt": "docsplit_hf",  # the same picture gives the same file
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "hatch.linewidth": 0.6,
-}
-CURVE_STYLE = {
-    "markersize": 5,
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.4,
-    "linewidth": 1.4,
-    "elinewidth": 0.9,
-    "capsize": 2,
-}
-PANELS_PER_ROW = 3
 LENGTHS = tuple(name for name in REDUNDANCY.metrics if name != "all")
 CITATION_METRICS = {"accuracy": "head of LRA", "cosine_accuracy": "cosine threshold"}
-SPREADS = {
-    "std": "Error bars: standard deviation over the repeats",
-    "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
-    "documents": "Error bars: 95 % confidence interval over the documents",
-}
 DRAWN = (
     "few_shot",
     "curve",
@@ -62,15 +34,6 @@ DRAWN = (
     "redundancy",
     "attention",
 )  # the protocols whose results save_figures draws
-
-
-def check_matplotlib() -> None:
-    """Say what to install where figures cannot be drawn: before the hours of measuring, not after them."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError(
-            "Figures need matplotlib: pip install matplotlib, which the extra [experiments] brings, or do without "
-            "them, --no_figures."
-        )
 
 
 def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: str | Path) -> list[str]:
@@ -101,24 +64,12 @@ def save_figures(cells: Sequence[Cell], settings: EvaluationSettings, folder: st
     return [f"{name}.png" for name in figures]
 
 
-def save(draw: Callable[[], Figure], path: Path) -> None:
-    """Write a figure as PNG and SVG, the same bytes for the same figure; ``path`` is without the ending."""
-    check_matplotlib()
-    import matplotlib
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(STYLE):
-        figure = draw()
-        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-
-
 def curves(cells: Sequence[Cell]) -> Figure:
     """Accuracy over the number of training examples per class: DocSplit's figure 2, with one panel per task."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    tasks, systems = _names(cells, "task"), _names(cells, "system")
-    figure, axes = _panels(len(tasks), 4.4 if len(tasks) == 1 else 4.0, 3.2)
+    tasks, systems = names_in(cells, "task"), names_in(cells, "system")
+    figure, axes = make_panels(len(tasks), 4.4 if len(tasks) == 1 else 4.0, 3.2)
     for axis, task in zip(axes, tasks, strict=True):
         mine = [cell for cell in cells if cell.task == task]
         for number, system in enumerate(systems):
@@ -127,16 +78,8 @@ def curves(cells: Sequence[Cell]) -> Figure:
             )
             # Points of different systems stand a little apart, so that error bars can be told from one another.
             shift = 1.025 ** (number - (len(systems) - 1) / 2)
-            axis.errorbar(
-                [shots * shift for shots, _ in points],
-                [100 * summary.mean for _, summary in points],
-                yerr=[100 * summary.std for _, summary in points],
-                label=system,
-                color=COLORS[number % len(COLORS)],
-                marker=MARKERS[number % len(MARKERS)],
-                linestyle=LINES[number // len(COLORS) % len(LINES)],
-                **CURVE_STYLE,
-            )
+            places, summaries = [shots * shift for shots, _ in points], [summary for _, summary in points]
+            draw_curve(axis, places, summaries, "std", number, system)
         shots = sorted({cell.settings["shots"] for cell in mine})
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(FixedLocator(shots))
@@ -144,7 +87,7 @@ def curves(cells: Sequence[Cell]) -> Figure:
         axis.set_xticklabels([str(number) for number in shots])
         axis.grid(color="#DDDDDD", linewidth=0.6)
         axis.set(title=task, xlabel="Training examples per class", ylabel="Accuracy (%)")
-    _legend(figure, axes, cells, "std")
+    draw_legend(figure, axes, cells, "std")
     return figure
 
 
@@ -152,8 +95,8 @@ def sweep_curves(cells: Sequence[Cell]) -> Figure:
     """The neighbors alone by k and by temperature: figure 2 of Liang et al. 2023, two panels for each system."""
     from matplotlib.ticker import NullLocator
 
-    systems, tasks = _names(cells, "system"), _names(cells, "task")
-    figure, axes = _panels(2 * len(systems), 4.4, 3.4, per_row=2)
+    systems, tasks = names_in(cells, "system"), names_in(cells, "task")
+    figure, axes = make_panels(2 * len(systems), 4.4, 3.4, per_row=2)
     labels = {"k": f"k, at T = {PAPER_TEMPERATURE:g}", "temperature": f"T, at k = {PAPER_K}"}
     panels = [(system, name) for system in systems for name in labels]
     for axis, (system, name) in zip(axes, panels, strict=True):
@@ -161,16 +104,8 @@ def sweep_curves(cells: Sequence[Cell]) -> Figure:
         for number, task in enumerate(tasks):
             points = [cell for cell in {"k": by_k, "temperature": by_temperature}[name](mine) if cell.task == task]
             summaries = [part_summary(cell, "knn") for cell in points]
-            axis.errorbar(
-                [cell.settings[name] for cell in points],
-                [100 * summary.mean for summary in summaries],
-                yerr=[100 * summary.std for summary in summaries],
-                label=f"{task} ({TITLES[task_metric(task)]})",
-                color=COLORS[number % len(COLORS)],
-                marker=MARKERS[number % len(MARKERS)],
-                linestyle=LINES[number // len(COLORS) % len(LINES)],
-                **CURVE_STYLE,
-            )
+            places, label = [cell.settings[name] for cell in points], f"{task} ({TITLES[task_metric(task)]})"
+            draw_curve(axis, places, summaries, "std", number, label)
         axis.set_xscale("log")
         if name == "k":
             numbers = sorted({cell.settings["k"] for cell in by_k(mine)})
@@ -178,37 +113,7 @@ def sweep_curves(cells: Sequence[Cell]) -> Figure:
             axis.set_xticks(numbers, [str(number) for number in numbers])
         axis.grid(color="#DDDDDD", linewidth=0.6)
         axis.set(title=system, xlabel=labels[name], ylabel="Neighbors alone (%)")
-    _legend(figure, axes, cells, "std")
-    return figure
-
-
-def length_curves(cells: Sequence[Cell]) -> Figure:
-    """Accuracy over the number of words in a document, a line for each way to read it; a panel per task and encoder."""
-    names = {cell.system: split_strategy(cell.system) for cell in cells}
-    encoders = list(dict.fromkeys(encoder for encoder, strategy in names.values() if strategy)) or [""]
-    lines = list(dict.fromkeys(strategy or encoder for encoder, strategy in names.values()))
-    panels = [(task, encoder) for task in _names(cells, "task") for encoder in encoders]
-    figure, axes = _panels(len(panels), 4.4, 3.2, per_row=len(encoders))
-    for axis, (task, encoder) in zip(axes, panels, strict=True):
-        mine = [cell for cell in cells if cell.task == task and names[cell.system][0] in (encoder, cell.system)]
-        buckets = [name for name in BUCKETS if any(f"accuracy {name}" in cell.metrics for cell in mine)]
-        for cell in mine:
-            number = lines.index(names[cell.system][1] or cell.system)
-            summaries = [cell.metrics[f"accuracy {name}"] for name in buckets]
-            axis.errorbar(
-                range(len(buckets)),
-                [100 * summary.mean for summary in summaries],
-                yerr=[100 * summary.documents for summary in summaries],
-                label=lines[number],
-                color=COLORS[number % len(COLORS)],
-                marker=MARKERS[number % len(MARKERS)],
-                linestyle=LINES[number // len(COLORS) % len(LINES)],
-                **CURVE_STYLE,
-            )
-        axis.set_xticks(range(len(buckets)), buckets, fontsize=8)
-        axis.grid(color="#DDDDDD", linewidth=0.6)
-        axis.set(title=", ".join(filter(None, (task, encoder))), xlabel="Words in the document", ylabel="Accuracy (%)")
-    _legend(figure, axes, cells, "documents")
+    draw_legend(figure, axes, cells, "std")
     return figure
 
 
@@ -217,35 +122,35 @@ def accuracy_bars(cells: Sequence[Cell], metrics: Mapping[str, str], spread: Spr
 
     ``metrics`` maps each metric to what it is called beside the task.
     """
-    tasks, systems = _names(cells, "task"), _names(cells, "system")
+    tasks, systems = names_in(cells, "task"), names_in(cells, "system")
     groups = {(task, metric): f"{task}\n{name}".strip() for task in tasks for metric, name in metrics.items()}
     longest = max(len(line) for label in groups.values() for line in label.split("\n"))
     per_group = max(0.5 + 0.17 * len(systems), 0.3 + 0.09 * longest)
     narrowest = 4.4 if len(systems) < 5 else 5.5  # inches; the legend needs some
-    figure, axes = _panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
+    figure, axes = make_panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
     _grouped_bars(axes[0], cells, systems, groups, spread, 100)
     axes[0].set_ylabel("Accuracy (%)")
     axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may reach beyond what there is
-    _legend(figure, axes, cells, spread)
+    draw_legend(figure, axes, cells, spread)
     return figure
 
 
 def attention_bars(cells: Sequence[Cell]) -> Figure:
     """Mean attention weight by part of speech: SimLTE's figure 3, with one panel per task."""
-    tasks, systems = _names(cells, "task"), _names(cells, "system")
-    figure, axes = _panels(len(tasks), max(4.0, 0.8 + 4 * (0.2 + 0.11 * len(systems))), 3.0)
+    tasks, systems = names_in(cells, "task"), names_in(cells, "system")
+    figure, axes = make_panels(len(tasks), max(4.0, 0.8 + 4 * (0.2 + 0.11 * len(systems))), 3.0)
     for axis, task in zip(axes, tasks, strict=True):
         groups = {(task, metric): f"{metric}s" for metric in ("noun", "verb", "adjective", "other")}
         _grouped_bars(axis, cells, systems, groups, "documents", 1000)
         axis.set(title=task, ylabel="Mean attention weight ($10^{-3}$)")
-    _legend(figure, axes, cells, "documents")
+    draw_legend(figure, axes, cells, "documents")
     return figure
 
 
 def redundancy_by_length(cells: Sequence[Cell]) -> Figure:
     """R of nouns and verbs by the number of words in a text, beside the papers': a panel per task."""
-    tasks, systems = _names(cells, "task"), _names(cells, "system")
-    figure, axes = _panels(len(tasks), 3.6, 3.0)
+    tasks, systems = names_in(cells, "task"), names_in(cells, "system")
+    figure, axes = make_panels(len(tasks), 3.6, 3.0)
     for axis, task in zip(axes, tasks, strict=True):
         for number, system in enumerate(systems):
             metrics = next((cell.metrics for cell in cells if (cell.system, cell.task) == (system, task)), {})
@@ -276,7 +181,7 @@ def redundancy_by_length(cells: Sequence[Cell]) -> Figure:
     printed = [number for numbers in REDUNDANCY.rows.values() for number in numbers if number is not None]
     for axis in axes:
         axis.set_ylim(1, max(*means, *printed) + 0.1)
-    _legend(figure, axes, cells, "documents")
+    draw_legend(figure, axes, cells, "documents")
     return figure
 
 
@@ -310,38 +215,3 @@ def _grouped_bars(
     axis.set_ylim(bottom=0)
     axis.set_xticks(range(len(groups)), groups.values())
     axis.grid(axis="y", color="#DDDDDD", linewidth=0.6)
-
-
-def _panels(count: int, width: float, height: float, per_row: int = PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
-    from matplotlib.figure import Figure  # not pyplot, whose state outlives the figure
-
-    rows = math.ceil(count / per_row)
-    columns = math.ceil(count / rows)
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-    for unused in axes[count:]:
-        unused.remove()
-    return figure, axes[:count]
-
-
-def _legend(figure: Figure, axes: list[Axes], cells: Sequence[Cell], spread: Spread) -> None:
-    """One for all panels, below them, in rows as even as the width allows; the figure grows by its height."""
-    by_label = {}
-    for axis in axes:  # a system need not be in every panel
-        handles, labels = axis.get_legend_handles_labels()
-        by_label |= dict(zip(labels, handles, strict=True))
-    shown = any(not math.isnan(getattr(summary, spread)) for cell in cells for summary in cell.metrics.values())
-    title = SPREADS[spread] if shown else None
-    label_width = 0.085 * max(map(len, by_label))  # inches
-    width, height = figure.get_size_inches()
-    width = max(width, 0.9 + label_width)
-    rows = math.ceil(len(by_label) / max(1, int(width / (0.7 + label_width))))
-    figure.set_size_inches(width, height + 0.22 * (rows + (title is not None)))
-    figure.legend(
-        by_label.values(), by_label, loc="outside lower center", ncols=math.ceil(len(by_label) / rows), frameon=False,
-        title=title, title_fontsize=9,
-    )  # fmt: skip
-
-
-def _names(cells: Sequence[Cell], field: str) -> list[str]:
-    return list(dict.fromkeys(getattr(cell, field) for cell in cells))

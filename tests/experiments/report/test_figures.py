@@ -6,13 +6,13 @@ import pytest
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 from docsplit_hf.experiments.report.figures import (
     CITATION_METRICS,
-    COLORS,
     accuracy_bars,
     attention_bars,
     curves,
     redundancy_by_length,
     save_figures,
 )
+from docsplit_hf.experiments.report.panels import COLORS
 from docsplit_hf.experiments.report.summary import Cell, summarize, summarize_records
 
 from .handmade import make_records

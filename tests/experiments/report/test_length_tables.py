@@ -3,7 +3,8 @@ import re
 import pytest
 
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.report.figures import length_curves, save_figures
+from docsplit_hf.experiments.report.figures import save_figures
+from docsplit_hf.experiments.report.length_figure import length_curves
 from docsplit_hf.experiments.report.length_tables import split_strategy, with_gains
 from docsplit_hf.experiments.report.markdown_report import results_markdown
 from docsplit_hf.experiments.report.summary import summarize_records

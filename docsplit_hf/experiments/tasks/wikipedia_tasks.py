@@ -38,9 +38,9 @@ def wikipedia_splits(articles: Sequence[str], name: str, seed: int) -> DatasetDi
     """``train`` and ``test``, half of the articles of each label and length each, with ``text`` and ``label``.
 
     An article has a label if all of its section titles that are in ``SECTION_TITLES`` are of one label. They are taken
-    out of the text. ``"WikipediaTitled"`` is the article. ``"WikipediaInverted"`` has its beginning, all before the
-    first section title, behind its sections. In ``"WikipediaPaired"`` another article, with none of the titles, stands
-    before it.
+    out of the text. ``"WikipediaTitled"`` is the article. ``"WikipediaInverted"`` has what tells the label at its end:
+    first come the other sections, then the beginning, which is all before the first section title, then the sections
+    under the titles of the label. In ``"WikipediaPaired"`` another article, with none of the titles, stands before it.
 
     Of each label up to 20 articles are drawn between any two of 250, 500, 1,000, 2,000, 4,000 and 6,000 words, by
     ``seed``; the three tasks have the same. Titles are lines of at most 6 words, whatever marks them: ``"Plot."``, as
@@ -53,7 +53,7 @@ def wikipedia_splits(articles: Sequence[str], name: str, seed: int) -> DatasetDi
         several += len(labels) > 1
         if not labels and FIRST_OF_PAIR[0] <= words <= FIRST_OF_PAIR[1]:
             others.append(number)
-        elif len(labels) == 1 and FEWEST_WORDS <= words <= MOST_WORDS and _beginning(article):
+        elif len(labels) == 1 and FEWEST_WORDS <= words <= MOST_WORDS and len(_sections(article)) > 1:
             groups[min(labels), int(np.searchsorted(LENGTHS, words, side="right"))].append(number)
     rng = np.random.default_rng(seed)
     others = rng.permutation(np.array(others, dtype=np.int64)).tolist()
@@ -61,10 +61,10 @@ def wikipedia_splits(articles: Sequence[str], name: str, seed: int) -> DatasetDi
     for label, length in sorted(groups):
         drawn = rng.permutation(groups[label, length])[:PER_LABEL_AND_LENGTH]
         for place, number in enumerate(drawn):
-            text, beginning = articles[number], _beginning(articles[number])
+            sections = _sections(articles[number])
             if name == INVERTED:
-                text = f"{text[len(beginning) :]}\n{beginning}"
-            text = "\n".join(line for line in text.split("\n") if line.strip() and _title(line) not in LABEL_OF)
+                sections = sorted([*sections[1:], sections[0]], key=lambda section: _title(section[0]) in LABEL_OF)
+            text = "\n".join(line for section in sections for line in section if _title(line) not in LABEL_OF)
             if name == PAIRED:
                 if not others:
                     raise ValueError(f"There are too few articles of no label to stand before the others: {name}.")
@@ -85,10 +85,11 @@ def _title(line: str) -> str:
     return line.strip(" .=").casefold()
 
 
-def _beginning(article: str) -> str:
-    """What stands before the first section title, with the line's end; empty where there is no title."""
-    lines = article.split("\n")
-    for number, line in enumerate(lines[1:], start=1):
-        if line.strip() and len(line.split()) <= TITLE_WORDS:
-            return "".join(f"{line}\n" for line in lines[:number])
-    return ""
+def _sections(article: str) -> list[list[str]]:
+    """The lines of what stands before the first section title, and of each section, which begins with its title."""
+    sections: list[list[str]] = [[]]
+    for line in filter(str.strip, article.split("\n")):
+        if sections[0] and len(line.split()) <= TITLE_WORDS:
+            sections.append([])
+        sections[-1].append(line)
+    return sections

@@ -46,11 +46,11 @@ def test_the_seed_draws():
     assert rows_of(PAIRED) == rows_of(PAIRED) != rows_of(PAIRED, seed=1)
 
 
-def test_inverted_has_the_beginning_at_the_end():
+def test_inverted_has_the_beginning_and_then_the_sections_of_the_label_at_the_end():
     titled, inverted = rows_of(TITLED), rows_of(INVERTED)
     for (plain, label), (turned, same_label) in zip(titled["test"], inverted["test"], strict=True):
-        beginning, rest = plain.split("\n", 1)
-        assert turned == f"{rest}\n{beginning}" and label == same_label
+        beginning, telling, title, other = plain.split("\n")
+        assert turned.split("\n") == [title, other, beginning, telling] and label == same_label
 
 
 def test_paired_begins_with_another_article_that_has_no_label_and_comes_once():

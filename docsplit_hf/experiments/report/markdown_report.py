@@ -84,9 +84,9 @@ SECTIONS = (
         "Accuracy by length",
         "Test documents by their number of words, in brackets how many there are. Frozen features with a probe "
         f"(logistic regression; {WORD_COUNTS}) or nearest neighbors. Where documents have passages, the probe learns "
-        "from their mean, and the passage of which it is surest decides; neighbors are near by the three nearest pairs "
-        "of passages. Accuracy and macro F1 in %, what is gained against `first` in points. With all examples ± is "
-        "half the 95 % confidence interval over the documents (jackknife).",
+        "from their mean, and the passage of which it is surest decides; neighbors are near by their best matching "
+        "passages, as in a datastore. Accuracy and macro F1 in %, what is gained against `first` in points. With all "
+        "examples ± is half the 95 % confidence interval over the documents (jackknife).",
         (),
         layout=length_tables,
     ),

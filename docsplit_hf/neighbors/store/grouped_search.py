@@ -12,13 +12,15 @@ from .passage_table import places_of
 
 # A distance by products is off by at most (D + 3)(|q|^2 + |x|^2) / 2^24: twice that is to spare.
 ROUNDING = 2.0**-23
+TELLING = 1e-4  # of a distance: what is less is rounding, and the nearest passage is the one to name
 
 
 class GroupedNeighbors(NamedTuple):
     """The k nearest documents of Q queries, each ``(Q, k)``, nearest first.
 
-    ``distances``: float32. ``rows``: int64. ``passages``: int64, which of the keys is the nearest of the document's.
-    ``query_passages``: int64, which of the query's own passages it is nearest to, from 0 in each query.
+    ``distances``: float32. ``rows``: int64. ``query_passages``: int64, from 0 in each query: the passage that is nearer
+    to this document than to documents on average, by most; so not one that all have. ``passages``: int64, which of the
+    keys is the document's nearest to it.
     """
 
     distances: np.ndarray
@@ -47,6 +49,7 @@ def grouped_search(
     """
     none = _Candidates(*np.zeros((2, 0), np.float32), np.zeros(0, np.int64))
     candidates, query_ends = [none] * len(query_counts), np.cumsum(query_counts)
+    usual = np.zeros(len(queries))  # the mean distance of each passage from all documents
     starts = np.cumsum(counts) - counts
     width = max(keys.shape[1], query_counts.max(initial=0))  # of a passage, or of what a query compares with it
     for first, last in _document_blocks(counts, width):
@@ -54,15 +57,24 @@ def grouped_search(
         norms = np.maximum.reduceat(_squares(block), starts[first:last] - starts[first])
         nearest = _nearest_by_products(queries, query_counts, block, counts[first:last])
         for query, (of_query, of_documents) in enumerate(nearest):
-            own = queries[query_ends[query] - query_counts[query] : query_ends[query]]
+            part = slice(query_ends[query] - query_counts[query], query_ends[query])
+            own = queries[part]
+            usual[part] += of_query.sum(1) / len(counts)
             distances = matched_distances(of_query, of_documents, counts[first:last])
             rounding = ROUNDING * (keys.shape[1] + 3) * (_squares(own).max() + norms)
             new = _Candidates(distances - rounding, distances + rounding, np.arange(first, last))
             candidates[query] = _closest(candidates[query], new, k)
-    found = [
-        _rank(queries[end - count : end], keys, counts[near.rows], starts[near.rows], near.rows, k)
-        for end, count, near in zip(query_ends, query_counts, candidates, strict=True)
-    ]
+    found = []
+    for end, count, near in zip(query_ends, query_counts, candidates, strict=True):
+        own, documents = queries[end - count : end], (counts[near.rows], starts[near.rows])
+        compared = (
+            _compare_one(own, keys, *documents)
+            if count == 1
+            else _compare(own, keys, *documents, usual[end - count : end])
+        )
+        nearest = np.lexsort((near.rows, compared.distances))[:k]
+        columns = [column[nearest] for column in compared]
+        found.append(GroupedNeighbors(columns[0][None], near.rows[nearest][None], *(c[None] for c in columns[1:])))
     return join_queries(found, k)
 
 
@@ -171,35 +183,54 @@ def _closest(found: _Candidates, new: _Candidates, k: int) -> _Candidates:
     return _Candidates(*(array[kept] for array in joined))
 
 
-def _rank(
-    query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts: np.ndarray, rows: np.ndarray, k: int
-) -> GroupedNeighbors:
-    """The k nearest of some documents, by distances ``sum((q - x)^2)``; ``counts`` and ``starts`` are theirs."""
-    distances, pairs = np.empty(len(rows), dtype=np.float32), np.empty((len(rows), 2), dtype=np.int64)
+class _Compared(NamedTuple):
+    """Some documents compared with a query by ``sum((q - x)^2)``, each ``(n,)`` as in ``GroupedNeighbors``."""
+
+    distances: np.ndarray
+    passages: np.ndarray
+    query_passages: np.ndarray
+
+
+def _compare_one(query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts: np.ndarray) -> _Compared:
+    """Of a query of one passage, ``(1, D)``: all documents at once, since many may be equally near."""
+    firsts = np.cumsum(counts) - counts
+    places = np.repeat(starts - firsts, counts) + np.arange(counts.sum())
+    exact = np.empty(len(places), dtype=np.float32)
+    step = max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
+    for start in range(0, len(places), step):
+        part = slice(start, start + step)
+        exact[part] = _squares(query - keys[places[part]].astype(np.float32, copy=False))
+    order = np.lexsort((exact, np.repeat(np.arange(len(counts)), counts)))[firsts]
+    return _Compared(exact[order], places[order], np.zeros(len(counts), dtype=np.int64))
+
+
+def _compare(
+    query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts: np.ndarray, usual: np.ndarray
+) -> _Compared:
+    """Of a query of several passages, ``(u, D)``, which are as far as ``usual``, ``(u,)``, from documents."""
+    compared = _Compared(np.empty(len(counts), np.float32), *np.empty((2, len(counts)), np.int64))
     for place, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
         document = keys[start : start + count].astype(np.float32, copy=False)
-        of_query, of_document, own = _nearest_by_differences(query, document)
-        distances[place] = matched_distances(of_query[:, None], of_document, counts[[place]])[0]
-        passage = int(of_document.argmin())
-        pairs[place] = start + passage, own[passage]
-    nearest = np.lexsort((rows, distances))[:k]
-    columns = distances[nearest], rows[nearest], *pairs[nearest].T
-    return GroupedNeighbors(*(column[None] for column in columns))
+        of_query, of_document, theirs = _nearest_by_differences(query, document)
+        compared.distances[place] = matched_distances(of_query[:, None], of_document, counts[[place]])[0]
+        nearer = usual - of_query
+        best = np.flatnonzero(nearer >= nearer.max() - TELLING * np.abs(usual).max())
+        own = best[of_query[best].argmin()]
+        compared.passages[place], compared.query_passages[place] = start + theirs[own], own
+    return compared
 
 
 def _nearest_by_differences(query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distance of each passage of a query from the nearest of a document; the reverse, and which that is."""
-    of_query = np.empty(len(query), dtype=np.float32)
-    of_document, own = np.full(len(document), np.inf, dtype=np.float32), np.zeros(len(document), dtype=np.int64)
+    """The distance of each passage of a query from the nearest of a document; the reverse; and which the former is."""
+    of_query, theirs = np.empty(len(query), dtype=np.float32), np.empty(len(query), dtype=np.int64)
+    of_document = np.full(len(document), np.inf, dtype=np.float32)
     step = max(BLOCK_BYTES // (4 * document.size), 1)
     for start in range(0, len(query), step):
         difference = query[start : start + step, None] - document
         exact = np.einsum("ucd,ucd->uc", difference, difference)
-        of_query[start : start + step] = exact.min(1)
-        nearer = exact.min(0) < of_document
-        own[nearer] = start + exact[:, nearer].argmin(0)
+        of_query[start : start + step], theirs[start : start + step] = exact.min(1), exact.argmin(1)
         np.minimum(of_document, exact.min(0), out=of_document)
-    return of_query, of_document, own
+    return of_query, of_document, theirs
 
 
 def _squares(vectors: np.ndarray) -> np.ndarray:

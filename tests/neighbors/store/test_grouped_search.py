@@ -52,9 +52,11 @@ def test_it_equals_the_definition(data):
     np.testing.assert_allclose(np.take_along_axis(expected, found.rows, 1), found.distances, rtol=1e-5, atol=1e-6)
     assert all(len(set(rows)) == k for rows in found.rows.tolist())
     own = queries[(np.cumsum(query_counts) - query_counts)[:, None] + found.query_passages].astype(np.float64)
-    nearest = ((own - keys[found.passages]) ** 2).sum(-1)
-    first = by_definition(queries, query_counts, keys, counts, np.min)
-    np.testing.assert_allclose(nearest, np.take_along_axis(first, found.rows, 1), rtol=1e-5, atol=1e-6)
+    named = ((own - keys[found.passages]) ** 2).sum(-1)
+    stored = np.split(keys.astype(np.float64), np.cumsum(counts)[:-1])
+    nearest = [[((q - stored[row]) ** 2).sum(-1).min() for q, row in zip(*pair, strict=True)]
+               for pair in zip(own, found.rows, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(named, nearest, rtol=1e-5, atol=1e-6)
     assert (found.query_passages < query_counts[:, None]).all()
     assert np.array_equal(np.repeat(np.arange(documents), counts)[found.passages], found.rows)
 
@@ -95,6 +97,8 @@ def test_passages_that_all_documents_share_leave_the_order_to_the_others():
     found = search(queries, stored, 10)
     again = search(*([np.concatenate([shared, each]) for each in part] for part in (queries, stored)), 10)
     assert np.array_equal(found.rows, again.rows)
+    assert (again.query_passages == 5).all()  # and they are not what is shown
+    assert np.array_equal(again.passages, found.rows * 6 + 5)
     np.testing.assert_allclose(again.distances, found.distances / 6 / (1 / np.arange(1, 7)).sum(), rtol=1e-4)
 
 
@@ -130,7 +134,7 @@ def test_among_some_rows_it_finds_what_it_finds_among_all():
     found = grouped_among(query, keys, counts, rows, 4)
     everything = search([query], stored)
     kept = np.isin(everything.rows[0], rows)
-    for among, each in zip(found, everything, strict=True):
+    for among, each in list(zip(found, everything, strict=True))[:2]:  # what is telling depends on the others
         assert np.array_equal(among[0], each[0][kept])
 
 

@@ -57,7 +57,9 @@ class ModelArguments:
         "'late'), so that an answer names the passage that decided. Training reads beginnings in any case.",
         metadata={"choices": list(LONG_DOCUMENTS)},
     )
-    passage_length: int | None = HfArg(default=None, help="Longest passage in tokens. Default: --max_length.")
+    passage_length: int | None = HfArg(
+        default=None, help="Longest passage in tokens. Default: --max_length; 256 with 'late'."
+    )
     use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder; they are merged at the end.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
     no_training: bool = HfArg(

@@ -60,7 +60,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         use_packing(self.model, packing)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
-        read_as(self.model.config, self.datastore, long_documents, passage_length)
+        read_as(self.model, tokenizer, self.datastore, is_classifier, long_documents, passage_length)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:

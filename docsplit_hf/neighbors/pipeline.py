@@ -59,7 +59,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
         long_documents: What is read of long texts: ``"first"``, their beginning, where it is logged how much is left
             out; ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. None:
             what the model was saved with, at first ``"first"``. It is saved with the model.
-        passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads.
+        passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
+            and 256 with ``"late"``.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:

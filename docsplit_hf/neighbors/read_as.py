@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from ..models.inference.batched_inference import input_length, predict
+from ..models.inference.long_documents import SEVERAL_VECTORS
+from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
+
 if TYPE_CHECKING:
-    from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
+    from transformers import PreTrainedTokenizerBase
+
+    from ..models.portable.modeling_knn_classifier import KNNClassifier
     from .store.datastore import KNNDatastore
+
+logger = logging.getLogger(__name__)
 
 
 def read_as(
-    config: KNNClassifierConfig, datastore: KNNDatastore | None, long_documents: str | None, passage_length: int | None
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase,
+    datastore: KNNDatastore | None,
+    is_classifier: bool,
+    long_documents: str | None,
+    passage_length: int | None,
 ) -> None:
-    """Set the strategy, and the length of a passage, that are given; not beside keys that were made with others."""
+    """Set the strategy, and the length of a passage, that are given; not beside keys that were made with others.
+
+    A classifier's configuration says how its keys were made. What was made with a plain encoder, its user knows.
+    """
+    config = model.config
+    if long_documents not in (None, *LONG_DOCUMENTS):
+        why = " 'salient' depends on the other texts of a call: DocumentEncoder.encode has it."
+        raise ValueError(
+            f"long_documents must be one of {', '.join(map(repr, LONG_DOCUMENTS))}, got {long_documents!r}."
+            f"{why if long_documents == 'salient' else ''}"
+        )
+    most = input_length(model, tokenizer)
+    if passage_length is not None and passage_length > most:
+        raise ValueError(
+            f"passage_length={passage_length} is more than the {most} tokens that the model reads at once."
+        )
     own = {"long_documents": config.long_documents, "passage_length": config.passage_length}
     given = {"long_documents": long_documents, "passage_length": passage_length}
-    for name, value in given.items():
-        if value is None or value == own[name]:
-            continue
-        if datastore is not None and (len(datastore) or datastore.documents is not None):
-            raise ValueError(
-                f"{name}={value!r}: the texts of the datastore were read with {own[name]!r}. Leave it out, or add the "
-                "texts to a new pipeline."
-            )
-        setattr(config, name, value)
+    changed = {name: value for name, value in given.items() if value not in (None, own[name])}
+    has_texts = datastore is not None and (len(datastore) or datastore.documents is not None)
+    if changed and has_texts and is_classifier:
+        name, value = next(iter(changed.items()))
+        raise ValueError(
+            f"{name}={value!r}: the texts of the datastore were read with {own[name]!r}. Leave it out, or add the "
+            "texts to a new pipeline."
+        )
+    if changed:
+        for name, value in changed.items():
+            setattr(config, name, value)
+        try:
+            predict(model, tokenizer, ["a"], log_cut=False)  # what cannot work is refused now
+        except ValueError:
+            for name in changed:
+                setattr(config, name, own[name])
+            raise
+    if has_texts and datastore.snapshot.passages is not None and config.long_documents not in SEVERAL_VECTORS:
+        logger.warning(
+            "The datastore has passages, and texts are read with long_documents=%r: pass what its own were read with, "
+            "'passages' or 'late'.",
+            config.long_documents,
+        )

@@ -10,6 +10,7 @@ from transformers import BertModel, pipeline
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.inference.passages import Passages
 
 FILLER = (
     "The town has a station, a library and two bridges. Its streets were paved a hundred years ago. Trains stop there "
@@ -194,3 +195,54 @@ def test_all_that_goes_by_document_takes_passages_along(fitted, tmp_path):
     loaded = KNNDatastore.from_pretrained(tmp_path)
     assert counts == [len(store.passages_of(np.arange(len(store))).embeddings) for store in (loaded, loaded.documents)]
     assert len(loaded.documents) == 1 and len(loaded) == 10
+
+
+def test_what_cannot_be_read_so_is_refused_before_anything_is_added(model, tokenizer):
+    model.config.pooling = "cls"
+    for options, message in (
+        ({"long_documents": "salient"}, "got 'salient'. 'salient' depends on the other texts of a call"),
+        (
+            {"long_documents": "passages", "passage_length": 1000},
+            "passage_length=1000 is more than the 32 tokens",
+        ),
+        ({"long_documents": "late"}, "Late chunking is for mean pooling"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            KNNClassifierPipeline(model, tokenizer, device="cpu", **options)
+        assert (model.config.long_documents, model.config.passage_length) == ("first", None)
+
+
+def test_a_datastore_of_passages_can_be_given_to_an_encoder(tmp_path, caplog):
+    made = pipeline("docsplit-knn", **READ)
+    text = hidden(TELLING["football"], 0.4)[0]
+    made.add_examples([text, FILLER], ["football", "nothing"])
+    made.datastore.save_pretrained(tmp_path)
+    given = pipeline("docsplit-knn", datastore=str(tmp_path), **READ)
+    assert given(text, return_neighbors=2, k=2) == made(text, return_neighbors=2, k=2)
+    assert not caplog.records or "has passages" not in caplog.text
+    pipeline("docsplit-knn", datastore=str(tmp_path), device="cpu")
+    assert "The datastore has passages, and texts are read with long_documents='first'" in caplog.text
+
+
+def test_a_call_may_read_less_than_a_passage(pipe):
+    assert pipe(FILLER, max_length=16)[0]["label"] in TELLING
+
+
+def test_passages_that_end_behind_their_text_are_refused():
+    embeddings, counts = np.ones((2, 4), np.float32), np.array([2])
+    passages = Passages(embeddings, counts, np.array([[0, 3], [3, 9]]))
+    with pytest.raises(ValueError, match="A passage of row 0 ends at 9, but its text has 8 characters"):
+        KNNDatastore(embeddings[:1], ["a"], [], texts=["four 字 x"[:8]], passages=passages)
+    KNNDatastore(embeddings[:1], ["a"], [], passages=passages)
+
+
+def test_the_neighbors_of_long_texts_name_what_they_do_not_share_with_all():
+    """Half of each passage of the minutes is like any other: only one passage of each text is about something."""
+    pipe, minutes = pipeline("docsplit-knn", **READ), "The committee met and approved the minutes. " * 60
+    match = "The striker scored two goals, and the team won the match. The coach praised the goalkeeper. " * 2
+    meal = "Fry the onions in butter and add the flour. Season it with salt, and bake it in the oven. " * 2
+    pipe.add_examples([minutes + match, minutes + meal], ["football", "cooking"])
+    asked = "The goalkeeper saved a penalty. The team lost the match, and the coach was angry with the striker. " * 2
+    (neighbor,) = pipe(minutes + asked + minutes, k=1, return_neighbors=1)[0]["neighbors"]
+    assert neighbor["label"] == "football"
+    assert "penalty" in neighbor["text_passage"]["text"] and "goals" in neighbor["passage"]["text"]

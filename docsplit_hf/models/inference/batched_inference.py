@@ -136,8 +136,8 @@ def _of_pieces(
     config = model.config
     if any(pair is not None for pair in text_pairs):
         raise ValueError(
-            f"long_documents={strategy!r} is for texts alone: pairs are read from their beginnings, "
-            "long_documents='first'."
+            f"long_documents={strategy!r} is for texts alone. Pairs are read from their beginnings: make a pipeline "
+            "for them without it (long_documents='first')."
         )
     if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
         raise ValueError(f"Late chunking is for mean pooling, and the pooling is {config.pooling!r}: take 'passages'.")
@@ -146,7 +146,8 @@ def _of_pieces(
     embeddings, logits = PieceAverages(len(texts), sizes[0]), PieceAverages(len(texts), sizes[1], are_embeddings=False)
     passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
     keeps_passages = strategy in SEVERAL_VECTORS
-    for group, progress.total in grouped(read_pieces(texts, frame, strategy, config.passage_length), texts):
+    passage_length = config.passage_length and min(config.passage_length, max_length)
+    for group, progress.total in grouped(read_pieces(texts, frame, strategy, passage_length), texts):
         places = places_of_parts(group)
         found, said = (torch.empty(places[-1][-1] + 1, size) for size in sizes)
         rows = [{"input_ids": piece.input_ids} for piece in group]

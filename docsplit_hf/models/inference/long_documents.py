@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import Literal, get_args
 
 from .cut_pieces import first_pieces, head_tail_pieces
 from .passage_pieces import late_pieces, passage_pieces
 from .pieces import Frame, Piece
-from .salient_pieces import TokenFrequencies, count_tokens_of, salient_pieces
+from .salient_pieces import count_tokens_of, salient_pieces
 
 SingleVector = Literal["first", "head_tail", "salient", "average"]
 SeveralVectors = Literal["passages", "late"]
@@ -34,7 +35,6 @@ def read_pieces(
     strategy: str,
     passage_length: int | None = None,
     overlap: int = 0,
-    frequencies: TokenFrequencies | None = None,
 ) -> Iterator[Piece]:
     """What is read of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
     if strategy == "first":
@@ -42,14 +42,19 @@ def read_pieces(
     if strategy == "head_tail":
         return head_tail_pieces(texts, frame)
     if strategy == "salient":
-        return salient_pieces(texts, frame, frequencies or count_tokens_of(texts, frame))
-    around = frame.max_length - frame.room
-    length = passage_length or (min(LATE_PASSAGE, frame.max_length) if strategy == "late" else frame.max_length)
-    if not around < length <= frame.max_length:
-        raise ValueError(
-            f"passage_length must be from {around + 1} to {frame.max_length} tokens, got {length}: special tokens are "
-            "counted, and no passage is longer than what the encoder reads."
-        )
+        return salient_pieces(texts, frame, count_tokens_of(texts, frame))
+    around, longest = frame.max_length - frame.room, frame.max_length
+    if passage_length is None:
+        passage_length = min(LATE_PASSAGE, longest) if strategy == "late" else longest
+    for name, value, least, most in (
+        ("passage_length", passage_length, around + 1, longest),
+        ("overlap", overlap, 0, passage_length - around - 1),
+    ):
+        if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= most:
+            raise ValueError(
+                f"{name} must be from {least} to {most} tokens, got {value!r}: a passage has {around} tokens around "
+                f"its text, no more than the {longest} that the encoder reads, and more than it overlaps."
+            )
     if strategy == "late":
-        return late_pieces(texts, frame, length - around, overlap)
-    return passage_pieces(texts, frame._replace(max_length=length), overlap)
+        return late_pieces(texts, frame, passage_length - around, overlap)
+    return passage_pieces(texts, frame._replace(max_length=passage_length), overlap)

@@ -30,7 +30,7 @@ class TokenFrequencies(NamedTuple):
 
 def count_tokens_of(texts: Sequence[str], frame: Frame) -> TokenFrequencies:
     """The frequencies of the tokens of texts."""
-    counts = np.zeros(len(frame.tokenizer), dtype=np.int64)
+    counts = np.zeros(max(frame.tokenizer.get_vocab().values()) + 1, dtype=np.int64)  # ids may have gaps
     for _, windows in groupby(tokenized_windows(texts, frame), lambda window: window.text):
         present = np.zeros(len(counts), dtype=bool)
         for window in windows:

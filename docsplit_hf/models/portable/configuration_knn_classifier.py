@@ -52,7 +52,8 @@ class KNNClassifierConfig(PreTrainedConfig):
         max_length: The longest input in tokens, special tokens included. None: as many as the encoder has positions.
         long_documents: What is read of texts longer than that: ``"first"``, ``"head_tail"``, ``"average"``,
             ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them.
-        passage_length: The longest passage in tokens, special tokens included. None: ``max_length``.
+        passage_length: The longest passage in tokens, special tokens included. None: ``max_length``,
+            and 256 with ``"late"``.
         decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.
         retrieval_dimension: The number of dimensions of r. None: the encoder's.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.

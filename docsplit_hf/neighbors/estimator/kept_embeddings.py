@@ -34,7 +34,8 @@ def embed_once(
 
     ``fingerprint`` is that of the encoder: equal ones give equal embeddings.
     """
-    setting = f"{fingerprint} {input_length(model, tokenizer)} {model.config.long_documents}"
+    reading = model.config.long_documents, model.config.passage_length
+    setting = f"{fingerprint} {input_length(model, tokenizer)} {reading}"
     names = [_digest(setting, text, pair) for text, pair in zip(texts, pairs, strict=True)]
     with _changing:
         found = {name: _kept[name] for name in names if name in _kept}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..mixing.knn_distribution import neighbor_weights
 from ..mixing.mixture import Mixture
 from ..rejection.familiarity import confidence
-from .deciding_passage import deciding_passage
+from .deciding_passage import deciding_passage, passage_probabilities
 from .explanation import explain
 from .fitted_experts import ask_experts
 
@@ -46,9 +47,15 @@ def mix_experts(
         weights[:, :k] = neighbor_weights(neighbors.distances[:, :k], temperature)
     names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
 
+    @cache  # labels of a text are explained one by one
+    def of_passages(row: int) -> np.ndarray | None:
+        return passage_probabilities(ready, predictions, texts, row)
+
     def why(row: int, label: int) -> dict[str, Any]:
-        passage = deciding_passage(ready, predictions, texts, row, label)
-        return explain(answers, ready.fitted, row, label) | ({} if passage is None else {"passage": passage})
+        explanation = explain(answers, ready.fitted, row, label)
+        if (found := of_passages(row)) is not None:
+            explanation["passage"] = deciding_passage(found, predictions.passages.of(row)[1], texts[row], label)
+        return explanation
 
     mixture = Mixture(answers.probabilities, None, None, weights, neighbors, names, thresholds=thresholds, explain=why)
     return mixture._replace(novelty=novelty, accepted=accepted)

@@ -286,7 +286,7 @@ class KNNDatastore:
         Args:
             rows: Numbers of rows, int64 ``(M,)``.
         """
-        return take_passages(self._state.passages, np.asarray(rows))
+        return take_passages(self._state.passages, np.asarray(rows, dtype=np.int64))
 
     @property
     def documents(self) -> KNNDatastore | None:

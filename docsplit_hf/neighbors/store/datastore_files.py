@@ -45,7 +45,7 @@ from .manifest import (
     render_manifest,
 )
 from .parquet_files import read_table, write_table
-from .passage_table import PassageTable, find_fault
+from .passage_table import PassageTable, check_spans, find_fault
 from .row_table import ids_among, repeated_id
 from .snapshot import Snapshot, update_index, use_index
 
@@ -171,7 +171,7 @@ def _read_data(folder: Path, manifest: dict[str, Any]) -> Snapshot:
     keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
     rows, labels = _read_rows(paths["rows"], manifest)
     names, options = tuple(manifest["label_names"]), IndexOptions(**manifest["index"])
-    passages = _read_passages(paths.get("passage_keys"), manifest, manifest["rows"], manifest["passages"])
+    passages = _read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"])
     examples = Snapshot(keys, labels, rows, names, manifest["next_id"], options, probe, passages=passages)
     documents = manifest["documents"] and _read_documents(paths, examples, manifest)
     fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
@@ -187,7 +187,7 @@ def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: dict[s
     if taken := sorted(ids_among(rows["id"], examples.rows)):
         raise DatastoreError(f"{path}: the id {taken[0]!r} is that of an example too. {REMEDY}")
     labels, next_id = np.zeros((count, 0), dtype=bool), manifest["documents"]["next_id"]
-    passages = _read_passages(paths.get("document_passage_keys"), manifest, count, manifest["document_passages"])
+    passages = _read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
     changes = {"keys": keys, "labels": labels, "rows": rows.select(TEXTS), "next_id": next_id, "passages": passages}
     return replace(no_documents(examples), **changes)
 
@@ -235,22 +235,25 @@ def _read_keys(path: Path, manifest: dict[str, Any], rows: int) -> tuple[np.ndar
     return keys, probe
 
 
-def _read_passages(path: Path | None, manifest: dict[str, Any], rows: int, count: int | None) -> PassageTable | None:
+def _read_passages(
+    path: Path | None, manifest: dict[str, Any], rows: pa.Table, count: int | None
+) -> PassageTable | None:
     if path is None:
         return None
     tensors = _read_tensors(path)
     found = {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}
     keys = manifest["dtype"], (count, manifest["dimension"])
-    expected = {"keys": keys, "spans": ("int64", (count, 2)), "counts": ("int64", (rows,))}
+    expected = {"keys": keys, "spans": ("int64", (count, 2)), "counts": ("int64", (len(rows),))}
     if found != expected:
         raise DatastoreError(f"{path} holds {found}, from {MANIFEST} {expected} is expected. {REMEDY}")
     passages = PassageTable(**tensors)
-    try:
-        check_finite(passages.keys, "keys")
-    except ValueError as error:
-        raise DatastoreError(f"{path}: {error} {REMEDY}") from error
     if (fault := find_fault(passages)) is not None:
         raise DatastoreError(f"{path}: {fault} {REMEDY}")
+    try:
+        check_finite(passages.keys, "keys")
+        check_spans(passages, rows)
+    except ValueError as error:
+        raise DatastoreError(f"{path}: {error} {REMEDY}") from error
     return passages
 
 

@@ -79,7 +79,9 @@ def check_passages(passages: Passages, keys: np.ndarray) -> PassageTable | None:
         far = np.linalg.norm(given - own, axis=1) > SAME_KEY * np.linalg.norm(own, axis=1)
         if far.any():
             row = rows[far.argmax()]
-            raise ValueError(f"Row {row} has one passage, whose embedding is not its key: pass the same for both.")
+            raise ValueError(
+                f"Row {row} has one passage, whose embedding is not its key: embed both alike, normalized or not."
+            )
     return table if has_several(table) else None
 
 
@@ -88,13 +90,37 @@ def find_fault(table: PassageTable) -> str | None:
     if (table.counts < 1).any():
         row = int((table.counts < 1).argmax())
         return f"Row {row} has {table.counts[row]} passages: a row has at least one, all that was read of its text."
-    if table.counts.max(initial=0) > len(table.keys) or table.counts.sum() != len(table.keys):  # the sum may overflow
+    if (most := table.counts.max(initial=0)) > len(table.keys):  # and their sum may overflow
+        return f"A row has {most} passages, but there are {len(table.keys)} embeddings in all."
+    if table.counts.sum() != len(table.keys):
         return f"The counts of passages sum to {table.counts.sum()}, but there are {len(table.keys)} embeddings."
     wrong = (table.spans[:, 0] < 0) | (table.spans[:, 0] > table.spans[:, 1])
     if wrong.any():
         start, end = table.spans[wrong][0]
         return f"Passage {int(wrong.argmax())} stands at {start} to {end}: a span is 0 <= start <= end, in characters."
     return None
+
+
+def check_spans(table: PassageTable, rows: pa.Table) -> None:
+    """Refuse passages that end behind the text of their row, where it is kept."""
+    lengths = text_lengths(rows, missing=-1)
+    if not len(lengths):
+        return
+    last = np.maximum.reduceat(table.spans[:, 1], table.ends - table.counts)
+    wrong = (lengths >= 0) & (last > lengths)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"A passage of row {row} ends at {last[row]}, but its text has {lengths[row]} characters: spans are in "
+            "characters of the text, not in bytes or tokens."
+        )
+
+
+def text_lengths(rows: pa.Table, missing: int = 0) -> np.ndarray:
+    """The characters of each row's text, int64 ``(N,)``; ``missing`` where it is not kept."""
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)
 
 
 def has_several(table: PassageTable) -> bool:
@@ -104,10 +130,8 @@ def has_several(table: PassageTable) -> bool:
 
 def whole_rows(keys: np.ndarray, rows: pa.Table) -> PassageTable:
     """The passages of rows that were not cut: of each its key, which stands for the whole text."""
-    import pyarrow.compute as pc
-
     spans = np.zeros((len(keys), 2), dtype=np.int64)
-    spans[:, 1] = pc.fill_null(pc.utf8_length(rows["text"]), 0).to_numpy()
+    spans[:, 1] = text_lengths(rows)
     return PassageTable(keys, spans, np.ones(len(keys), dtype=np.int64))
 
 

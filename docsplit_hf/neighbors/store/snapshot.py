@@ -23,7 +23,7 @@ from .index import (
 )
 from .key_matrix import GrowableArray, as_matrix, check_finite, check_probe
 from .neighbors import Neighbors
-from .passage_table import PassageBuffers, PassageTable, check_passages, keep_rows, whole_rows
+from .passage_table import PassageBuffers, PassageTable, check_passages, check_spans, keep_rows, whole_rows
 from .row_table import append_rows, automatic_ids, ids_among, make_rows
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ class Snapshot:
 
     def _search_index_of_passages(self, query: np.ndarray, k: int) -> GroupedNeighbors:
         """As ``_search_index``, but of one query, its passages ``(u, D)``."""
-        counts, wanted = self.counts, min(self.options.candidates(k), self.indexed)
+        more = PASSAGES_PER_ROW if len(query) > 1 else 1  # what is near by one passage need not be by several
+        counts, wanted = self.counts, min(more * self.options.candidates(k), self.indexed)
         entries, rows = len(self.index_rows), np.zeros(0, dtype=np.int64)
         fetched = max(wanted, 1)
         while len(rows) < wanted and fetched < PASSAGES_PER_ROW * entries:  # many passages of a few rows may be near
@@ -235,6 +236,8 @@ def append(
     table = append_rows(snapshot.rows, rows, *taken)
     grown = buffers.keys.appended(length, keys)
     check_finite(grown[length:], "keys")
+    if passages is not None:
+        check_spans(passages, rows)
     if snapshot.passages is not None or passages is not None:
         changes["passages"] = _append_passages(snapshot, buffers, passages or whole_rows(keys, rows))
     return replace(snapshot, keys=grown, labels=buffers.labels.appended(length, labels), rows=table, **changes)

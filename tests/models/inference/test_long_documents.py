@@ -167,5 +167,7 @@ def test_what_cannot_be_is_refused(encoder, tokenizer):
         encoder.encode_passages(["a"], passage_length=65)
     with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 2"):
         encoder.encode_passages(["a"], passage_length=2)
-    with pytest.raises(ValueError, match="overlap"):
+    with pytest.raises(ValueError, match="overlap must be from 0 to 6 tokens, got 7"):
         encoder.encode_passages(["a"], passage_length=9, overlap=7)
+    with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 10.5"):
+        encoder.encode_passages(["a"], passage_length=10.5)

@@ -437,7 +437,7 @@ def test_tensors_of_documents_and_of_what_was_fitted_that_do_not_fit_are_refused
         (lambda t: t.update(counts=t["counts"][1:].copy()), "holds .* is expected"),
         (lambda t: t["counts"].__setitem__(1, 0), "Row 1 has 0 passages"),
         (lambda t: t["counts"].__setitem__(1, 9), "counts of passages sum to"),
-        (lambda t: t["counts"].__setitem__(slice(2), 2**62), "counts of passages sum to"),
+        (lambda t: t["counts"].__setitem__(slice(2), 2**62), "A row has 4611686018427387904 passages"),
         (lambda t: t.pop("counts"), "holds .* is expected"),
         (lambda t: t.update(more=t["keys"]), "holds .*'more'.* is expected"),
     ],

@@ -475,7 +475,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 from tests.neighbors.store.test_datastore_files import make_snapshot, write_datastore
 
-snapshots = [make_snapshot(seed, rows=2000, whole=sys.argv[2] == "True") for seed in range(2)]
+snapshots = [make_snapshot(seed, rows=2000, whole=True) for seed in range(2)]
 random.seed(0)
 for line in sys.stdin:
     child = os.fork()
@@ -491,13 +491,12 @@ for line in sys.stdin:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(whole, tmp_path, caplog):
+def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(tmp_path, caplog):
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
-    expected = [contents(make_snapshot(seed, rows=2000, whole=whole)) for seed in range(2)]
-    files = 9 if whole else 3
-    write_datastore(tmp_path, make_snapshot(0, rows=2000, whole=whole))
-    command, pipe = [sys.executable, "-c", SAVER, tmp_path, str(whole)], subprocess.PIPE
+    expected = [contents(make_snapshot(seed, rows=2000, whole=True)) for seed in range(2)]
+    files = 9
+    write_datastore(tmp_path, make_snapshot(0, rows=2000, whole=True))
+    command, pipe = [sys.executable, "-c", SAVER, tmp_path], subprocess.PIPE
     with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=pipe, stdout=pipe, text=True) as saver:
         for _ in range(20):
             saver.stdin.write("\n")
@@ -507,7 +506,7 @@ def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_e
             assert len(list(tmp_path.iterdir())) == files
         saver.stdin.close()
     assert "interrupted" in caplog.text  # else none of them was killed in the middle
-    write_datastore(tmp_path, make_snapshot(1, rows=2000, whole=whole))
+    write_datastore(tmp_path, make_snapshot(1, rows=2000, whole=True))
     assert contents(read_datastore(tmp_path)[0]) == expected[1]
     assert len(list(tmp_path.iterdir())) == files
 

@@ -15,9 +15,10 @@ from classification_arguments import (
     RunArguments,
     check_options,
 )
-from transformers import HfArgumentParser, pipeline
+from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
+from docsplit_hf.models.inference.batched_inference import predict
 from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text
@@ -78,9 +79,9 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
 
 def test_two_processes_are_one_with_the_whole_batch(classified, classify):
     folder, _ = classified
-    other, _ = classify(
-        "classified_by_two", "--per_device_train_batch_size=4", "--report_to=none", launcher=TWO_PROCESSES
-    )
+    options = ["--per_device_train_batch_size=4", "--report_to=none"]
+    options += ["--long_documents=passages", "--passage_length=24"]  # which training does not read
+    other, _ = classify("classified_by_two", *options, launcher=TWO_PROCESSES)
     weights = [KNNClassifier.from_pretrained(path).state_dict() for path in (folder, other)]
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=1e-4, rtol=1e-4)
@@ -92,7 +93,14 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
     stores = [KNNDatastore.from_pretrained(path) for path in (folder, other)]
     assert stores[0].texts == stores[1].texts and stores[0].ids == stores[1].ids
     np.testing.assert_array_equal(stores[0].labels, stores[1].labels)
-    np.testing.assert_allclose(stores[0].keys, stores[1].keys, atol=1e-3)
+    model, tokenizer = KNNClassifier.from_pretrained(other), AutoTokenizer.from_pretrained(other)
+    for store, long_documents in zip(stores, ("first", "passages"), strict=True):
+        expected = predict(model, tokenizer, store.texts, long_documents=long_documents)
+        np.testing.assert_allclose(store.keys, expected.retrieval_embeddings, atol=1e-3)
+    found = stores[1].passages_of(np.arange(len(stores[1])))
+    np.testing.assert_allclose(found.embeddings, expected.passages.embeddings, atol=1e-3)
+    np.testing.assert_array_equal(found.counts, expected.passages.counts)
+    np.testing.assert_array_equal(found.spans, expected.passages.spans)
 
 
 def test_a_mistyped_task_is_named_before_anything_is_loaded(run_script):

@@ -494,7 +494,6 @@ for line in sys.stdin:
 def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(tmp_path, caplog):
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
     expected = [contents(make_snapshot(seed, rows=2000, whole=True)) for seed in range(2)]
-    files = 9
     write_datastore(tmp_path, make_snapshot(0, rows=2000, whole=True))
     command, pipe = [sys.executable, "-c", SAVER, tmp_path], subprocess.PIPE
     with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=pipe, stdout=pipe, text=True) as saver:
@@ -503,12 +502,12 @@ def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_e
             saver.stdin.flush()
             assert saver.stdout.readline() == "killed\n"
             assert contents(read_datastore(tmp_path)[0]) in expected
-            assert len(list(tmp_path.iterdir())) == files
+            assert len(list(tmp_path.iterdir())) == 9
         saver.stdin.close()
     assert "interrupted" in caplog.text  # else none of them was killed in the middle
     write_datastore(tmp_path, make_snapshot(1, rows=2000, whole=True))
     assert contents(read_datastore(tmp_path)[0]) == expected[1]
-    assert len(list(tmp_path.iterdir())) == files
+    assert len(list(tmp_path.iterdir())) == 9
 
 
 @pytest.fixture

@@ -6,40 +6,22 @@ Not in the papers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
-from ...models.inference.long_documents import read_pieces
-from ...models.inference.pieces import Piece
+from ...models.inference.passages import Passages
+from ..systems.features import mean_of_passages, rows_of_passages
 from ..systems.load_system import System, TfidfSystem
 from ..tasks.task import PairTask
 from .citation import best_threshold, pair_features
-from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder
+from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan
 from .settings import EvaluationSettings
 
 BEST_PAIRS = 3
 SHARPNESS = 20.0  # of the soft maximum; cosines of passages of one paper and another differ by some 0.1
-
-
-class DocumentPassages(NamedTuple):
-    """The passages of N documents, those of each together."""
-
-    embeddings: np.ndarray  # float32 (P, D), of norm 1
-    tokens: np.ndarray  # (P,)
-    ends: np.ndarray  # (N + 1,): where the passages of each document begin, and the last ones end
-
-    def centered(self) -> DocumentPassages:
-        """The same less what all passages have in common, their mean."""
-        mean = np.average(self.embeddings, axis=0, weights=self.tokens)
-        return self._replace(embeddings=normalize(self.embeddings - mean).astype(np.float32))
-
-    def averages(self) -> np.ndarray:
-        """The mean passage of each document by tokens, ``(N, D)``, of norm 1."""
-        return normalize(np.add.reduceat(self.embeddings * self.tokens[:, None], self.ends[:-1]))
 
 
 def best_pairs(cosines: np.ndarray) -> float:
@@ -53,12 +35,11 @@ def soft_maximum(cosines: np.ndarray) -> float:
     return float(largest + np.log(np.exp(SHARPNESS * (cosines - largest)).mean()) / SHARPNESS)
 
 
-def similarities(passages: DocumentPassages, pairs: np.ndarray) -> dict[str, np.ndarray]:
+def similarities(passages: Passages, pairs: np.ndarray) -> dict[str, np.ndarray]:
     """How similar documents are by each measure, float64 ``(M,)``; ``pairs``: their numbers, int64 ``(M, 2)``."""
     found: dict[str, np.ndarray] = {}
-    for suffix, given in (("", passages), ("_centered", passages.centered())):
-        averages = given.averages()
-        parts = [given.embeddings[start:end] for start, end in pairwise(given.ends.tolist())]
+    for suffix, given in (("", passages), ("_centered", centered(passages))):
+        averages, parts = mean_of_passages(given), rows_of_passages(given)
         both = [parts[first] @ parts[second].T for first, second in pairs.tolist()]
         found[f"average{suffix}"] = np.einsum("md,md->m", averages[pairs[:, 0]], averages[pairs[:, 1]])
         found[f"best_pairs{suffix}"] = np.array([best_pairs(cosines) for cosines in both])
@@ -66,22 +47,14 @@ def similarities(passages: DocumentPassages, pairs: np.ndarray) -> dict[str, np.
     return found
 
 
-def document_passages(evaluation: Evaluation) -> DocumentPassages:
-    """All documents of a task, in its order. Each passage is a text to the cache, so that a killed run goes on."""
-    encoder, texts = document_encoder(evaluation.system), list(evaluation.task.documents.values())
-    pieces = list(read_pieces(texts, encoder.frame, "passages"))
-    (embeddings,) = evaluation.system.features([_text_of(piece, texts) for piece in pieces])
-    counts = np.bincount([piece.text for piece in pieces], minlength=len(texts))
-    tokens = np.array([len(piece.input_ids) for piece in pieces])
-    return DocumentPassages(embeddings, tokens, np.cumsum([0, *counts]))
-
-
-def _text_of(piece: Piece, texts: list[str]) -> str:
-    return texts[piece.text][piece.start : piece.end]
+def centered(passages: Passages) -> Passages:
+    """The same less what all passages have in common, their mean; of norm 1 again."""
+    less = passages.embeddings - passages.embeddings.mean(0)
+    return passages._replace(embeddings=normalize(less).astype(np.float32))
 
 
 def _refuses(system: System) -> str | None:
-    return "whose weights are here" if document_encoder(system) is None else None
+    return None if getattr(system, "gives_passages", False) else "that reads passages (--long_documents passages)"
 
 
 def _plan(task: PairTask, settings: EvaluationSettings) -> Plan:
@@ -92,7 +65,8 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
     task = evaluation.task
     row = {key: number for number, key in enumerate(task.documents)}
     pairs = np.array([[row[first], row[second]] for first, second, _ in (*task.train, *task.test)])
-    scores = similarities(document_passages(evaluation), pairs)
+    (passages,) = evaluation.system.passages(list(task.documents.values()))
+    scores = similarities(passages, pairs)
     words = pair_features(Evaluation(TfidfSystem(), task))
     scores["words"] = np.concatenate([np.asarray(part.first.multiply(part.second).sum(1)).ravel() for part in words])
     labels, train = np.concatenate([part.labels for part in words]), slice(len(task.train))

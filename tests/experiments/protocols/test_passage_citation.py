@@ -7,15 +7,14 @@ from hypothesis.extra import numpy as npst
 from docsplit_hf.experiments.protocols.experiment import NO_SEED, Evaluation
 from docsplit_hf.experiments.protocols.passage_citation import (
     PASSAGE_CITATION,
-    DocumentPassages,
     best_pairs,
-    document_passages,
     similarities,
     soft_maximum,
 )
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 from docsplit_hf.experiments.systems.load_system import TfidfSystem, load_system
 from docsplit_hf.experiments.tasks.task import PairTask
+from docsplit_hf.models.inference.passages import Passages
 
 COSINES = npst.arrays(
     np.float32, npst.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(-1, 1, width=32)
@@ -40,7 +39,7 @@ def test_the_similarities_of_documents_of_one_passage_are_cosines():
     rng = np.random.default_rng(0)
     embeddings = rng.normal(size=(6, 8)).astype(np.float32)
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    passages = DocumentPassages(embeddings, np.ones(6), np.arange(7))
+    passages = Passages(embeddings, np.ones(6, int), np.zeros((6, 2), int))
     pairs = np.array([[0, 1], [2, 5]])
     found = similarities(passages, pairs)
     for suffix, vectors in (("", embeddings), ("_centered", embeddings - embeddings.mean(0))):
@@ -61,7 +60,7 @@ def task(texts):
 
 
 def test_it_is_measured_on_passages_of_whole_documents(tiny_checkpoint, task, tmp_path):
-    system = load_system(str(tiny_checkpoint), tmp_path, max_length=64)
+    system = load_system(str(tiny_checkpoint), tmp_path, max_length=64, long_documents="passages")
     ((measurement,), left_out) = PASSAGE_CITATION.plan(task, EvaluationSettings(max_length=64))
     assert (measurement.protocol, measurement.seed, left_out) == ("passage_citation", NO_SEED, [])
     evaluation = Evaluation(system, task)
@@ -69,11 +68,8 @@ def test_it_is_measured_on_passages_of_whole_documents(tiny_checkpoint, task, tm
     measures = {f"{name}{suffix}" for name in ("average", "best_pairs", "soft_maximum") for suffix in ("", "_centered")}
     assert set(metrics) == {f"{name}_accuracy" for name in (*measures, "words", "passages_and_words")}
     assert all(0 <= value <= 1 for value in metrics.values()) and metrics["words_accuracy"] == 1
-    passages = document_passages(evaluation)
-    expected = system.encoder.encode_passages(list(task.documents.values()), show_progress=False)
-    assert passages.embeddings == pytest.approx(expected.embeddings, abs=1e-5)
-    assert np.diff(passages.ends).tolist() == expected.counts.tolist() and expected.counts.max() > 1
 
 
-def test_word_counts_have_no_passages():
-    assert PASSAGE_CITATION.refuses(TfidfSystem()) == "whose weights are here"
+def test_what_gives_no_passages_is_refused(tiny_checkpoint):
+    for system in (TfidfSystem(), load_system(str(tiny_checkpoint), long_documents="average")):
+        assert PASSAGE_CITATION.refuses(system) == "that reads passages (--long_documents passages)"

@@ -12,14 +12,14 @@ from tqdm.auto import tqdm
 
 from ...text.lone_surrogates import replace_lone_surrogates
 from ...text.windows import input_beginnings
-from ..portable.packing import is_packed, run_encoder
+from ..portable.packing import is_packed
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
 from .cut_pieces import ADVICE
 from .cut_texts import log_at_end, warn_of_cut_texts
 from .long_documents import ONE_PIECE, SEVERAL_VECTORS, read_pieces
-from .piece_embeddings import PassagesOfTexts, PieceAverages, parts_of, places_of_parts
+from .piece_embeddings import PassagesOfTexts, PieceAverages, read_in_batches
 from .pieces import Frame, grouped
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
@@ -148,17 +148,13 @@ def _of_pieces(
     keeps_passages = strategy in SEVERAL_VECTORS
     passage_length = config.passage_length and min(config.passage_length, max_length)
     for group, progress.total in grouped(read_pieces(texts, frame, strategy, passage_length), texts):
-        places = places_of_parts(group)
-        found, said = (torch.empty(places[-1][-1] + 1, size) for size in sizes)
-        rows = [{"input_ids": piece.input_ids} for piece in group]
-        for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits, is_packed(model.encoder)):
-            states = run_encoder(model.encoder, **batch).last_hidden_state
-            parts = parts_of(states, batch["attention_mask"], [group[number] for number in numbers])
-            output = model.read_states(*parts[:2])
-            where = np.concatenate([places[number] for number in numbers])
-            _refuse_broken(output, [group[n].text for n in numbers for _ in places[n]], texts, model)
-            found[where], said[where] = output.retrieval_embeddings.cpu(), output.logits.float().cpu()
-            progress.update(len(numbers))
+        parts = sum(len(piece.weights) for piece in group)
+        found, said = (torch.empty(parts, size) for size in sizes)
+        for read in read_in_batches(model.encoder, tokenizer, group, limits):
+            output = model.read_states(read.states, read.attention_mask)
+            _refuse_broken(output, read.texts, texts, model)
+            found[read.places], said[read.places] = output.retrieval_embeddings.cpu(), output.logits.float().cpu()
+            progress.update(read.pieces)
         embeddings.add(group, found)
         logits.add(group, said)
         shares[[piece.text for piece in group]] = [piece.share for piece in group]

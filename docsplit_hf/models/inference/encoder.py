@@ -15,11 +15,11 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from ..checkpoints.checkpoint import load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
 from ..checkpoints.projection import load_projection
-from ..portable.packing import is_packed, run_encoder, use_packing
+from ..portable.packing import use_packing
 from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
-from .batching import check_texts, inference_batches, inference_mode, refuse_broken
+from .batching import check_texts, inference_mode, refuse_broken
 from .long_documents import (
     ONE_PIECE,
     SEVERAL_VECTORS,
@@ -30,7 +30,7 @@ from .long_documents import (
     read_pieces,
 )
 from .passages import Passages
-from .piece_embeddings import PassagesOfTexts, PieceAverages, parts_of, places_of_parts
+from .piece_embeddings import PassagesOfTexts, PieceAverages, read_in_batches
 from .pieces import Frame, Piece, grouped, token_ids
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
@@ -286,7 +286,7 @@ class DocumentEncoder:
         unit = "text" if strategy[0] in ONE_PIECE else "piece"
         with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
             for group, progress.total in grouped(read_pieces(texts, frame, *strategy), texts):
-                yield group, self._embed(group, texts, frame.prompt_length, progress, *limits, bf16)
+                yield group, self._embed(group, texts, frame.prompt_length, progress, limits, bf16)
 
     def _embed(
         self,
@@ -294,24 +294,15 @@ class DocumentEncoder:
         texts: list[str],
         prompt_length: int,
         progress: tqdm,
-        max_tokens: int | None,
-        max_rows: int | None,
+        limits: tuple[int | None, int | None],
         bf16: bool,
     ) -> torch.Tensor:
-        places = places_of_parts(pieces)
-        embeddings = torch.empty(places[-1][-1] + 1, self.dimension)
-        rows = [{"input_ids": piece.input_ids} for piece in pieces]
-        device = self.model.device
-        with inference_mode(device, bf16):
-            limits = (max_tokens, max_rows, is_packed(self.model.base_model))
-            for numbers, batch in inference_batches(rows, self.tokenizer, device, *limits):
-                states = run_encoder(self.model, **batch).last_hidden_state
-                parts = parts_of(states, batch["attention_mask"], [pieces[number] for number in numbers], prompt_length)
-                pooled = pool(*parts[:2], self.pooling, parts[2])
+        embeddings = torch.empty(sum(len(piece.weights) for piece in pieces), self.dimension)
+        with inference_mode(self.model.device, bf16):
+            for read in read_in_batches(self.model, self.tokenizer, pieces, limits, prompt_length):
+                pooled = pool(read.states, read.attention_mask, self.pooling, read.prompt_length)
                 found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
-                where = np.concatenate([places[number] for number in numbers])
-                owners = np.concatenate([np.full(len(places[number]), pieces[number].text) for number in numbers])
-                refuse_broken(found, owners, texts, self.model, repr(self))
-                embeddings[where] = found
-                progress.update(len(numbers))
+                refuse_broken(found, read.texts, texts, self.model, repr(self))
+                embeddings[read.places] = found
+                progress.update(read.pieces)
         return embeddings

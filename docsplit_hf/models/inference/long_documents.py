@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from .cut_pieces import first_pieces, head_tail_pieces
 from .passage_pieces import late_pieces, passage_pieces
 from .pieces import Frame, Piece
-from .salient_pieces import count_tokens_of, salient_pieces
+from .salient_pieces import salient_pieces
 
 SingleVector = Literal["first", "head_tail", "salient", "average"]
 SeveralVectors = Literal["passages", "late"]
@@ -42,7 +42,7 @@ def read_pieces(
     if strategy == "head_tail":
         return head_tail_pieces(texts, frame)
     if strategy == "salient":
-        return salient_pieces(texts, frame, count_tokens_of(texts, frame))
+        return salient_pieces(texts, frame)
     around, longest = frame.max_length - frame.room, frame.max_length
     if passage_length is None:
         passage_length = min(LATE_PASSAGE, longest) if strategy == "late" else longest

@@ -13,33 +13,26 @@ from .tokenized_windows import TokenizedWindow, tokenized_windows
 
 def passage_pieces(texts: Sequence[str], frame: Frame, overlap: int = 0) -> Iterator[Piece]:
     """The passages of each text, one at least, as long as fit. Of a long text one window is held at a time."""
-    for window, start, end, is_only in _passages(texts, frame, overlap):
-        ids = window.instruction + window.ids[start:end].tolist()
-        first, last = _characters(window, start, end, is_only, texts)
-        yield Piece(window.text, frame.framed(ids), first, last, 0 if is_only else frame.around + end - start)
+    return (piece for *_, piece in _passages(texts, frame, overlap))
 
 
 def late_pieces(texts: Sequence[str], frame: Frame, part_length: int, overlap: int = 0) -> Iterator[Piece]:
-    """The same in pieces as long as fit, each with passages of ``part_length`` tokens as its ``parts``.
+    """The same with passages of ``part_length`` tokens as the ``parts`` of each.
 
-    What the tokens of a passage say depends on the whole piece (late chunking, Günther et al. 2024). A text that is one
-    passage has no parts.
+    What the tokens of a part say depends on the whole piece (late chunking, Günther et al. 2024). A text that is one
+    part has none.
     """
-    for window, start, end, is_only in _passages(texts, frame, 0):
-        ids = window.instruction + window.ids[start:end].tolist()
-        first, last = _characters(window, start, end, is_only, texts)
-        lengths = window.sentences_between(start, end)
-        bounds = passage_bounds(lengths, part_length, overlap)
-        parts = None
-        if len(bounds) > 1 or not is_only:
-            places = [_characters(window, start + a, start + b, False, texts) for a, b in bounds]
-            parts = np.column_stack([bounds + len(frame.prefix) + len(window.instruction), places])
-        weight = 0 if parts is None else end - start
-        yield Piece(window.text, frame.framed(ids), first, last, weight, parts=parts)
+    for window, start, end, piece in _passages(texts, frame, 0):
+        bounds = passage_bounds(window.sentences_between(start, end), part_length, overlap)
+        if len(bounds) > 1 or not piece.is_only:
+            places = [window.characters(start + first, start + last) for first, last in bounds]
+            ahead = len(frame.prefix) + len(window.instruction)
+            piece = piece._replace(weight=end - start, parts=np.column_stack([bounds + ahead, places]))
+        yield piece
 
 
-def _passages(texts: Sequence[str], frame: Frame, overlap: int) -> Iterator[tuple[TokenizedWindow, int, int, bool]]:
-    """A window, from and to which of its tokens a passage goes, and whether it is all of the text."""
+def _passages(texts: Sequence[str], frame: Frame, overlap: int) -> Iterator[tuple[TokenizedWindow, int, int, Piece]]:
+    """Each passage with the window that it is in, and from and to which of its tokens it goes."""
     left: TokenizedWindow | None = None
     yielded = 0  # of this text
     for window in tokenized_windows(texts, frame):
@@ -48,11 +41,9 @@ def _passages(texts: Sequence[str], frame: Frame, overlap: int) -> Iterator[tupl
         # Where the text goes on, its last passage waits: it may get more tokens.
         for start, end in (bounds if window.is_last else bounds[:-1]).tolist():
             yielded += 1
-            yield window, start, end, window.is_last and yielded == 1 and len(bounds) == 1
+            is_only = window.is_last and yielded == 1 and len(bounds) == 1
+            ids = frame.framed(window.instruction + window.ids[start:end].tolist())
+            characters = (0, len(texts[window.text])) if is_only else window.characters(start, end)
+            weight = 0 if is_only else frame.around + end - start
+            yield window, start, end, Piece(window.text, ids, *characters, weight)
         left, yielded = (None, 0) if window.is_last else (window.since(bounds[-1, 0]), yielded)
-
-
-def _characters(window: TokenizedWindow, start: int, end: int, is_only: bool, texts: Sequence[str]) -> tuple[int, int]:
-    if is_only or start == end:
-        return 0, len(texts[window.text])
-    return int(window.spans[start, 0]), int(window.spans[end - 1, 1])

@@ -2,21 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..portable.packing import is_packed, run_encoder
+from .batching import inference_batches
 from .passages import Passages
 from .pieces import Piece
 
 
-def parts_of(
-    states: torch.Tensor, attention_mask: torch.Tensor, pieces: Sequence[Piece], prompt_length: int = 0
+class Reading(NamedTuple):
+    """The states of what is pooled apart in a batch of pieces."""
+
+    states: torch.Tensor  # (parts, l, H)
+    attention_mask: torch.Tensor  # (parts, l)
+    prompt_length: int  # how many tokens of each are a prompt, which is not pooled
+    places: np.ndarray  # (parts,): where the embeddings stand among those of all pieces
+    texts: np.ndarray  # (parts,): the numbers of the texts
+    pieces: int  # how many were read
+
+
+def read_in_batches(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pieces: Sequence[Piece],
+    limits: tuple[int | None, int | None],
+    prompt_length: int = 0,
+) -> Iterator[Reading]:
+    """Run an encoder over pieces, in batches of at most so many tokens and pieces, of similar length."""
+    counts = [len(piece.weights) for piece in pieces]
+    places = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    rows = [{"input_ids": piece.input_ids} for piece in pieces]
+    for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits, is_packed(model.base_model)):
+        states = run_encoder(model, **batch).last_hidden_state
+        read = [pieces[number] for number in numbers]
+        texts = np.repeat([piece.text for piece in read], [counts[number] for number in numbers])
+        parts = _parts_of(states, batch["attention_mask"], read, prompt_length)
+        yield Reading(*parts, np.concatenate([places[number] for number in numbers]), texts, len(numbers))
+
+
+def _parts_of(
+    states: torch.Tensor, attention_mask: torch.Tensor, pieces: Sequence[Piece], prompt_length: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """The states of what is pooled apart, ``(parts, l, H)``, their mask, and how many tokens of each are a prompt."""
     if all(piece.parts is None for piece in pieces):
         return states, attention_mask, prompt_length
     rows = []
@@ -26,12 +59,6 @@ def parts_of(
         rows += [row[start:end] for start, end in (whole if piece.parts is None else piece.parts[:, :2].tolist())]
     masks = [torch.ones(len(row), dtype=attention_mask.dtype, device=states.device) for row in rows]
     return pad_sequence(rows, True), pad_sequence(masks, True), 0
-
-
-def places_of_parts(pieces: Sequence[Piece]) -> list[np.ndarray]:
-    """Where the embeddings of each piece stand among those of all."""
-    counts = [len(piece.weights) for piece in pieces]
-    return np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
 
 
 class PieceAverages:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,35 +15,13 @@ from .tokenized_windows import TokenizedWindow, tokenized_windows
 SHORT_SENTENCE = 10  # tokens; a heading of one rare word is no better than a sentence
 
 
-class TokenFrequencies(NamedTuple):
-    """In how many of some texts each token of a vocabulary is."""
-
-    counts: np.ndarray  # int64 (V,)
-    texts: int
-
-    @property
-    def idf(self) -> np.ndarray:
-        """``log((1 + N) / (1 + n)) + 1`` for a token that is in n of N texts, float64 ``(V,)``."""
-        return np.log((1 + self.texts) / (1 + self.counts)) + 1
-
-
-def count_tokens_of(texts: Sequence[str], frame: Frame) -> TokenFrequencies:
-    """The frequencies of the tokens of texts."""
-    counts = np.zeros(max(frame.tokenizer.get_vocab().values()) + 1, dtype=np.int64)  # ids may have gaps
-    for _, windows in groupby(tokenized_windows(texts, frame), lambda window: window.text):
-        present = np.zeros(len(counts), dtype=bool)
-        for window in windows:
-            present[window.ids] = True
-        counts += present
-    return TokenFrequencies(counts, len(texts))
-
-
-def salient_pieces(texts: Sequence[str], frame: Frame, frequencies: TokenFrequencies) -> Iterator[Piece]:
+def salient_pieces(texts: Sequence[str], frame: Frame) -> Iterator[Piece]:
     """Of each text the sentences of the largest mean TF-IDF that fit, the last of them cut; short texts as they are.
 
-    The weight of a token is ``(1 + log tf) idf``, tf its count in the text. A text of several windows is read twice.
+    The weight of a token is ``(1 + log tf) idf``, tf its count in the text. All texts are tokenized first, for the
+    idf, and those of several windows twice more.
     """
-    idf, lengths = frequencies.idf, []
+    idf, lengths = _inverse_document_frequencies(texts, frame), []
     for number, windows in groupby(tokenized_windows(texts, frame), lambda window: window.text):
         tokens, first = np.zeros(len(idf), dtype=np.int64), None
         for window in windows:
@@ -60,6 +37,14 @@ def salient_pieces(texts: Sequence[str], frame: Frame, frequencies: TokenFrequen
         share = len(ids) / max(lengths[-1], 1) if len(ids) else 1.0
         yield Piece(number, frame.framed(np.concatenate([first.instruction, ids])), 0, len(texts[number]), share=share)
     warn_of_cut_texts(lengths, shares_read(lengths, frame.room), frame.max_length, advice=ADVICE)
+
+
+def _inverse_document_frequencies(texts: Sequence[str], frame: Frame) -> np.ndarray:
+    """``log((1 + N) / (1 + n)) + 1`` for a token that is in n of N texts, float64 ``(V,)``."""
+    counts = np.zeros(max(frame.tokenizer.get_vocab().values()) + 1, dtype=np.int64)  # ids may have gaps
+    for _, windows in groupby(tokenized_windows(texts, frame), lambda window: window.text):
+        counts[np.unique(np.concatenate([np.unique(window.ids) for window in windows]))] += 1
+    return np.log((1 + len(texts)) / (1 + counts)) + 1
 
 
 def _most_salient(

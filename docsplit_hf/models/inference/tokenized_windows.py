@@ -47,6 +47,10 @@ class TokenizedWindow(NamedTuple):
             sentence_lengths=self.sentences_between(start, len(self.ids)),
         )
 
+    def characters(self, start: int, end: int) -> tuple[int, int]:
+        """Where in the text some of the tokens stand, at least one."""
+        return int(self.spans[start, 0]), int(self.spans[end - 1, 1])
+
     def sentences_between(self, start: int, end: int) -> list[int]:
         """The lengths of the sentences between two tokens, of those that are cut there of what is between."""
         places = np.cumsum([0, *self.sentence_lengths]).clip(start, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..models.inference.batched_inference import input_length, predict
+from ..models.inference.batched_inference import predict
 from ..models.inference.long_documents import SEVERAL_VECTORS
 from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
@@ -36,11 +36,6 @@ def read_as(
         raise ValueError(
             f"long_documents must be one of {', '.join(map(repr, LONG_DOCUMENTS))}, got {long_documents!r}."
             f"{why if long_documents == 'salient' else ''}"
-        )
-    most = input_length(model, tokenizer)
-    if passage_length is not None and passage_length > most:
-        raise ValueError(
-            f"passage_length={passage_length} is more than the {most} tokens that the model reads at once."
         )
     own = {"long_documents": config.long_documents, "passage_length": config.passage_length}
     given = {"long_documents": long_documents, "passage_length": passage_length}

@@ -182,6 +182,13 @@ def test_experts_beside_the_mixture(make_trainer, examples):
     assert "| experts |" in card and "| mixed |" in card and "measured on held-out texts" in card
 
 
+def test_a_way_to_read_that_the_model_cannot_is_refused_before_it_is_trained(make_trainer):
+    with pytest.raises(ValueError, match="passage_length=65 is more than the 64 tokens that the model reads"):
+        make_trainer(model_options={"long_documents": "passages", "passage_length": 65})
+    with pytest.raises(ValueError, match="Late chunking is for mean pooling"):
+        make_trainer(model_options={"long_documents": "late", "pooling": "cls"})
+
+
 def test_experts_need_held_out_examples(make_trainer):
     trainer = make_trainer(held_out=False, max_steps=1)
     trainer.build_datastore(show_progress=False)

@@ -50,6 +50,15 @@ def input_length(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> in
     return min(own, NO_LIMIT)
 
 
+def check_reading(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, strategy: str) -> None:
+    """Refuse a way to read long texts that the model has no positions or no pooling for."""
+    config, most = model.config, input_length(model, tokenizer)
+    if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
+        raise ValueError(f"Late chunking is for mean pooling, and the pooling is {config.pooling!r}: take 'passages'.")
+    if config.passage_length is not None and config.passage_length > most:
+        raise ValueError(f"passage_length={config.passage_length} is more than the {most} tokens that the model reads.")
+
+
 def predict(
     model: KNNClassifier,
     tokenizer: PreTrainedTokenizerBase,
@@ -84,6 +93,7 @@ def predict(
     if log_cut:
         warn_of_unfamiliar_texts(texts, tokenizer)
     strategy, limits = long_documents or model.config.long_documents, (max_tokens_per_batch, batch_size)
+    check_reading(model, tokenizer, strategy)
     model.eval()
     unit = "text" if strategy in ONE_PIECE else "piece"
     bar = tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress)
@@ -139,8 +149,6 @@ def _of_pieces(
             f"long_documents={strategy!r} is for texts alone. Pairs are read from their beginnings: make a pipeline "
             "for them without it (long_documents='first')."
         )
-    if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
-        raise ValueError(f"Late chunking is for mean pooling, and the pooling is {config.pooling!r}: take 'passages'.")
     frame = Frame(tokenizer, *special_tokens_around(tokenizer), max_length)
     sizes = config.retrieval_size, config.num_labels
     embeddings, logits = PieceAverages(len(texts), sizes[0]), PieceAverages(len(texts), sizes[1], are_embeddings=False)

@@ -96,12 +96,13 @@ def test_what_passes_is_tried_again(endpoint, encoder, caplog, trouble):
 
 def test_attempts_end_and_are_as_far_apart_as_asked_for(endpoint, encoder):
     encoder.max_retries, encoder.requests_per_minute = 2, 600
-    for seconds, waits in (("0.3", 0.3), ("0.01", 0.09)):  # repeated requests count among those of a minute
+    for seconds, waits in (("0.3", 0.3), ("0.01", 0.1)):  # repeated requests count among those of a minute
         endpoint.times.clear()
+        start = time.monotonic()
         endpoint.script = [{"status": 503, "headers": {"Retry-After": seconds}, "text": "oops"}] * 3
         with pytest.raises(EndpointError, match=r"status 503 \(oops\).*Check your limits there"):
             encoder.encode(TEXTS, show_progress=False)
-        assert len(endpoint.times) == 3 and (np.diff(endpoint.times) >= waits).all()
+        assert len(endpoint.times) == 3 and endpoint.times[-1] - start >= 2 * waits  # a first request may arrive late
 
 
 def embeddings_of(embedding, indices=range(3)):

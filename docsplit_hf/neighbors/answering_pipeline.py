@@ -51,6 +51,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         packing: str = "auto",
         long_documents: str | None = None,
         passage_length: int | None = None,
+        truncate_dim: int | None = None,
         **kwargs: Any,
     ) -> None:
         if tokenizer is None:
@@ -60,7 +61,8 @@ class AnsweringPipeline(TextClassificationPipeline):
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         use_packing(self.model, packing)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
-        read_as(self.model, tokenizer, self.datastore, is_classifier, long_documents, passage_length)
+        given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
+        read_as(self.model, tokenizer, self.datastore, is_classifier, **given)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:

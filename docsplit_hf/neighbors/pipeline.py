@@ -61,6 +61,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
             what the model was saved with, at first ``"first"``. It is saved with the model.
         passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
             and 256 with ``"late"``.
+        truncate_dim: How many leading dimensions of the embeddings are compared and kept, for encoders that were
+            trained for it (``matryoshka_dims``). None: as saved, at first all.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:

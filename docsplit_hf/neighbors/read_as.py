@@ -1,9 +1,11 @@
-"""What a classifier reads of long texts: chosen before the first example, and kept in its configuration."""
+"""What a classifier reads of texts, and keeps of it: chosen before the first example, and kept in its configuration."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
+
+from huggingface_hub.errors import StrictDataclassError
 
 from ..models.inference.batched_inference import predict
 from ..models.inference.long_documents import SEVERAL_VECTORS
@@ -23,36 +25,35 @@ def read_as(
     tokenizer: PreTrainedTokenizerBase,
     datastore: KNNDatastore | None,
     is_classifier: bool,
-    long_documents: str | None,
-    passage_length: int | None,
+    **given: str | int | None,
 ) -> None:
-    """Set the strategy, and the length of a passage, that are given; not beside keys that were made with others.
+    """Set ``long_documents``, ``passage_length`` and ``truncate_dim`` as given; not beside keys made with others.
 
     A classifier's configuration says how its keys were made. What was made with a plain encoder, its user knows.
     """
-    config = model.config
+    config, long_documents = model.config, given["long_documents"]
     if long_documents not in (None, *LONG_DOCUMENTS):
         why = " 'salient' depends on the other texts of a call: DocumentEncoder.encode has it."
         raise ValueError(
             f"long_documents must be one of {', '.join(map(repr, LONG_DOCUMENTS))}, got {long_documents!r}."
             f"{why if long_documents == 'salient' else ''}"
         )
-    own = {"long_documents": config.long_documents, "passage_length": config.passage_length}
-    given = {"long_documents": long_documents, "passage_length": passage_length}
+    own = {name: getattr(config, name) for name in given}
     changed = {name: value for name, value in given.items() if value not in (None, own[name])}
     has_texts = datastore is not None and (len(datastore) or datastore.documents is not None)
     if changed and has_texts and is_classifier:
         name, value = next(iter(changed.items()))
         raise ValueError(
-            f"{name}={value!r}: the texts of the datastore were read with {own[name]!r}. Leave it out, or add the "
+            f"{name}={value!r}: the texts of the datastore were embedded with {own[name]!r}. Leave it out, or add the "
             "texts to a new pipeline."
         )
     if changed:
         for name, value in changed.items():
             setattr(config, name, value)
         try:
+            config.validate()
             predict(model, tokenizer, ["a"], log_cut=False)  # what cannot work is refused now
-        except ValueError:
+        except (ValueError, StrictDataclassError):
             for name in changed:
                 setattr(config, name, own[name])
             raise

@@ -35,6 +35,10 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             one GPU, with 35 (BERT) or 11 (Longformer) negatives.
         projection_head: A dense layer and tanh before embeddings are compared, in training only, as in unsupervised
             SimCSE. The saved model is without it. The papers do not mention one.
+        matryoshka_dims: Numbers of leading dimensions that are to be embeddings by themselves, such as ``[128, 64]``
+            (Matryoshka, Kusupati et al. 2022, equation 1, all weights equal): the contrastive loss is the mean over
+            them and the whole embedding. ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64. The
+            papers do not have it.
         symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
         forward_chunk_size: Documents that go through the encoder at once: a batch of any size in the memory of so many,
             with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). With
@@ -93,6 +97,11 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     projection_head: bool = HfArg(
         default=False, help="Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."
     )
+    matryoshka_dims: list[int] | None = HfArg(
+        default=None,
+        help="Train the first so many dimensions as embeddings by themselves, beside the whole, such as 128 64. "
+        "Default: the whole alone.",
+    )
     symmetric: bool = HfArg(
         default=False, help="Average the contrastive loss over both directions. The papers use one."
     )
@@ -150,6 +159,13 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"mlm_input must be one of {MLM_INPUTS}, got {self.mlm_input!r}.")
         if self.forward_chunk_size is not None and self.forward_chunk_size < 1:
             raise ValueError(f"forward_chunk_size must be at least 1 document, got {self.forward_chunk_size}.")
+        if self.matryoshka_dims and min(self.matryoshka_dims) < 1:
+            raise ValueError(f"matryoshka_dims must be 1 or more, got {min(self.matryoshka_dims)}.")
+        if self.matryoshka_dims and self.projection_head:
+            raise ValueError(
+                "projection_head=True mixes the dimensions before they are compared, so matryoshka_dims would train "
+                "none of the embedding: leave one of them out."
+            )
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
         if self.mlm_weight > 0 and type(self).mlm_weight == 0:

@@ -78,6 +78,11 @@ def check_fit(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
             "both are above 0, to train with MLM, or both are 0."
         )
+    if args.matryoshka_dims and max(args.matryoshka_dims) > model.config.hidden_size:
+        raise ValueError(
+            f"matryoshka_dims has {max(args.matryoshka_dims)}, and an embedding has {model.config.hidden_size} "
+            "dimensions: leave it out."
+        )
     if collator.view_count > 2 and not args.many_views:
         raise ValueError(
             f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "

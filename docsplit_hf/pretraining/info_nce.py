@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -116,10 +116,12 @@ def in_batch_info_nce(
     similarity: str,
     symmetric: bool,
     gather_negatives: bool,
+    dimensions: Collection[int] = (),
 ) -> InfoNCE:
     """InfoNCE among the documents of a batch, the mean over all pairs of views a < b: view a looks for view b.
 
     ``embeddings``: ``(VB, D)``, rows i, B+i, ... being the V views of document i. ``symmetric``: b looks for a too.
+    ``dimensions``: of how many leading dimensions beside all D; the mean over these as well (Matryoshka).
     """
     views = embeddings.split(len(document_ids))
 
@@ -127,15 +129,16 @@ def in_batch_info_nce(
     def candidates(positive: int) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
         return gather_candidates(views[positive], document_ids, gather_negatives)
 
-    def one_direction(anchor: int, positive: int) -> InfoNCE:
+    def one_direction(anchor: int, positive: int, size: int) -> InfoNCE:
         compared, *names = candidates(positive)
-        return info_nce(views[anchor], compared, temperature, *names, similarity)
+        return info_nce(views[anchor][:, :size], compared[:, :size], temperature, *names, similarity)
 
     pairs = list(itertools.combinations(range(len(views)), 2))
     directions = [*pairs, *((second, first) for first, second in pairs)] if symmetric else pairs
-    return mean_of([one_direction(*pair) for pair in directions])
+    sizes = {embeddings.shape[1], *dimensions}
+    return mean_of([one_direction(*pair, size) for pair in directions for size in sizes])
 
 
 def mean_of(results: Sequence[InfoNCE]) -> InfoNCE:
-    """The mean of each field over several pairs of views of the same documents."""
+    """The mean of each field over several comparisons of the same documents."""
     return InfoNCE(*(sum(values) / len(values) for values in zip(*results, strict=True)))

@@ -115,7 +115,7 @@ def test_saved_is_loaded_with_how_it_reads(fitted, tmp_path):
     assert loaded(text, **asked) == fitted(text, **asked)
     assert (loaded.model.config.long_documents, loaded.model.config.passage_length) == ("passages", 64)
     with pytest.raises(
-        ValueError, match="long_documents='first': the texts of the datastore were read with 'passages'"
+        ValueError, match="long_documents='first': the texts of the datastore were embedded with 'passages'"
     ):
         pipeline("docsplit-knn", model=str(tmp_path), device="cpu", long_documents="first")
     pipeline("docsplit-knn", model=str(tmp_path), device="cpu", long_documents="passages")

@@ -5,11 +5,12 @@ import sys
 import numpy as np
 import pytest
 from datasets import Dataset
-from transformers import AutoModel, pipeline
+from huggingface_hub.errors import StrictDataclassError
+from transformers import AutoModel, BertConfig, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
 import docsplit_hf
-from docsplit_hf import KNNClassifierPipeline, KNNDatastore
+from docsplit_hf import KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.models.portable.packing import is_packed
 
 NAMES = ["river", "engine"]
@@ -184,3 +185,22 @@ def test_progress_is_shown_when_asked_for(pipe, texts, capsys, monkeypatch):
     assert pipe(texts[0], show_progress=True)[0]["label"] == expected[0]["label"]
     with pytest.raises(ValueError, match="show_progress must be True or False, got 3"):
         pipe(texts[:2], show_progress=3)
+
+
+def test_truncated_embeddings_are_compared_kept_and_saved(tmp_path):
+    texts = ["Returns the eigenvalues.", "Downloads a data set.", "Computes the determinant.", "Uploads a file."]
+    whole = pipeline("docsplit-knn", device="cpu")
+    pipe = pipeline("docsplit-knn", device="cpu", truncate_dim=64)
+    for one in (whole, pipe):
+        one.add_examples(texts, ["numerics", "data", "numerics", "data"])
+    cut = whole.datastore.keys[:, :64]
+    assert pipe.datastore.keys == pytest.approx(cut / np.linalg.norm(cut, axis=1, keepdims=True), abs=1e-6)
+    pipe.save_pretrained(tmp_path)
+    loaded = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
+    assert loaded(texts[0], return_neighbors=2) == pipe(texts[0], return_neighbors=2)
+    with pytest.raises(ValueError, match="truncate_dim=32: the texts of the datastore were embedded with 64"):
+        pipeline("docsplit-knn", model=str(tmp_path), device="cpu", truncate_dim=32)
+    with pytest.raises(StrictDataclassError, match="truncate_dim=257 is more than the 256 dimensions of h"):
+        pipeline("docsplit-knn", device="cpu", truncate_dim=257)
+    with pytest.raises(StrictDataclassError, match="truncate_dim=8 does not go with decouple=True"):
+        KNNClassifierConfig(encoder_config=BertConfig(), truncate_dim=8)

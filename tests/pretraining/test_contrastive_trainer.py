@@ -77,6 +77,22 @@ def test_three_views_are_the_mean_over_their_pairs(make_trainer, symmetric):
     assert "mean over 3 pairs of views, + 0.1 x MLM" in card and "| Negatives per document | 7 |" in card
 
 
+def test_matryoshka_is_the_mean_over_the_first_dimensions_and_all(make_trainer):
+    trainer = make_trainer(views_kwargs={"parts": 3}, matryoshka_dims=[8, 20], logging_steps=1, max_steps=1)
+    batch = next(iter(trainer.get_train_dataloader()))
+    output = trainer.model.train()(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
+    a, b, c = output.embeddings.chunk(3)
+    pairs = [(x[:, :size], y[:, :size]) for size in (8, 20, 32) for x, y in ((a, b), (a, c), (b, c))]
+    expected = sum(info_nce(*pair).loss.mean() for pair in pairs) / 9 + 0.1 * output.mlm_loss
+    torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected)
+    trainer.train()
+    assert trainer.state.log_history[0]["negatives"] == 7
+    trainer.save_model()
+    assert "mean over all dimensions and the first 8, 20" in (Path(trainer.args.output_dir) / "README.md").read_text()
+    with pytest.raises(ValueError, match="matryoshka_dims has 33, and an embedding has 32 dimensions"):
+        make_trainer(matryoshka_dims=[33])
+
+
 @pytest.mark.parametrize("packing", ["on", "off"])
 def test_with_passages_one_step_is_the_loss_of_the_mean_of_each_views_passages(make_trainer, packing):
     trainer = make_trainer(**PASSAGES, packing=packing, learning_rate=0.0)
@@ -202,6 +218,7 @@ def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(ma
         (3, {"views_kwargs": {"parts": 3}, "symmetric": True}),
         (7, {"views_kwargs": {"parts": 4}, "mlm_input": "shared"}),
         (3, {"projection_head": True}),
+        (3, {"matryoshka_dims": [8]}),
         (3, PASSAGES),
         (1, {**PASSAGES, "mlm_input": "shared", "packing": "off"}),
         (7, {**PASSAGES, "mlm_weight": 0.0, "views_kwargs": {"parts": 3}, "activation_checkpointing": True}),

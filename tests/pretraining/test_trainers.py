@@ -180,6 +180,9 @@ SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "
     ("momentum_contrast", {"mlm_weight": 0.1}, "trained without MLM.*mlm_weight=0.1"),
     ("momentum_contrast", {"forward_chunk_size": 4}, "gradient_accumulation_steps does the same"),
     ("momentum_contrast", {"symmetric": True}, "unexpected keyword argument 'symmetric'"),
+    ("mlm", {"matryoshka_dims": [8]}, "unexpected keyword argument 'matryoshka_dims'"),
+    ("info_nce", {"matryoshka_dims": [0]}, "matryoshka_dims must be 1 or more, got 0"),
+    ("info_nce", {"matryoshka_dims": [8], "projection_head": True}, "would train none of the embedding"),
     ("momentum_contrast", {"views_kwargs": {"parts": 3}}, "compares two views of a document, and 'docsplit' with .*"
      "'parts': 3.* makes 3"),
     ("contrastive_tension", {"views_kwargs": {"parts": 3}}, "compares two views of a document"),

@@ -176,6 +176,7 @@ class DocumentEncoder:
         long_documents: SingleVector = "first",
         max_tokens_per_batch: int | None = None,
         bf16: bool = False,
+        truncate_dim: int | None = None,
     ) -> np.ndarray:
         """Embed texts.
 
@@ -194,19 +195,22 @@ class DocumentEncoder:
                 CPU, 32,768 elsewhere.
             bf16: Whether to compute in bfloat16 (autocast), more than twice as fast where the hardware has it. The
                 cosine to the float32 embedding stays above 0.9999.
+            truncate_dim: How many leading dimensions to give, as embeddings by themselves. It is for encoders that were
+                trained for it (``matryoshka_dims``). None: all.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.
 
         Raises:
             TypeError: If ``texts`` is no list of strings.
-            ValueError: If there is no such strategy, or the model gives NaN or infinity.
+            ValueError: If there is no such strategy, a number is out of its range, or the model gives NaN or infinity.
         """
         check_texts(texts)
         check_strategy(long_documents, SINGLE_VECTOR)
-        collected = PieceAverages(len(texts), self.dimension)
+        size = self._size(truncate_dim)
+        collected = PieceAverages(len(texts), size)
         for pieces, found in self._read(texts, show_progress, (max_tokens_per_batch, batch_size), bf16, long_documents):
-            collected.add(pieces, found)
+            collected.add(pieces, found[:, :size])
         embeddings = collected.all()
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
@@ -221,6 +225,7 @@ class DocumentEncoder:
         overlap: int = 0,
         max_tokens_per_batch: int | None = None,
         bf16: bool = False,
+        truncate_dim: int | None = None,
     ) -> Passages:
         """Embed all of each text in passages of whole sentences, an embedding for each passage.
 
@@ -235,7 +240,7 @@ class DocumentEncoder:
             passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
                 ``"late"``.
             overlap: With how many tokens of the passage before a passage begins, at most; they are whole sentences.
-            max_tokens_per_batch, bf16: As for ``encode``.
+            max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
 
         Returns:
             ``Passages``: ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at least
@@ -259,9 +264,11 @@ class DocumentEncoder:
                 f"Late chunking averages the states of a passage's tokens, and this encoder's pooling is "
                 f"{self.pooling!r}: take long_documents='passages'."
             )
-        collected = PassagesOfTexts(len(texts), self.dimension)
+        size = self._size(truncate_dim)
+        collected = PassagesOfTexts(len(texts), size)
         options = long_documents, passage_length, overlap
         for pieces, found in self._read(texts, show_progress, (max_tokens_per_batch, batch_size), bf16, *options):
+            found = found[:, :size]
             collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
         return collected.all()
 
@@ -271,6 +278,11 @@ class DocumentEncoder:
         instruction = self.instruction or ""
         length = len(token_ids(self.tokenizer, [instruction])[0])
         return Frame(self.tokenizer, self.prefix, self.suffix, self.max_length, instruction, length)
+
+    def _size(self, truncate_dim: int | None) -> int:
+        if truncate_dim is not None and not 1 <= truncate_dim <= self.dimension:
+            raise ValueError(f"truncate_dim must be from 1 to {self.dimension}, got {truncate_dim}.")
+        return truncate_dim or self.dimension
 
     def _read(
         self,

@@ -56,6 +56,8 @@ class KNNClassifierConfig(PreTrainedConfig):
             and 256 with ``"late"``.
         decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.
         retrieval_dimension: The number of dimensions of r. None: the encoder's.
+        truncate_dim: How many leading dimensions of h neighbors are looked for with, where the encoder was trained for
+            it (Matryoshka); not with ``decouple``. None: all.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
         classifier_dropout: Dropout before the classification head. None: as the encoder's own classes have it.
         classifier_activation: None: the classification head is one linear layer. A name that transformers has for an
@@ -82,6 +84,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     passage_length: int | None = validated_field(_at_least(1), default=None)
     decouple: bool = True
     retrieval_dimension: int | None = validated_field(_at_least(1), default=None)
+    truncate_dim: int | None = validated_field(_at_least(1), default=None)
     normalize: bool = False
     classifier_dropout: int | float | None = validated_field(_share, default=None)
     classifier_activation: str | None = None
@@ -104,6 +107,15 @@ class KNNClassifierConfig(PreTrainedConfig):
         if sorted(self.id2label) != list(range(len(self.id2label))):
             raise ValueError(f"id2label must have the numbers from 0 to {len(self.id2label) - 1}, got {self.id2label}.")
 
+    def validate_truncate_dim(self) -> None:
+        """Refuse to cut r, which is as long as ``retrieval_dimension`` says, or more than there is. As above."""
+        if self.truncate_dim is not None and self.decouple:
+            raise ValueError(
+                f"truncate_dim={self.truncate_dim} does not go with decouple=True: retrieval_dimension is for that."
+            )
+        if self.truncate_dim is not None and self.truncate_dim > self.hidden_size:
+            raise ValueError(f"truncate_dim={self.truncate_dim} is more than the {self.hidden_size} dimensions of h.")
+
     def get_text_config(self, *args, **kwargs) -> PreTrainedConfig:
         """The encoder's configuration, of which libraries ask for the size and the vocabulary."""
         return self.encoder_config.get_text_config(*args, **kwargs)
@@ -121,7 +133,8 @@ class KNNClassifierConfig(PreTrainedConfig):
     @property
     def retrieval_size(self) -> int:
         """The number of dimensions of a retrieval embedding."""
-        return (self.retrieval_dimension or self.hidden_size) if self.decouple else self.hidden_size
+        size = (self.retrieval_dimension or self.hidden_size) if self.decouple else self.hidden_size
+        return min(size, self.truncate_dim or size)
 
 
 KNNClassifierConfig.register_for_auto_class()

@@ -245,6 +245,7 @@ class KNNClassifier(PreTrainedModel):
         embeddings = hidden if pooling == self.config.pooling else pool(states, attention_mask, pooling)
         if self.retrieval_head is not None:
             embeddings = self.retrieval_head(embeddings)
+        embeddings = embeddings[:, : self.config.retrieval_size]
         return nn.functional.normalize(embeddings.float()) if self.config.normalize else embeddings.float()
 
 

@@ -29,6 +29,7 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
     mlm_weight: float | None = overridden("mlm_weight", 1.0)
     symmetric: bool = overridden("symmetric", False, init=False)
     projection_head: bool = overridden("projection_head", False, init=False)
+    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ from ..arguments import ContrastiveTrainingArguments, overridden
 
 @dataclass
 class TwoEncoderArguments(ContrastiveTrainingArguments):
-    """Two views, compared by dot products, without MLM, in one direction, and without a projection head."""
+    """Two views, compared by dot products, whole, without MLM, in one direction, and without a projection head."""
 
     many_views: ClassVar[bool] = False
     many_passages: ClassVar[bool] = False
@@ -22,6 +22,7 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
     mlm_weight: float | None = overridden("mlm_weight", 0.0)
     symmetric: bool = overridden("symmetric", False, init=False)
     projection_head: bool = overridden("projection_head", False, init=False)
+    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 
 
 def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:

@@ -139,6 +139,22 @@ def test_late_passages_are_means_of_states_that_know_the_whole(encoder, tokenize
     assert passages.counts[1] == 1 and passages.embeddings[-1] == pytest.approx(alone, abs=1e-5)
 
 
+def test_truncated_embeddings_are_the_first_dimensions(encoder, long_text):
+    texts = [long_text, "The river feeds the valley."]
+    for options in ({}, {"normalize": False}, {"long_documents": "average"}):
+        found = encoder.encode(texts, show_progress=False, truncate_dim=8, **options)
+        if "long_documents" not in options:
+            whole = encoder.encode(texts, show_progress=False, normalize=False)[:, :8]
+            norms = np.linalg.norm(whole, axis=1, keepdims=True)
+            assert found == pytest.approx(whole if options else whole / norms, abs=1e-6)
+    passages = encoder.encode_passages(texts, show_progress=False, truncate_dim=8)
+    assert passages.embeddings[-1] == pytest.approx(found[1], abs=1e-6)
+    average = passages.embeddings[:-1].sum(0)  # of nearly equal weights
+    assert found[0] @ average / np.linalg.norm(average) == pytest.approx(1, abs=0.01)
+    with pytest.raises(ValueError, match="truncate_dim must be from 1 to 32, got 33"):
+        encoder.encode(texts, truncate_dim=33)
+
+
 def test_head_and_tail(frame, tokenizer, caplog):
     (piece,) = read_pieces(["river " * 40 + "garden " * 40], frame, "head_tail")
     words = text_of(piece, tokenizer)

@@ -17,6 +17,11 @@ TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_
 OF_TRAINING = {"use_peft", "lora_r", "classifier_activation", "retrieval_pooling", "decouple", "retrieval_dimension"}
 OF_TRAINING |= {"normalize", "neighbors_protocol", "knn_weight"}
 OF_ANY_RUN = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
+MAIN_OPTIONS = (
+    "model_name_or_path", "dataset_name", "text_column", "label_column", "test_size", "no_training", "unlabeled_name",
+    "max_length", "long_documents", "num_train_epochs", "learning_rate", "bf16", "predict", "predict_output",
+    "predict_explain", "predict_reject", "audit", "seed", "output_dir", "resume_from_checkpoint",
+)  # fmt: skip
 
 
 @dataclass

@@ -11,6 +11,10 @@ from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSetting
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, SINGLE_VECTOR
 
+MAIN_OPTIONS = (
+    "models", "tasks", "text_column", "label_column", "protocol", "preset", "task_folders", "max_length",
+    "long_documents", "shots", "repeats", "probe", "bf16", "seed", "output_dir",
+)  # fmt: skip
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
 
 
@@ -30,8 +34,8 @@ class EvaluationArguments:
 
     models: list[str] = HfArg(
         default_factory=list,
-        help=f"The systems: tfidf, bm25, {DEFAULT_CHECKPOINT} (which ships), folders with a checkpoint, models on the "
-        "Hub, https://HOST/v1#MODEL for an endpoint. '...#name=NAME' names one in the tables; '#pooling=mean' and "
+        help=f"What to compare: tfidf, bm25, {DEFAULT_CHECKPOINT}, which ships, folders with a checkpoint, models on "
+        "the Hub, https://HOST/v1#MODEL for an endpoint. '...#name=NAME' names one in the tables; '#pooling=mean' and "
         "'#instruction=TEXT' are options of it. Must be given.",
     )
     tasks: list[str] = HfArg(
@@ -45,14 +49,14 @@ class EvaluationArguments:
         help=f"'papers' is {PAPERS_DID}: {as_options(PAPERS)}, {PAPERS_SHOTS}. An option that you give goes before it.",
         metadata={"choices": ["papers"]},
     )
-    text_column: str = HfArg(default="text", help="In files of your own: the column with the texts.")
-    label_column: str = HfArg(default="label", help="In files of your own: the column with the labels.")
+    text_column: str = HfArg(default="text", help="The column with the texts, in files of your own.")
+    label_column: str = HfArg(default="label", help="The column with the labels, in files of your own.")
     csv_separator: str | None = HfArg(default=None, help="What separates the columns of .csv files, if no comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     task_folders: list[str] = HfArg(
         default_factory=list, help="Where named tasks are on this machine: NYT=/data/nyt 20News=/data/20news."
     )
-    protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=PROTOCOL_HELP + ".")
+    protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=f"The experiments. {PROTOCOL_HELP}.")
     output_dir: str = HfArg(
         default="output/evaluation", help="Where results.json, results.md and the figures go. What is there is kept."
     )

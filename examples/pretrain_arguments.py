@@ -17,6 +17,11 @@ from docsplit_hf.pretraining.collation.views import VIEWS, get_views
 from docsplit_hf.pretraining.trainers import get_arguments_class
 from docsplit_hf.training.command_line import parse_arguments, read_json_option
 
+MAIN_OPTIONS = (
+    "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",
+    "passages_per_view", "objective", "forward_chunk_size", "matryoshka_dims", "num_train_epochs", "max_steps",
+    "per_device_train_batch_size", "learning_rate", "bf16", "seed", "output_dir", "resume_from_checkpoint",
+)  # fmt: skip
 SCRATCH_OPTIONS = ("vocab_size", "hidden_size", "num_hidden_layers")
 
 
@@ -30,7 +35,7 @@ class ModelArguments:
         default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
     )
     from_scratch: bool = HfArg(
-        default=False, help="Instead: a small BERT with random weights and a vocabulary of your documents."
+        default=False, help="Train a small BERT with random weights and a vocabulary of your documents instead."
     )
     vocab_size: int = HfArg(default=8192, help="With --from_scratch: entries of the vocabulary.")
     hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
@@ -159,7 +164,7 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
         if owners and name not in known:
             parser.usage = "%(prog)s [options]"
             parser.error(f"unknown argument --{name}: it is an option of --objective {' and '.join(owners)}.")
-    return parser, parse_arguments(parser, arguments)
+    return parser, parse_arguments(parser, arguments, MAIN_OPTIONS)
 
 
 def options_of(kind: type) -> set[str]:

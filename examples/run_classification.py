@@ -38,6 +38,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from classification_arguments import (
+    MAIN_OPTIONS,
     AuditArguments,
     DataArguments,
     DatastoreArguments,
@@ -272,7 +273,7 @@ def main() -> None:
         (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, AuditArguments, RunArguments),
         description=__doc__.split("\n")[0],
     )
-    model_arguments, data, datastore, prediction, audit, arguments = parse_arguments(parser)
+    model_arguments, data, datastore, prediction, audit, arguments = parse_arguments(parser, main=MAIN_OPTIONS)
     task = None if data.task_name is None or model_arguments.no_training else find_task(data.task_name)
     batches_per_step = arguments.world_size * arguments.gradient_accumulation_steps
     defaults = {}

@@ -26,7 +26,7 @@ import sys
 import time
 from pathlib import Path
 
-from evaluation_arguments import EvaluationArguments
+from evaluation_arguments import MAIN_OPTIONS, EvaluationArguments
 from transformers import HfArgumentParser
 
 from docsplit_hf.experiments.protocols.registry import check_protocols
@@ -86,7 +86,7 @@ def load_systems(arguments: EvaluationArguments, settings: EvaluationSettings):
 
 def main() -> None:
     parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
-    arguments, settings = parse_arguments(parser)
+    arguments, settings = parse_arguments(parser, main=MAIN_OPTIONS)
     if arguments.preset == "papers":
         parser.set_defaults(**PAPERS)
         arguments, settings = parser.parse_args_into_dataclasses()

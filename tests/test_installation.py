@@ -73,9 +73,10 @@ print("REPORT" + json.dumps({
 def built(tmp_path_factory):
     """The source distribution, and the wheel, unpacked as an installation does."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
-    shutil.copytree(ROOT / "docsplit_hf", tree / "docsplit_hf", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("docsplit_hf", "examples"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run([sys.executable, "-c", BUILD, out], cwd=tree, check=True, capture_output=True, timeout=100)
     (wheel,), (source,) = out.glob("*.whl"), out.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as archive:
@@ -94,6 +95,17 @@ def test_wheel_and_source_hold_the_checkpoint_and_every_file_of_the_package(buil
     }
     assert {f"{PREFIX}model.safetensors", f"{PREFIX}1_Pooling/config.json", f"{PREFIX}README.md"} <= package
     assert package <= wheel and package <= source
+    scripts = {f"docsplit_hf/examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
+    assert scripts | {"docsplit_hf/examples/accelerate_configs/ddp.yaml"} <= wheel
+
+
+def test_the_command_runs_the_scripts_of_the_wheel(built, tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(built[0]), "COLUMNS": "80"}
+    for command, said in (("embed", "rows with an embedding for each"), ("classify", "a classifier that keeps its ex")):
+        arguments = [sys.executable, "-m", "docsplit_hf", command, "--help"]
+        finished = subprocess.run(arguments, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
+        assert finished.returncode == 0, finished.stderr[-3000:]
+        assert said in finished.stdout and len(finished.stdout.splitlines()) <= 55
 
 
 def test_the_defaults_work_and_agree(built, texts, tmp_path):

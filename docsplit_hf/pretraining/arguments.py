@@ -71,7 +71,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     objective: str = HfArg(
         default="info_nce",
         help="What is trained: 'info_nce' as in the papers, or the objective of a baseline, whose own options "
-        "'--objective NAME --help' lists.",
+        "'--objective NAME --help_all' lists.",
         metadata={"choices": list(OBJECTIVES)},
     )
     temperature: float = HfArg(default=0.05, help="Divides the similarities in InfoNCE. The papers use 0.05.")

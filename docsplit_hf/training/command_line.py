@@ -7,10 +7,13 @@ import contextlib
 import json
 import linecache
 import os
+import re
+import shutil
 import signal
 import sys
+import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -26,30 +29,62 @@ GO_ON = "The same command with --resume_from_checkpoint last goes on from the la
 WRONG_INPUT, INTERRUPTED = 2, 130  # exit codes, as of argparse and of a shell
 
 
-def parse_arguments(parser: HfArgumentParser, arguments: list[str] | None = None) -> tuple[Any, ...]:
-    """Parse a command line into dataclasses; ``--help`` shows what is ours, ``--help_all`` the Trainer's options too.
+class OneLine(argparse.HelpFormatter):
+    """An option is shown once, under the name that the pages use, and its default where that says something."""
 
-    On wrong options the process ends with one line that names them.
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32, width=min(shutil.get_terminal_size().columns - 2, 118))
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        return ", ".join([name for name in action.option_strings if name.count("-") <= 2])
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        says_so = action.default in (None, False, "", argparse.SUPPRESS, []) or "Default:" in (action.help or "")
+        return f"{action.help or ''}{'' if says_so else ' (%(default)s)'}"
+
+
+class FirstSentence(OneLine):
+    """Of each option as much as fits on a screen with all others."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        first = re.split(r"[.;](?: |$)| Default: ", action.help or "", maxsplit=1)[0]
+        return textwrap.shorten(first, 80, placeholder=" ...").replace("%", "%%")
+
+
+def parse_arguments(
+    parser: HfArgumentParser, arguments: list[str] | None = None, main: Collection[str] | None = None
+) -> tuple[Any, ...]:
+    """Parse a command line into dataclasses. On wrong options the process ends with one line that names them.
+
+    ``--help`` shows the options in ``main``, which fit on a screen; None: all that are ours. ``--help_all`` shows all,
+    the Trainer's too.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
     # help: _actions, _action_groups and _group_actions are private.
     theirs = {name for kind in parser.dataclass_types for name in _names(kind, "transformers")}
     ours = {name for kind in parser.dataclass_types for name in _names(kind)} | COMMON
-    hidden = [action for action in parser._actions if action.dest in theirs - ours]
-    parser.usage = "%(prog)s [options]"
+    trainers = [action for action in parser._actions if action.dest in theirs - ours]
+    hidden = [action for action in parser._actions if action.dest not in (main or ours) and action.dest != "help"]
+    parser.usage, parser.formatter_class = "%(prog)s [options]", OneLine
     for action in parser._actions:
         if action.nargs == 0 and action.const is False:  # HfArgumentParser shows the help of its opposite
             action.help = f"the opposite of --{action.dest}"
     if hidden:
         parser.add_argument(
-            "--help_all", action="help", default=argparse.SUPPRESS, help="show the options of transformers' Trainer too"
+            "--help_all",
+            action="help",
+            default=argparse.SUPPRESS,
+            help=f"all that is to be said, and {len(hidden)} more options",
         )
-        parser.epilog = "The options of transformers' Trainer, which all hold here: --help_all"
+        is_all = "--help_all" in arguments
         for group in parser._action_groups:
-            group._group_actions = [action for action in group._group_actions if action not in hidden]
-        if "--help_all" in arguments:
-            parser.add_argument_group("options of transformers' Trainer")._group_actions.extend(hidden)
+            left_out = trainers if is_all else hidden
+            group._group_actions = [action for action in group._group_actions if action not in left_out]
+        if is_all and trainers:
+            parser.add_argument_group("options of transformers' Trainer")._group_actions.extend(trainers)
+        if not is_all and main is not None:
+            parser.formatter_class = FirstSentence
     try:
         return parser.parse_args_into_dataclasses(arguments)
     except ValueError as error:

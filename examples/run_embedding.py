@@ -1,0 +1,111 @@
+"""Embed the texts of a file: its rows with an embedding for each, as a Parquet file.
+
+    python examples/run_embedding.py --dataset_name new.csv --text_column body --output embeddings.parquet
+
+The same command again goes on where it was stopped: each thousand texts are kept beside the output till all are there.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import datasets
+from tqdm.auto import tqdm
+from transformers import HfArgumentParser
+from transformers.hf_argparser import HfArg
+
+from docsplit_hf import DocumentEncoder, load_documents
+from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.inference.cut_texts import cut_texts_summed_up
+from docsplit_hf.models.inference.long_documents import ALONE
+from docsplit_hf.text.segmentation.segment_documents import check_text_column
+from docsplit_hf.training.command_line import parse_arguments, run_script
+
+KEPT = 1_000  # texts that a run which is killed does not lose
+
+
+@dataclass
+class EmbeddingArguments:
+    """What to embed, and how."""
+
+    dataset_name: str | None = HfArg(default=None, help="A file, a folder, or a data set on the Hub. Must be given.")
+    text_column: str = HfArg(default="text", help="The column with the texts.")
+    output: str = HfArg(
+        default="embeddings.parquet", help="The file for the rows of the input with the column 'embedding'."
+    )
+    model_name_or_path: str | None = HfArg(
+        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
+    )
+    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    long_documents: str = HfArg(
+        default="first",
+        help="What is read of longer texts: 'first', the beginning; 'head_tail', beginning and end; 'average', all.",
+        metadata={"choices": list(ALONE)},
+    )
+    truncate_dim: int | None = HfArg(
+        default=None, help="Give so many leading dimensions, of encoders trained with --matryoshka_dims."
+    )
+    bf16: bool = HfArg(default=False, help="Compute in bfloat16: faster where the processor has it.")
+    dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
+    csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+
+
+def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
+    """All rows, in order; what cannot be embedded is refused."""
+    options = {name: getattr(arguments, name) for name in ("text_column", "csv_separator", "encoding")}
+    documents = load_documents(arguments.dataset_name, split=arguments.dataset_split, test_size=0, **options)["train"]
+    check_text_column(documents, arguments.text_column)
+    if "embedding" in documents.column_names:
+        raise ValueError(f"{arguments.dataset_name} has a column 'embedding' already: rename it.")
+    for row, text in enumerate(documents[arguments.text_column]):
+        if text is None:
+            raise ValueError(f"Row {row} of {arguments.dataset_name} has no text: leave it out.")
+    return documents
+
+
+def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, arguments: EmbeddingArguments, kept: Path):
+    """The rows with their embeddings; those that are in the folder ``kept`` are not embedded again."""
+    options = {name: getattr(arguments, name) for name in ("long_documents", "truncate_dim", "bf16")}
+    fingerprint, parts = encoder.fingerprint, []
+
+    def embed(batch):
+        return {"embedding": encoder.encode(batch[arguments.text_column], show_progress=False, **options)}
+
+    with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
+        for start in range(0, len(rows), KEPT):
+            part = rows.select(range(start, min(start + KEPT, len(rows))))
+            content = json.dumps([fingerprint, options, part.to_list()], default=str)
+            file = str(kept / f"{hashlib.sha256(content.encode()).hexdigest()}.arrow")
+            parts.append(part.map(embed, batched=True, batch_size=KEPT, cache_file_name=file))
+            progress.update(len(part))
+    return datasets.concatenate_datasets(parts)
+
+
+def main() -> None:
+    parser = HfArgumentParser(EmbeddingArguments, description=__doc__.split("\n")[0])
+    (arguments,) = parse_arguments(parser)
+    if arguments.dataset_name is None:
+        parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
+    output = Path(arguments.output)
+    if output.exists():
+        raise ValueError(f"{output} is there already: choose another --output, or delete it.")
+    rows = read_rows(arguments)
+    encoder = DocumentEncoder.from_pretrained(arguments.model_name_or_path, max_length=arguments.max_length)
+    kept = output.with_name(f"{output.name}.partial")
+    kept.mkdir(parents=True, exist_ok=True)
+    datasets.disable_progress_bars()  # one bar over all texts, in place of one for each thousand
+    with cut_texts_summed_up():
+        embedded = embed_rows(encoder, rows, arguments, kept)
+    embedded.to_parquet(kept / "all")
+    os.replace(kept / "all", output)
+    shutil.rmtree(kept)
+    dimensions = len(embedded[0]["embedding"])
+    print(f"{len(embedded):,} embeddings of {dimensions} dimensions: {output}, column 'embedding'.")
+
+
+if __name__ == "__main__":
+    run_script(main, "What was embedded is kept: the same command again goes on where it was.")

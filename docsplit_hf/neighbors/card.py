@@ -37,7 +37,7 @@ class ClassifierFacts:
 def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
     """Write ``README.md``."""
     config, fitted = facts.config, _fitted(facts)
-    base = config.encoder_config.name_or_path
+    base = getattr(config.encoder_config, "name_or_path", "")
     metadata = {
         "library_name": "transformers",
         "pipeline_tag": "text-classification",
@@ -47,6 +47,8 @@ def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
     heads = "no classification head"
     if config.num_labels:
         heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
+    if endpoint := getattr(config, "endpoint", None):
+        heads += f", behind {endpoint}: texts are sent there"
     mixing = "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
     if fitted is not None:
         documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""

@@ -50,8 +50,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
     in whatever form they are given; ``long_documents`` says what is read of those that are too long for the model.
 
     Args:
-        model: A ``KNNClassifier``, or an encoder without a head.
-        tokenizer: Its tokenizer.
+        model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
+        tokenizer: Its tokenizer; an ``EndpointClassifier`` has none.
         datastore: The labeled examples, or the folder or repository that they are in. None: those of the model's own
             folder or repository, if it has any.
         datastore_token: For a datastore in a private repository: ``pipeline`` keeps its ``token`` to itself.
@@ -417,7 +417,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
             # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then
             # asks for trust_remote_code even where docsplit_hf is installed.
             self.model.save_pretrained(staging, **kwargs)
-            self.tokenizer.save_pretrained(staging)
+            if self.tokenizer is not None:  # an endpoint has none
+                self.tokenizer.save_pretrained(staging)
             if (folder / CARD).exists():
                 logger.info("The model card in %s is left as it is.", folder)
             else:

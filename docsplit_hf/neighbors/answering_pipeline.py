@@ -18,7 +18,7 @@ from ..models.inference.endpoint_classifier import EndpointClassifier
 from ..models.portable.modeling_knn_classifier import KNNClassifier
 from ..models.portable.packing import use_packing
 from .classification_output import Shown, classification_output
-from .encoder_as_classifier import encoder_as_classifier
+from .encoder_as_classifier import as_our_own, encoder_as_classifier
 from .experts.corpus import joined_texts
 from .experts.fitted_experts import ReadyExperts, ready_experts
 from .experts.kept_corpus import KeptCorpus
@@ -57,6 +57,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         truncate_dim: int | None = None,
         **kwargs: Any,
     ) -> None:
+        as_our_own(model)
         is_remote = isinstance(model, EndpointClassifier)
         if tokenizer is None and not is_remote:
             tokenizer = _own_tokenizer(model)

@@ -93,7 +93,7 @@ def test_a_datastore_is_built_and_a_file_is_classified(classifier, examples, tmp
     assert json.loads((tmp_path / "out.jsonl").read_text())["label"] == pipe(TEXTS[0])[0]["label"]
 
 
-def test_what_cannot_be_done_elsewhere_is_refused_with_the_next_step(pipe, classifier, endpoint):
+def test_what_cannot_be_done_elsewhere_is_refused_with_the_next_step(pipe, classifier, endpoint, tmp_path):
     seen = len(endpoint.requests)
     for options in ({"max_length": 9}, {"bf16": True}, {"max_tokens_per_batch": 9}):
         with pytest.raises(ValueError, match=f"{next(iter(options))}=.* does not reach .*#max_characters=N"):
@@ -107,6 +107,8 @@ def test_what_cannot_be_done_elsewhere_is_refused_with_the_next_step(pipe, class
         pipe({"text": "a river", "text_pair": "an engine"})
     with pytest.raises(NotImplementedError, match=r"nothing can be trained here: KNNClassifier.from_encoder"):
         classifier(input_ids=None)
+    with pytest.raises(ValueError, match="self_contained=True is for encoders that are saved too"):
+        pipe.save_pretrained(tmp_path / "saved", self_contained=True)
     assert len(endpoint.requests) == seen
 
 

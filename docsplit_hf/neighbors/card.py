@@ -31,8 +31,8 @@ class ClassifierFacts:
     config: KNNClassifierConfig
     datastore: KNNDatastore | None  # None before there are any examples
     training: dict[str, str] | None = None  # as rows of a table; None if nothing was trained
-    self_contained: bool = False  # whether the code goes along
     log_history: list[dict[str, Any]] = field(default_factory=list)
+    self_contained: bool = False  # whether the code goes along
 
 
 def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:

@@ -1,15 +1,13 @@
 """A classifier with its code along answers in an environment without docsplit_hf as in the one that saved it."""
 
 import json
-import os
 import subprocess
-import sysconfig
-import venv
 
 import pytest
 from transformers import pipeline
 
 from docsplit_hf.neighbors.self_contained.save_code import ROOT
+from tests.environments import without_docsplit_hf
 from tests.neighbors.conftest import labels_of
 
 OPTIONS = {"head": {"return_neighbors": 3}, "encoder": {"return_neighbors": 3}, "fitted": {"explain": True}}
@@ -35,17 +33,6 @@ print(json.dumps(answers))
 """
 
 
-@pytest.fixture
-def environment(tmp_path):
-    """The Python of an environment with all that is installed here, but for docsplit_hf."""
-    venv.create(tmp_path / "environment", symlinks=True)
-    (site,) = (tmp_path / "environment").glob("lib/*/site-packages")
-    (site / "others.pth").write_text(sysconfig.get_paths()["purelib"])  # and nothing that its own .pth files name
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    variables = kept | {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
-    return tmp_path / "environment" / "bin" / "python", variables
-
-
 def nearly(answers):
     """Answers as numbers to compare within rounding, and all else as it is."""
     if isinstance(answers, dict):
@@ -55,7 +42,7 @@ def nearly(answers):
     return pytest.approx(answers, abs=1e-5) if isinstance(answers, float) else answers
 
 
-def test_answers_are_the_same_without_docsplit_hf(pipe, untrained, texts, tmp_path, environment):
+def test_answers_are_the_same_without_docsplit_hf(pipe, untrained, texts, tmp_path):
     untrained.add_examples(texts[:24], labels_of(texts[:24]))
     pipe.save_pretrained(tmp_path / "head", self_contained=True)
     untrained.save_pretrained(tmp_path / "encoder", self_contained=True)
@@ -67,7 +54,8 @@ def test_answers_are_the_same_without_docsplit_hf(pipe, untrained, texts, tmp_pa
     expected["fitted"] = untrained(texts[24:], top_k=None, explain=True)
     expected["handler"] = untrained(texts[24:26], top_k=1)
 
-    python, variables = environment
+    python, variables = without_docsplit_hf(tmp_path / "environment")
+    variables |= {"HF_HOME": str(tmp_path / "home")}
     argument = json.dumps([str(tmp_path), texts[24:], OPTIONS])
     command = [python, "-c", CHILD, argument]
     finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=variables)

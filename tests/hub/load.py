@@ -18,7 +18,7 @@ def refused(load):
     return None
 
 
-def main(texts, commit):
+def main(texts, commits):
     answers = {"has docsplit_hf": HAS_DOCSPLIT}
     trusted = {"trust_remote_code": True, "device": "cpu"}
     for token in ("hf_wrong", "hf_other", False):  # before the right one: what is in the cache is given to all
@@ -32,10 +32,15 @@ def main(texts, commit):
             answers[f"datastore {token}"] = refused(lambda private=private: KNNDatastore.from_pretrained(**private))
         for name in ("me/checkpoint", "me/adapter", "adapter"):
             answers[name] = DocumentEncoder.from_pretrained(name, device="cpu").encode(texts).tolist()
-        answers["second"] = pipeline("docsplit-knn", model="me/classifier", device="cpu")(texts, top_k=None)
+        for name in ("me/classifier", "second"):
+            pipe = pipeline("docsplit-knn", model=name, device="cpu")
+            answers[name] = pipe(texts, top_k=None, return_neighbors=4)
+        answers["no datastore"] = refused(lambda: KNNDatastore.from_pretrained("me/checkpoint"))
+        found = [KNNDatastore.from_pretrained("me/trained", revision) for revision in commits[1:]]
+        answers["rows"] = [[len(store), store.documents and len(store.documents)] for store in found]
     answers["AutoModel"] = type(AutoModel.from_pretrained("me/checkpoint")).__name__
     answers["SentenceTransformer"] = SentenceTransformer("me/checkpoint", device="cpu").encode(texts).tolist()
-    answers["first"] = pipeline(model="me/classifier", revision=commit, **trusted)(texts, top_k=None)
+    answers["first"] = pipeline(model="me/classifier", revision=commits[0], **trusted)(texts, top_k=None)
     secret = {"token": "hf_right", "datastore_token": "hf_right"}
     answers["secret"] = pipeline(model="me/secret", **trusted, **secret)(texts, top_k=None)
     return answers

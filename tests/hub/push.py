@@ -15,6 +15,9 @@ from docsplit_hf import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     DataCollatorForDocSplit,
+    KNNClassifier,
+    KNNClassifierTrainer,
+    KNNClassifierTrainingArguments,
     segment_documents,
 )
 
@@ -33,6 +36,16 @@ def train(folder, model, tokenizer, texts):
     trainer.push_to_hub()
 
 
+def train_classifier(texts, labels):
+    examples = datasets.Dataset.from_dict({"text": texts, "label": labels}).class_encode_column("label")
+    args = KNNClassifierTrainingArguments("trained", **OPTIONS, push_to_hub=True, hub_model_id="me/trained")
+    model = KNNClassifier.from_encoder("me/checkpoint", id2label=dict(enumerate(examples.features["label"].names)))
+    trainer = KNNClassifierTrainer(model, args, examples, processing_class=AutoTokenizer.from_pretrained("tiny"))
+    trainer.train()
+    trainer.build_datastore(show_progress=False)
+    trainer.push_to_hub()
+
+
 def main(texts, labels):
     tokenizer = AutoTokenizer.from_pretrained("tiny")
     train("checkpoint", AutoModelForDocSplit.from_pretrained("tiny", pooling="mean"), tokenizer, texts)
@@ -47,6 +60,8 @@ def main(texts, labels):
     made = {"first": {"commit": pipe.push_to_hub("classifier", self_contained=True).oid}}
     made["first"]["answers"] = pipe(texts[:6], top_k=None)
     pipe.push_to_hub("secret", private=True, self_contained=True)
+    made["datastore"] = pipe.datastore.push_to_hub("trained", "A datastore alone").oid
+    train_classifier(texts[:18], labels[:18])  # in the place of that datastore
 
     pipe.remove_examples(ids[12:])
     pipe.remove_documents(pipe.datastore.documents.ids)
@@ -57,7 +72,10 @@ def main(texts, labels):
         pipe.push_to_hub("classifier")
     except HfHubHTTPError as error:
         made["refused"] = str(error)
-    made["second"] = {"commit": pipe.push_to_hub("classifier").oid, "answers": pipe(texts[:6], top_k=None)}
+    made["second"] = {
+        "commit": pipe.push_to_hub("classifier").oid,
+        "answers": pipe(texts[:6], top_k=None, return_neighbors=4),
+    }
     return made
 
 

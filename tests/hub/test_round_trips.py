@@ -16,7 +16,10 @@ from tests.neighbors.self_contained.test_save_code import nearly
 from .server import serve
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+FILES = {
+    ".gitattributes", "1_Pooling/config.json", "README.md", "config.json", "model.safetensors", "modules.json",
+    "sentence_bert_config.json", "tokenizer.json", "tokenizer_config.json", "training_args.json",
+}  # fmt: skip
 
 
 def run(script, arguments, folder, hub, python=sys.executable, variables=os.environ, **more):
@@ -43,8 +46,10 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
     with serve() as hub:
         made = run("push.py", [texts, labels_of(texts)], tmp_path, hub, HF_TOKEN="hf_right")
         used = {"push": hub.requests[:]}
-        for name in ("checkpoint", "adapter"):
+        for name in ("checkpoint", "adapter", "trained"):
             assert pushed(hub, name) == saved(tmp_path / name)
+        assert len(hub.repositories["me/checkpoint"].commits) == 2  # nothing in between: that would hold a pickle
+        assert hub.files("me/checkpoint").keys() == FILES
         for name, answered in (("first", made["first"]), ("second", made["second"])):
             there, here = pushed(hub, "classifier", answered["commit"]), saved(tmp_path / name)
             assert b'model="me/classifier"' in there.pop("README.md") and here.pop("README.md")
@@ -52,15 +57,16 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
         assert len(hub.repositories["me/classifier"].commits) == 3  # one for each push that went well
         assert "No commits now" in made["refused"]
 
+        arguments = [texts[:6], [made["first"]["commit"], made["datastore"], "main"]]
         hub.requests.clear()
         hub.cut = {"GET": 1}
-        loaded = run("load.py", [texts[:6], made["first"]["commit"]], tmp_path, hub)
+        loaded = run("load.py", arguments, tmp_path, hub)
         assert hub.cut["GET"] == 0
         used["load"] = hub.requests[:]
         hub.requests.clear()
         shutil.rmtree(tmp_path / "home")
         python, variables = without_docsplit_hf(tmp_path / "environment")
-        elsewhere = run("load.py", [texts[:6], made["first"]["commit"]], tmp_path, hub, python, variables)
+        elsewhere = run("load.py", arguments, tmp_path, hub, python, variables)
         used["load without docsplit_hf"] = hub.requests[:]
 
     assert (loaded["has docsplit_hf"], elsewhere["has docsplit_hf"]) == (True, False)
@@ -68,7 +74,10 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
         assert answers["AutoModel"] == "BertModel"
         assert answers["first"] == answers["secret"] == nearly(made["first"]["answers"])
         assert np.allclose(answers["SentenceTransformer"], loaded["me/checkpoint"], atol=1e-6)
-    assert loaded["second"] == nearly(made["second"]["answers"])
+    for name in ("me/classifier", "second"):
+        assert loaded[name] == nearly(made["second"]["answers"])
+    assert loaded["rows"] == [[24, 16], [18, None]]
+    assert "There is no datastore in" in loaded["no datastore"]
     assert np.allclose(loaded["me/adapter"], loaded["adapter"], atol=1e-6)
     for token in ("hf_wrong", "hf_other", False):
         for refusal in (loaded[f"pipeline {token}"], loaded[f"datastore {token}"], elsewhere[f"pipeline {token}"]):

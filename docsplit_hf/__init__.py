@@ -22,7 +22,8 @@ _MODULE_OF_NAME = {
     "DocSplitClassifier": "neighbors.estimator.docsplit_classifier",
     "DocSplitProjection": "pretraining.docsplit_projection",
     "DocumentEncoder": "models.inference.encoder",
-    "EndpointEncoder": "experiments.systems.endpoint",
+    "EndpointClassifier": "models.inference.endpoint_classifier",
+    "EndpointEncoder": "models.inference.endpoint",
     "KNNClassifier": "models.portable.modeling_knn_classifier",
     "KNNClassifierConfig": "models.portable.configuration_knn_classifier",
     "KNNClassifierPipeline": "neighbors.pipeline",
@@ -55,6 +56,7 @@ __all__ = [
     "DocSplitClassifier",
     "DocSplitProjection",
     "DocumentEncoder",
+    "EndpointClassifier",
     "EndpointEncoder",
     "KNNClassifier",
     "KNNClassifierConfig",
@@ -77,13 +79,14 @@ if TYPE_CHECKING:
     from .classification.arguments import KNNClassifierTrainingArguments
     from .classification.knn_classifier_trainer import KNNClassifierTrainer
     from .classification.labeled_collator import DataCollatorForLabeledExamples
-    from .experiments.systems.endpoint import EndpointEncoder
     from .experiments.systems.load_system import load_system
     from .experiments.systems.mteb_encoder import MTEBEncoder
     from .metrics.pipeline_evaluation import evaluate_pipeline
     from .metrics.registry import metric_path
     from .models.checkpoints.shipped_checkpoint import default_checkpoint
     from .models.inference.encoder import DocumentEncoder
+    from .models.inference.endpoint import EndpointEncoder
+    from .models.inference.endpoint_classifier import EndpointClassifier
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .models.portable.modeling_knn_classifier import KNNClassifier
     from .neighbors.audit.audit import Audit

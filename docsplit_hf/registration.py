@@ -10,6 +10,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 from . import __version__
 from .models.checkpoints.auto_model_without_head import AutoModelWithoutHead
 from .models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
+from .models.inference.endpoint_classifier import EndpointClassifier, EndpointClassifierConfig
 from .models.portable.configuration_knn_classifier import KNNClassifierConfig
 from .models.portable.modeling_knn_classifier import KNNClassifier
 from .neighbors.pipeline import KNNClassifierPipeline
@@ -26,6 +27,8 @@ def register() -> None:
     AutoConfig.register(KNNClassifierConfig.model_type, KNNClassifierConfig, exist_ok=True)
     for auto_class in (AutoModel, AutoModelForSequenceClassification):
         auto_class.register(KNNClassifierConfig, KNNClassifier, exist_ok=True)
+    AutoConfig.register(EndpointClassifierConfig.model_type, EndpointClassifierConfig, exist_ok=True)
+    AutoModel.register(EndpointClassifierConfig, EndpointClassifier, exist_ok=True)
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
         PIPELINE_REGISTRY.register_pipeline(
             TASK,

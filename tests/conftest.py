@@ -8,16 +8,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models gain nothing from two threads, and workers share them
 
-import shutil
-from pathlib import Path
-
-import huggingface_hub
 import numpy as np
 import pytest
 import torch
 import transformers
 from datasets import Dataset
-from huggingface_hub.utils import filter_repo_objects
 from transformers import BertConfig, TrainerCallback
 
 from docsplit_hf import (
@@ -181,48 +176,3 @@ class Stop(TrainerCallback):
 @pytest.fixture
 def stop_after():
     return Stop
-
-
-class LocalHub:
-    """A folder in place of a repository of the user "me" on the Hub, with what ``HfApi`` does to it."""
-
-    def __init__(self, folder):
-        self.folder, self.calls = folder, []
-
-    def files(self, patterns=None):
-        names = (str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
-        return sorted(filter_repo_objects(names, allow_patterns=patterns))
-
-    def create_repo(self, repo_id, **options):
-        self.calls.append(("create", repo_id, options))
-        return huggingface_hub.RepoUrl(f"me/{repo_id}")
-
-    def upload_folder(
-        self, repo_id, folder_path, path_in_repo="", delete_patterns=None, ignore_patterns=None, **options
-    ):
-        self.calls.append(("upload", repo_id, options))
-        for name in self.files(str(Path(path_in_repo, delete_patterns))) if delete_patterns else ():
-            (self.folder / name).unlink()
-        names = (str(path.relative_to(folder_path)) for path in Path(folder_path).rglob("*") if path.is_file())
-        for name in filter_repo_objects(names, ignore_patterns=ignore_patterns):
-            target = self.folder / path_in_repo / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(Path(folder_path, name), target)
-        return options["commit_message"]
-
-    def file_exists(self, repo_id, filename, revision=None):
-        return (self.folder / filename).exists()
-
-    def snapshot_download(self, repo_id, **options):
-        self.calls.append(("download", repo_id, options))
-        return str(self.folder)
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    hub = LocalHub(tmp_path / "repository")
-    for name in ("create_repo", "upload_folder", "file_exists"):
-        monkeypatch.setattr(huggingface_hub.HfApi, name, getattr(hub, name))
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
-    hub.folder.mkdir()
-    return hub

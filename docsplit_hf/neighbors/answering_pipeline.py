@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
-from transformers import PreTrainedModel, TextClassificationPipeline
+from transformers import AutoTokenizer, PreTrainedModel, TextClassificationPipeline
 
 from ..models.inference.batched_inference import Predictions, predict
+from ..models.inference.endpoint_classifier import EndpointClassifier
 from ..models.portable.modeling_knn_classifier import KNNClassifier
 from ..models.portable.packing import use_packing
 from .classification_output import Shown, classification_output
-from .encoder_as_classifier import encoder_as_classifier
+from .encoder_as_classifier import as_our_own, encoder_as_classifier
 from .experts.corpus import joined_texts
 from .experts.fitted_experts import ReadyExperts, ready_experts
 from .experts.kept_corpus import KeptCorpus
@@ -42,6 +43,8 @@ WINDOW_CHARACTERS = 2**24  # of all texts in it
 class AnsweringPipeline(TextClassificationPipeline):
     """What of ``KNNClassifierPipeline`` turns texts into answers: its arguments and calls are described there."""
 
+    _load_tokenizer = None  # transformers tries, and goes on where there is none: an endpoint has none
+
     def __init__(
         self,
         model: PreTrainedModel,
@@ -54,12 +57,15 @@ class AnsweringPipeline(TextClassificationPipeline):
         truncate_dim: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if tokenizer is None:
-            raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
-        is_classifier = isinstance(model, KNNClassifier)
+        as_our_own(model)
+        is_remote = isinstance(model, EndpointClassifier)
+        if tokenizer is None and not is_remote:
+            tokenizer = _own_tokenizer(model)
+        is_classifier = is_remote or isinstance(model, KNNClassifier)
         kwargs["task"] = "text-classification"  # the name that other libraries know
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
-        use_packing(self.model, packing)
+        if not is_remote:
+            use_packing(self.model, packing)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
         read_as(self.model, tokenizer, self.datastore, is_classifier, **given)
@@ -212,6 +218,8 @@ class AnsweringPipeline(TextClassificationPipeline):
         _check_answers(ready, datastore.label_names, forward_params, postprocess_params)
         asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
         done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))
+        if shown.read and isinstance(self.model, EndpointClassifier):
+            raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
         options = dict(preprocess_params)
         show_progress = options.pop("show_progress", False)
         most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
@@ -224,6 +232,14 @@ class AnsweringPipeline(TextClassificationPipeline):
                 yield from self.postprocess(mixture, **postprocess_params)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
+
+
+def _own_tokenizer(model: PreTrainedModel) -> Any:
+    """Ask once more for the tokenizer that transformers did not find, for its reason."""
+    name = model.config.name_or_path
+    if not name:
+        raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
+    return AutoTokenizer.from_pretrained(name, revision=getattr(model, "loaded_revision", None))
 
 
 def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:

@@ -32,12 +32,13 @@ class ClassifierFacts:
     datastore: KNNDatastore | None  # None before there are any examples
     training: dict[str, str] | None = None  # as rows of a table; None if nothing was trained
     log_history: list[dict[str, Any]] = field(default_factory=list)
+    self_contained: bool = False  # whether the code goes along
 
 
 def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
     """Write ``README.md``."""
     config, fitted = facts.config, _fitted(facts)
-    base = config.encoder_config.name_or_path
+    base = getattr(config.encoder_config, "name_or_path", "")
     metadata = {
         "library_name": "transformers",
         "pipeline_tag": "text-classification",
@@ -47,6 +48,8 @@ def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
     heads = "no classification head"
     if config.num_labels:
         heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
+    if endpoint := getattr(config, "endpoint", None):
+        heads += f", behind {endpoint}: texts are sent there"
     mixing = "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
     if fitted is not None:
         documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""
@@ -82,12 +85,18 @@ print(pipe("A text to classify.", return_neighbors=3))"""
     if _fitted(facts) is not None:
         code += """
 print(pipe("A text to classify.", explain=True))  # what each expert adds, and the words that speak most"""
+    code = code_block(code)
+    if facts.self_contained:
+        there = f"""from transformers import pipeline
+
+pipe = pipeline(model="{facts.location}", trust_remote_code=True)"""
+        code += f"\n\nWhere docsplit_hf is not installed, by the copy of it that is in here:\n\n{code_block(there)}"
     if not facts.config.num_labels:
-        return code_block(code)
+        return code
     alone = f"""from transformers import AutoModelForSequenceClassification
 
 model = AutoModelForSequenceClassification.from_pretrained("{facts.location}", trust_remote_code=True)"""
-    return f"{code_block(code)}\n\nThe classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
+    return f"{code}\n\nThe classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
 
 
 def _labels(facts: ClassifierFacts) -> str:

@@ -151,7 +151,8 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
     parameters |= pipe._preprocess_params | pipe._forward_params | pipe._postprocess_params
     for part in pipe._sanitize_parameters(**given):
         parameters |= part
-    parameters["max_length"] = parameters.get("max_length") or input_length(pipe.model, pipe.tokenizer)
+    if pipe.tokenizer is not None:  # an endpoint has none
+        parameters["max_length"] = parameters.get("max_length") or input_length(pipe.model, pipe.tokenizer)
     parameters.pop("show_progress", None)
     return dict(sorted(parameters.items()))  # in whatever order they were given
 

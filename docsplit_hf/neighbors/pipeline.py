@@ -21,6 +21,7 @@ from .editing.relabel import relabel
 from .experts.fitted_experts import ready_experts
 from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
+from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.classifier_files import saved_together
 from .store.hub_folder import CARD, upload
 from .suggestions.suggest import suggest
@@ -50,8 +51,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
     in whatever form they are given; ``long_documents`` says what is read of those that are too long for the model.
 
     Args:
-        model: A ``KNNClassifier``, or an encoder without a head.
-        tokenizer: Its tokenizer.
+        model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
+        tokenizer: Its tokenizer; an ``EndpointClassifier`` has none.
         datastore: The labeled examples, or the folder or repository that they are in. None: those of the model's own
             folder or repository, if it has any.
         datastore_token: For a datastore in a private repository: ``pipeline`` keeps its ``token`` to itself.
@@ -400,37 +401,54 @@ class KNNClassifierPipeline(AnsweringPipeline):
             return recalibrate_on_examples(self.model.config, datastore)
         return recalibrate_on_held_out(self.model, self.tokenizer, datastore, texts, labels)
 
-    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
 
         The folder's content is replaced at once: a killed process leaves the old classifier or the new one.
 
         Args:
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
+            self_contained: Whether docsplit_hf's own code goes along, with ``handler.py`` for Inference Endpoints and
+                ``requirements.txt``, so that ``pipeline(model=folder, trust_remote_code=True)`` works where docsplit_hf
+                is not installed. transformers then asks for trust even where it is, and code in a repository gets no
+                corrections: so not unless asked for.
             **kwargs: Passed to ``PreTrainedModel.save_pretrained``.
 
         Raises:
-            ValueError: If there are no examples to save.
+            ValueError: If there are no examples to save, or ``self_contained`` cannot be.
         """
         datastore, folder = self._datastore(), Path(save_directory)
+        if self_contained:
+            check_folder(folder)
         with saved_together(folder) as staging:
             # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then
             # asks for trust_remote_code even where docsplit_hf is installed.
             self.model.save_pretrained(staging, **kwargs)
-            self.tokenizer.save_pretrained(staging)
+            if self.tokenizer is not None:  # an endpoint has none
+                self.tokenizer.save_pretrained(staging)
             if (folder / CARD).exists():
                 logger.info("The model card in %s is left as it is.", folder)
             else:
-                save_classifier_card(staging, ClassifierFacts(str(folder), self.model.config, datastore))
+                facts = ClassifierFacts(str(folder), self.model.config, datastore, self_contained=self_contained)
+                save_classifier_card(staging, facts)
+            if self_contained:
+                save_code(staging)
             datastore.save_pretrained(staging)
 
-    def push_to_hub(self, repo_id: str, commit_message: str = "Upload a docsplit-knn pipeline", **kwargs: Any) -> Any:
+    def push_to_hub(
+        self,
+        repo_id: str,
+        commit_message: str = "Upload a docsplit-knn pipeline",
+        self_contained: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
 
         docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
 
         Args:
             repo_id, commit_message: The repository, and the message of the commit.
+            self_contained: As for ``save_pretrained``.
             **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, others as for ``HfApi.upload_folder``.
 
         Returns:
@@ -438,10 +456,11 @@ class KNNClassifierPipeline(AnsweringPipeline):
         """
 
         def save(folder: Path, full_name: str) -> None:
-            self.save_pretrained(folder)
-            save_classifier_card(folder, ClassifierFacts(full_name, self.model.config, self._datastore()))
+            self.save_pretrained(folder, self_contained)
+            facts = ClassifierFacts(full_name, self.model.config, self._datastore(), self_contained=self_contained)
+            save_classifier_card(folder, facts)
 
-        return upload(repo_id, save, commit_message, **kwargs)
+        return upload(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
 
     def _refuse_trained(self, method: str) -> None:
         if self.model.config.num_labels:

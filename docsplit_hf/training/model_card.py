@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,13 @@ def save_model_card(
         fields,
         metadata=ModelCardData(**metadata).to_yaml(),
         title=Path(location).resolve().name,
-        versions=", ".join(f"{package} {version(package)}" for package in (*PACKAGES, *packages)),
+        versions=", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages)),
     )
     Path(folder, "README.md").write_text(card, encoding="utf-8", errors="replace")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # docsplit_hf in a repository that has it along
+        return "of unknown version"

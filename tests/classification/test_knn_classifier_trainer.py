@@ -196,19 +196,6 @@ def test_experts_need_held_out_examples(make_trainer):
         trainer.fit_experts()
 
 
-def test_pushing_deletes_what_an_older_datastore_has_left(make_trainer, hub):
-    (hub.folder / "datastore").mkdir()
-    (hub.folder / "datastore" / "keys-of-before.safetensors").touch()
-    (hub.folder / "notes.md").touch()
-    trainer = make_trainer(max_steps=1, push_to_hub=True)
-    trainer.train()
-    trainer.build_datastore(show_progress=False)
-    assert trainer.push_to_hub("What was learned") == "What was learned"
-    assert not (hub.folder / "datastore" / "keys-of-before.safetensors").exists()
-    assert len(KNNDatastore.from_pretrained(hub.folder)) == 36
-    assert {"notes.md", "model.safetensors"} <= set(hub.files())
-
-
 @pytest.mark.parametrize("held_out", [False, True])
 def test_where_no_held_out_example_is_new_it_leaves_one_out_and_warns(make_trainer, caplog, held_out):
     """After hours of training, a weaker calibration is better than none."""

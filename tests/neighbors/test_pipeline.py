@@ -1,7 +1,3 @@
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -132,38 +128,6 @@ def test_the_number_of_a_bad_input_is_that_in_the_whole_stream(pipe, monkeypatch
     monkeypatch.setattr("docsplit_hf.neighbors.answering_pipeline.WINDOW", 3)
     with pytest.raises(TypeError, match="Text 7 is None"):
         pipe(["a river"] * 7 + [None])
-
-
-CHILD = """
-import json, sys
-import docsplit_hf
-from transformers import pipeline
-for folder in sys.argv[2:]:
-    pipe = pipeline("docsplit-knn", model=folder, device="cpu")
-    print(json.dumps(pipe(json.load(open(sys.argv[1])), return_neighbors=4)))
-"""
-
-
-def test_saved_and_pushed_are_loaded_in_a_fresh_interpreter(pipe, untrained, texts, tmp_path, hub):
-    (hub.folder / "datastore").mkdir()
-    (hub.folder / "datastore" / "keys-of-before.safetensors").touch()
-    untrained.add_examples(texts, ["river", "engine"] * 24)
-    untrained.push_to_hub("classifier")
-    assert "datastore/keys-of-before.safetensors" not in hub.files()
-    assert 'model="me/classifier"' in (hub.folder / "README.md").read_text()
-    assert "custom_pipelines" not in (hub.folder / "config.json").read_text()
-    pipe.save_pretrained(tmp_path / "saved")
-    folders = [(tmp_path / name).rename(tmp_path / f"moved {name}") for name in ("saved", "repository")]
-    (tmp_path / "texts.json").write_text(json.dumps(texts[:12]))
-    command = [sys.executable, "-c", CHILD, tmp_path / "texts.json", *folders]
-    finished = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=tmp_path)
-    assert finished.returncode == 0, finished.stderr[-2000:]
-    for made, line in zip((pipe, untrained), finished.stdout.strip().splitlines()[-2:], strict=True):
-        for answer, expected in zip(json.loads(line), made(texts[:12], return_neighbors=4), strict=True):
-            assert answer["label"] == expected["label"]
-            assert answer["score"] == pytest.approx(expected["score"], abs=1e-6)
-            for neighbor, other in zip(answer["neighbors"], expected["neighbors"], strict=True):
-                assert (neighbor["id"], neighbor["text"]) == (other["id"], other["text"])
 
 
 def test_no_trust_remote_code_is_asked_for(pipe, texts, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@ import json
 import pytest
 from transformers import BertConfig
 
-from docsplit_hf import ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 
 
@@ -31,33 +30,3 @@ def test_beside_an_adapter_only_the_settings_are_written(tmp_path):
     save_sentence_transformers_files(tmp_path, config)
     assert not (tmp_path / "modules.json").exists()
     assert json.loads((tmp_path / "1_Pooling" / "config.json").read_text())["pooling_mode_lasttoken"] is True
-
-
-def test_push_to_hub_sends_what_is_saved(tiny_model, tokenizer, documents, tmp_path, hub):
-    """The upload itself is Hugging Face's; what it is given to upload is ours."""
-    args = ContrastiveTrainingArguments(
-        str(tmp_path / "run"),
-        max_steps=2,
-        save_steps=1,
-        per_device_train_batch_size=4,
-        use_cpu=True,
-        disable_tqdm=True,
-        push_to_hub=True,
-    )
-    collator = DataCollatorForDocSplit(tokenizer, max_length=64)
-    trainer = ContrastiveTrainer(tiny_model, args, documents, data_collator=collator)
-    trainer.train()
-    assert not hub.files()  # not in between: what the Trainer sends then holds a pickle
-    trainer.save_model()
-    assert hub.files() == [
-        "1_Pooling/config.json",
-        "README.md",
-        "config.json",
-        "model.safetensors",
-        "modules.json",
-        "sentence_bert_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "training_args.json",
-    ]
-    assert "| Optimizer steps | 2 |" in (tmp_path / "run" / "README.md").read_text()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from ...models.inference.encoder_names import split_name
 from ..protocols.experiment import Evaluation, Measurement
 from ..protocols.registry import check_protocols, measure, plan
 from ..protocols.settings import EvaluationSettings
-from ..systems.encoders import split_name
 from ..taggers.load_tagger import load_tagger
 from ..taggers.parts_of_speech import Tagger
 from ..tasks.task import ClassificationTask, EvaluationTask, PairTask, word_counts

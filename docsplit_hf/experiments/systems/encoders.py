@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...models.inference.encoder import DocumentEncoder
+from ...models.inference.encoder_names import convert_options, is_address, split_name
+from ...models.inference.endpoint import load_endpoint
 from ...models.inference.passages import Passages
-from .endpoint import EndpointEncoder
 
 logger = logging.getLogger(__name__)
 
 ENCODER_OPTIONS = {"instruction": str, "pooling": str}
-ENDPOINT_OPTIONS = {"model": str, "key_variable": str, "max_characters": int, "requests_per_minute": float}
 
 
 class TextEncoder(Protocol):
@@ -56,26 +56,6 @@ class EncoderWithOptions:
         return self.encoder.encode_passages(texts, show_progress=show_progress, **self.options)
 
 
-def split_name(name: str) -> tuple[str, dict[str, str]]:
-    """Split ``"name#option=value#option=value"``; after the address of an endpoint, the first option is its model.
-
-    >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
-    ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
-    """
-    base, *parts = name.split("#")
-    options: dict[str, str] = {}
-    if base.startswith(("http://", "https://")):
-        if not parts or not parts[0]:
-            raise ValueError(f"{name!r} names no model: write it behind a #, as in 'https://api.openai.com/v1#MODEL'.")
-        options["model"] = parts.pop(0)
-    for part in parts:
-        option, equals, value = part.partition("=")
-        if not equals or not value.strip():
-            raise ValueError(f"In {name!r}, {part!r} is no option: write 'NAME#OPTION=VALUE'; # separates options.")
-        options[option.strip()] = value.strip()
-    return base, options
-
-
 def load_encoder(
     name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "first"
 ) -> TextEncoder:
@@ -94,27 +74,15 @@ def load_encoder(
     ====================================================  ===========================================================
     """
     base, options = split_name(name)
-    if "model" in options and base.startswith("http"):
+    if is_address(base):
         if max_length is not None or bf16 or long_documents != "first":
             logger.warning(
                 "%s is an endpoint: max_length, bf16 and long_documents do not reach it. '%s#max_characters=N' cuts.",
                 *(base, name),
             )
-        return EndpointEncoder(base_url=base, **_convert(name, options, ENDPOINT_OPTIONS))
-    converted = _convert(name, options, ENCODER_OPTIONS)
+        return load_endpoint(name)
+    converted = convert_options(name, options, ENCODER_OPTIONS)
     encoder = DocumentEncoder.from_pretrained(base, max_length=max_length, **converted)
     if not bf16 and long_documents == "first":
         return encoder
     return EncoderWithOptions(encoder, bf16=bf16, long_documents=long_documents)
-
-
-def _convert(name: str, options: dict[str, str], kinds: dict[str, type]) -> dict[str, Any]:
-    converted = {}
-    for option, value in options.items():
-        if option not in kinds:
-            raise ValueError(f"{name!r} has the option {option!r}; known there are: {', '.join(kinds)}.")
-        try:
-            converted[option] = kinds[option](value)
-        except ValueError:
-            raise ValueError(f"In {name!r}, {option} must be a number, got {value!r}.") from None
-    return converted

@@ -13,10 +13,11 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from ...models.inference.encoder import DocumentEncoder
+from ...models.inference.encoder_names import split_name
 from ...models.inference.long_documents import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
 from .embedding_cache import cached_embeddings, cached_passages
-from .encoders import EncoderWithOptions, TextEncoder, load_encoder, split_name
+from .encoders import EncoderWithOptions, TextEncoder, load_encoder
 from .features import Features, mean_of_passages
 
 # Words of two characters and more, as in scikit-learn, and each Chinese or Japanese character by itself: these scripts

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from ...models.inference.encoder_names import split_name
 from ...models.inference.long_documents import SingleVector
-from .encoders import TextEncoder, load_encoder, split_name
+from .encoders import TextEncoder, load_encoder
 
 if TYPE_CHECKING:
     import torch

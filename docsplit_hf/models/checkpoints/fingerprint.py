@@ -37,7 +37,9 @@ def encoder_fingerprint(
     return digest.hexdigest()
 
 
-def _tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> Any:
+def _tokenizer_state(tokenizer: PreTrainedTokenizerBase | None) -> Any:
+    if tokenizer is None:  # of an endpoint
+        return None
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.special_tokens_map]

@@ -18,6 +18,7 @@ from ..special_tokens import special_tokens_around
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
 from .cut_pieces import ADVICE
 from .cut_texts import log_at_end, warn_of_cut_texts
+from .endpoint_classifier import EndpointClassifier
 from .long_documents import ONE_PIECE, SEVERAL_VECTORS, read_pieces
 from .piece_embeddings import PassagesOfTexts, PieceAverages, read_in_batches
 from .pieces import Frame, grouped
@@ -79,6 +80,10 @@ def predict(
     Of a text of more than 65,536 characters, no more is tokenized than is read, if its tokenizer allows it. In a pair,
     where the one with more tokens is cut first, the tokens of two long texts are counted.
     """
+    if isinstance(model, EndpointClassifier):
+        limits = {"max_length": max_length, "max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16}
+        embeddings = model.embed(texts, text_pairs, batch_size, show_progress, long_documents=long_documents, **limits)
+        return Predictions(np.empty((len(embeddings), 0), dtype=np.float32), embeddings)
     check_texts(texts)
     text_pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
     check_texts([pair for pair in text_pairs if pair is not None], "Text pair")

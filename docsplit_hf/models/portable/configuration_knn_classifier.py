@@ -102,6 +102,10 @@ class KNNClassifierConfig(PreTrainedConfig):
                 raise ValueError(f"KNNClassifierConfig has no {name!r}. Did you mean {near[0]!r}?")
         super().__post_init__(**kwargs)
 
+    def to_dict(self) -> dict[str, Any]:
+        """What is saved: not the pipeline of the repository that it came from, whose code is not saved with it."""
+        return {name: value for name, value in super().to_dict().items() if name != "custom_pipelines"}
+
     def validate_labels(self) -> None:
         """Refuse labels that are not numbered from 0. Called by ``strict``."""
         if sorted(self.id2label) != list(range(len(self.id2label))):

@@ -84,7 +84,7 @@ def datastore_to_grow(
     if datastore is not None and (len(datastore) or datastore.multi_label == several):
         return datastore
     probe = encoder_probe(model, tokenizer)
-    new = KNNDatastore.empty(config.retrieval_size, config.label_names, multi_label=several, probe=probe)
+    new = KNNDatastore.empty(probe.shape[1], config.label_names, multi_label=several, probe=probe)
     if datastore is not None and datastore.documents is not None:  # they were there before the first labels
         documents = datastore.documents
         passages = documents.passages_of(np.arange(len(documents)))

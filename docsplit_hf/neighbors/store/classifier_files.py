@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...models.checkpoints.atomic_replacement import model_files, replaced_at_once
 from ...models.checkpoints.checksum import sha256_of
+from ..self_contained.save_code import code_files
 from .hub_folder import FOLDER, local_folder
 from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 
@@ -65,4 +66,5 @@ def _files_of_before(folder: Path) -> list[str]:
         named = list(read_manifest(folder / FOLDER)["classifier"])
     except (FileNotFoundError, DatastoreError):  # nothing of it is going to be read
         named = []
-    return [*named, *model_files(folder), *(f"{FOLDER}/{name}" for name in (MANIFEST, *data_files(folder / FOLDER)))]
+    data = (f"{FOLDER}/{name}" for name in (MANIFEST, *data_files(folder / FOLDER)))
+    return [*named, *model_files(folder), *data, *code_files(folder)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.inference.batched_inference import predict
+from ...models.inference.endpoint_classifier import EndpointClassifier
 from ...models.inference.long_documents import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
@@ -44,7 +45,8 @@ def embed_examples(
     for i, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
             raise ValueError(f"Text {i} is empty: nothing can be near it. load_labeled_examples drops such examples.")
-    use_packing(model, packing)
+    if not isinstance(model, EndpointClassifier):
+        use_packing(model, packing)
     trained, multi_label = model.config.label_names, is_multi_label(dataset)
     check_problem_type(model.config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
@@ -64,6 +66,8 @@ def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> n
     Unlike a checksum of the weights it does not depend on their dtype, nor on the device; and it also changes with the
     tokenizer, the pooling and the retrieval head.
     """
+    if isinstance(model, EndpointClassifier):
+        return model.embed(PROBE_TEXTS)
     # Cut short on purpose: the fingerprint of an encoder does not depend on how much of a text is read.
     options = {"max_length": 16, "long_documents": "first", "log_cut": False}
     return predict(model, tokenizer, PROBE_TEXTS, **options).retrieval_embeddings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,17 @@ FOLDER = "datastore"  # in the folder or repository of a model
 CARD = "README.md"
 
 
-def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str, **kwargs: Any) -> Any:
+def upload(
+    repo_id: str,
+    save: Callable[[Path, str], None],
+    commit_message: str,
+    code: Sequence[str] = (),
+    **kwargs: Any,
+) -> Any:
     """Push what ``save(folder, full name)`` writes, in one commit, in place of the datastore that is there.
 
-    Other files stay, and so does the model card, if there is one: it may have been written by hand.
+    Other files stay, and so does the model card, if there is one: it may have been written by hand. ``code``: patterns
+    of the files of a self-contained classifier, which are replaced too if the first of them is there.
     """
     from huggingface_hub import HfApi
 
@@ -27,11 +34,14 @@ def upload(repo_id: str, save: Callable[[Path, str], None], commit_message: str,
         save(folder, repo_id)
         if (folder / CARD).exists() and api.file_exists(repo_id, CARD, revision=kwargs.get("revision")):
             (folder / CARD).unlink()
+        replaced = [f"{FOLDER}/*"]  # files of the datastore that was there before
+        if code and api.file_exists(repo_id, code[0], revision=kwargs.get("revision")):
+            replaced += code
         return api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             commit_message=commit_message,
-            delete_patterns=f"{FOLDER}/*",  # files of the datastore that was there before
+            delete_patterns=replaced,
             **kwargs,
         )
 

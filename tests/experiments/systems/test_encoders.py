@@ -1,8 +1,9 @@
 import pytest
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.systems.encoders import EncoderWithOptions, load_encoder, split_name
-from docsplit_hf.experiments.systems.endpoint import EndpointEncoder
+from docsplit_hf.experiments.systems.encoders import EncoderWithOptions, load_encoder
+from docsplit_hf.models.inference.encoder_names import split_name
+from docsplit_hf.models.inference.endpoint import EndpointEncoder
 
 
 def test_names_and_options():

@@ -66,29 +66,11 @@ def test_what_was_loaded_goes_on_where_it_was_saved(tmp_path):
     assert KNNDatastore.from_pretrained(str(tmp_path)).label_names == (*NAMES, "metal")
 
 
-def test_a_folder_without_a_datastore_says_so(tmp_path, hub):
+def test_a_folder_without_a_datastore_says_so(tmp_path):
     with pytest.raises(FileNotFoundError, match="no datastore in .*: save one with KNNDatastore.save_pretrained"):
         KNNDatastore.from_pretrained(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no file or folder"):
         KNNDatastore.from_pretrained("./no/such/folder")
-    with pytest.raises(FileNotFoundError, match="no datastore in"):
-        KNNDatastore.from_pretrained("me/a-model-alone")
-
-
-def test_what_is_pushed_is_loaded(hub):
-    fill(make_datastore(rows=20)).push_to_hub("things")
-    assert len(hub.files("datastore/*")) == 7
-    assert everything(KNNDatastore.from_pretrained("me/things")) == everything(fill(make_datastore(rows=20)))
-    (hub.folder / "config.json").write_text("the model's")
-    datastore = make_datastore(seed=1)
-    assert datastore.push_to_hub("things", "A commit", private=True, revision="main") == "A commit"
-    assert len(hub.files("datastore/*")) == 3 and len(hub.files()) == 4  # and the model's file is still there
-    assert answers(KNNDatastore.from_pretrained("me/things", revision="abc", token="secret")) == answers(datastore)
-    assert hub.calls[3:] == [
-        ("create", "things", {"private": True, "exist_ok": True}),
-        ("upload", "me/things", {"commit_message": "A commit", "revision": "main"}),
-        ("download", "me/things", {"revision": "abc", "token": "secret", "allow_patterns": "datastore/*"}),
-    ]
 
 
 def test_an_index_is_built_once_and_then_taken_from_the_cache(tmp_path, monkeypatch):

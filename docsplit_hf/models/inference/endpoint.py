@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...models.inference.batching import check_texts
-from ...models.inference.cut_texts import shares_read, warn_of_cut_texts
 from ...text.lone_surrogates import replace_lone_surrogates
+from .batching import check_texts
+from .cut_texts import shares_read, warn_of_cut_texts
+from .encoder_names import convert_options, split_name
 
 if TYPE_CHECKING:
     from httpx2 import Request
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OPENAI_HOST = "api.openai.com"
+OPTIONS = {"model": str, "key_variable": str, "max_characters": int, "requests_per_minute": float}
 
 
 class EndpointError(RuntimeError):
@@ -104,16 +106,16 @@ class EndpointEncoder:
         described = ["endpoint", self.base_url, self.model, self.max_characters]
         return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
-    def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
+    def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
         """Embed N texts: float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded."""
         texts = self._prepare(texts)
-        batches = []
+        size, batches = min(batch_size or self.batch_size, self.batch_size), []
         with (
             self._client() as client,
             tqdm(total=len(texts), desc="Embedding", unit="text", disable=not show_progress) as progress,
         ):
-            for start in range(0, len(texts), self.batch_size):
-                batch = texts[start : start + self.batch_size]
+            for start in range(0, len(texts), size):
+                batch = texts[start : start + size]
                 batches.append(self._embeddings(self._request(client, batch), len(batch)))
                 progress.update(len(batch))
         embeddings = np.concatenate(batches) if batches else np.empty((0, self.dimension or 0), dtype=np.float32)
@@ -220,3 +222,11 @@ class EndpointEncoder:
             if not np.isfinite(embedding).all() or not embedding.any():
                 raise EndpointError(f"{self!r} gives an embedding that is not finite, or 0 in all dimensions.")
         return np.stack(embeddings)
+
+
+def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder:
+    """The endpoint that ``"https://HOST/v1#MODEL#option=value"`` names; the options are those in ``OPTIONS``."""
+    base_url, options = split_name(name)
+    return EndpointEncoder(
+        base_url=base_url, **{"key_variable": key_variable} | convert_options(name, options, OPTIONS)
+    )

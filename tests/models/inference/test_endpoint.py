@@ -1,56 +1,23 @@
 import json
 import logging
 import sys
-import threading
 import time
 import traceback
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
-from docsplit_hf.experiments.systems.endpoint import EndpointEncoder, EndpointError
+from docsplit_hf.models.inference.endpoint import EndpointEncoder, EndpointError
+
+from .endpoints import answer, embed, serve
 
 KEY = "sk-secret-of-the-test"
 
 
-def embed(text):
-    return np.random.default_rng(len(text)).standard_normal(4).tolist()
-
-
-def answer(texts):
-    return {"data": [{"index": i, "embedding": embed(text)} for i, text in enumerate(texts)]}
-
-
-class Handler(BaseHTTPRequestHandler):
-    """What it does with its first requests is scripted; then it answers as it should."""
-
-    def do_POST(self):  # noqa: N802
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.times.append(time.monotonic())
-        self.server.requests.append((self.path, self.headers, body))
-        step = self.server.script.pop(0) if self.server.script else {}
-        time.sleep(step.get("sleep", 0))
-        if step.get("hang_up"):
-            return
-        self.send_response(step.get("status", 200))
-        for name, value in step.get("headers", {}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write((step.get("text") or json.dumps(step.get("body", answer)(body["input"]))).encode())
-
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture
 def endpoint():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.script, server.requests, server.times = [], [], []
-        server.url = f"http://127.0.0.1:{server.server_port}/v1"
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve() as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture

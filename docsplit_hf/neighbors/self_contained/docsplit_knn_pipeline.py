@@ -1,0 +1,55 @@
+"""The pipeline of a self-contained repository, which transformers imports where its code is trusted.
+
+It travels: no import of docsplit_hf at the top, as transformers looks for what a file imports before it runs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from transformers import TextClassificationPipeline
+
+PACKAGE = "docsplit_hf"
+
+
+class SelfContainedPipeline(TextClassificationPipeline):
+    """Makes a ``KNNClassifierPipeline``: of the docsplit_hf that is installed, or else of the repository's."""
+
+    def __new__(cls, model: Any, *arguments: Any, **kwargs: Any) -> Any:
+        """The pipeline that ``docsplit_hf`` has, as a whole: nothing of it is written twice."""
+        name = model.config.name_or_path
+        if Path(name).is_dir():
+            folder = Path(name, PACKAGE)
+        else:
+            # The commit that this code came from, which transformers names the folder of its copy after.
+            model.loaded_revision = Path(__file__).parent.name
+            folder = None
+        try:
+            package = importlib.import_module(PACKAGE)
+        except ModuleNotFoundError:
+            package = _import_from(folder or _download(name, model.loaded_revision, kwargs.get("datastore_token")))
+        return package.KNNClassifierPipeline(model, *arguments, **kwargs)
+
+
+def _download(name: str, commit: str, token: str | bool | None) -> Path:
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(name, revision=commit, token=token, allow_patterns=f"{PACKAGE}/*"), PACKAGE)
+
+
+def _import_from(folder: Path) -> Any:
+    """Import the package from its folder, and put nothing else that lies there within the reach of imports."""
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    package = sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(package)
+    except BaseException:
+        del sys.modules[PACKAGE]
+        raise
+    return package

@@ -1,0 +1,50 @@
+"""Load all that ``push.py`` pushed, by name and by revision, where docsplit_hf is installed and where it is not."""
+
+import importlib.util
+import json
+import sys
+
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, pipeline
+
+HAS_DOCSPLIT = importlib.util.find_spec("docsplit_hf") is not None
+
+
+def refused(load):
+    try:
+        load()
+    except (OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def main(texts, commits):
+    answers = {"has docsplit_hf": HAS_DOCSPLIT}
+    trusted = {"trust_remote_code": True, "device": "cpu"}
+    for token in ("hf_wrong", "hf_other", False):  # before the right one: what is in the cache is given to all
+        options = {"token": token, "datastore_token": token, **trusted}
+        answers[f"pipeline {token}"] = refused(lambda options=options: pipeline(model="me/secret", **options))
+    if HAS_DOCSPLIT:
+        from docsplit_hf import DocumentEncoder, KNNDatastore
+
+        for token in ("hf_wrong", "hf_other", False):
+            private = {"name_or_folder": "me/secret", "token": token}
+            answers[f"datastore {token}"] = refused(lambda private=private: KNNDatastore.from_pretrained(**private))
+        for name in ("me/checkpoint", "me/adapter", "adapter"):
+            answers[name] = DocumentEncoder.from_pretrained(name, device="cpu").encode(texts).tolist()
+        for name in ("me/classifier", "second"):
+            pipe = pipeline("docsplit-knn", model=name, device="cpu")
+            answers[name] = pipe(texts, top_k=None, return_neighbors=4)
+        answers["no datastore"] = refused(lambda: KNNDatastore.from_pretrained("me/checkpoint"))
+        found = [KNNDatastore.from_pretrained("me/trained", revision) for revision in commits[1:]]
+        answers["rows"] = [[len(store), store.documents and len(store.documents)] for store in found]
+    answers["AutoModel"] = type(AutoModel.from_pretrained("me/checkpoint")).__name__
+    answers["SentenceTransformer"] = SentenceTransformer("me/checkpoint", device="cpu").encode(texts).tolist()
+    answers["first"] = pipeline(model="me/classifier", revision=commits[0], **trusted)(texts, top_k=None)
+    secret = {"token": "hf_right", "datastore_token": "hf_right"}
+    answers["secret"] = pipeline(model="me/secret", **trusted, **secret)(texts, top_k=None)
+    return answers
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*json.loads(sys.argv[1]))))

@@ -1,0 +1,87 @@
+"""What is pushed in one process is loaded in others, by a Hub that speaks the real one's API."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.environments import without_docsplit_hf
+from tests.neighbors.conftest import labels_of
+from tests.neighbors.self_contained.test_save_code import nearly
+
+from .server import serve
+
+HERE = Path(__file__).parent
+FILES = {
+    ".gitattributes", "1_Pooling/config.json", "README.md", "config.json", "model.safetensors", "modules.json",
+    "sentence_bert_config.json", "tokenizer.json", "tokenizer_config.json", "training_args.json",
+}  # fmt: skip
+
+
+def run(script, arguments, folder, hub, python=sys.executable, variables=os.environ, **more):
+    """Run a script with the Hub in the place of the real one, a cache of its own, and no switch that says offline."""
+    kept = {name: value for name, value in variables.items() if name not in ("HF_HUB_OFFLINE", "HF_TOKEN")}
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "home" / script), "HF_HUB_DISABLE_XET": "1"}
+    command = [python, HERE / script, json.dumps(arguments)]
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=kept | own | more)
+    assert finished.returncode == 0, finished.stderr[-4000:]
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def saved(folder):
+    """The files in a folder, as a repository has them."""
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: content for name, content in files.items() if not name.startswith((".", "checkpoint-"))}
+
+
+def pushed(hub, name, revision="main"):
+    return {name: content for name, content in hub.files(f"me/{name}", revision).items() if name != ".gitattributes"}
+
+
+def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_checkpoint, texts, tmp_path):
+    with serve() as hub:
+        made = run("push.py", [texts, labels_of(texts)], tmp_path, hub, HF_TOKEN="hf_right")
+        used = {"push": hub.requests[:]}
+        for name in ("checkpoint", "adapter", "trained"):
+            assert pushed(hub, name) == saved(tmp_path / name)
+        assert len(hub.repositories["me/checkpoint"].commits) == 2  # nothing in between: that would hold a pickle
+        assert hub.files("me/checkpoint").keys() == FILES
+        for name, answered in (("first", made["first"]), ("second", made["second"])):
+            there, here = pushed(hub, "classifier", answered["commit"]), saved(tmp_path / name)
+            assert b'model="me/classifier"' in there.pop("README.md") and here.pop("README.md")
+            assert there == here  # so what the larger datastore and its code had is gone
+        assert len(hub.repositories["me/classifier"].commits) == 3  # one for each push that went well
+        assert "No commits now" in made["refused"]
+
+        arguments = [texts[:6], [made["first"]["commit"], made["datastore"], "main"]]
+        hub.requests.clear()
+        hub.cut = {"GET": 1}
+        loaded = run("load.py", arguments, tmp_path, hub)
+        assert hub.cut["GET"] == 0
+        used["load"] = hub.requests[:]
+        hub.requests.clear()
+        shutil.rmtree(tmp_path / "home")
+        python, variables = without_docsplit_hf(tmp_path / "environment")
+        elsewhere = run("load.py", arguments, tmp_path, hub, python, variables)
+        used["load without docsplit_hf"] = hub.requests[:]
+
+    assert (loaded["has docsplit_hf"], elsewhere["has docsplit_hf"]) == (True, False)
+    for answers in (loaded, elsewhere):
+        assert answers["AutoModel"] == "BertModel"
+        assert answers["first"] == answers["secret"] == nearly(made["first"]["answers"])
+        assert np.allclose(answers["SentenceTransformer"], loaded["me/checkpoint"], atol=1e-6)
+    for name in ("me/classifier", "second"):
+        assert loaded[name] == nearly(made["second"]["answers"])
+    assert loaded["rows"] == [[24, 16], [18, None]]
+    assert "There is no datastore in" in loaded["no datastore"]
+    assert np.allclose(loaded["me/adapter"], loaded["adapter"], atol=1e-6)
+    for token in ("hf_wrong", "hf_other", False):
+        for refusal in (loaded[f"pipeline {token}"], loaded[f"datastore {token}"], elsewhere[f"pipeline {token}"]):
+            assert "me/secret" in refusal, token
+    for name, requests in used.items():
+        received, sent = (sum(request[place] for request in requests) for place in (2, 3))
+        print(f"{name}: {len(requests)} requests, {received:,} bytes received, {sent:,} sent")

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .read_texts import count_rows, separator_of
+from .read_texts import count_rows, read_upload
 from .session import Session
 
 PREVIEW = 20
 SHOWN = 300  # characters of a text
 
 
-def classify_upload(session: Session, path: Path, text_column: str) -> tuple[Path, list[list[Any]], str]:
-    """The file with the answers, its first rows as text, label and probability, and a sentence on it."""
-    from ..neighbors.classify_file import PredictionFiles, classify_file
-    from ..neighbors.row_files import read_rows
+def classify_upload(
+    session: Session, path: Path, text_column: str, tell: Callable[[int, int], Any] = lambda done, rows: None
+) -> tuple[Path, list[list[str]], str]:
+    """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it.
+
+    ``tell`` is told how many rows are done, of how many.
+    """
+    from ..neighbors.row_files import blocks_of, write_rows
 
     _ = session.store
-    count_rows(path, session.limits)
+    total, columns = count_rows(path, session.limits)
+    if text_column not in columns:
+        raise ValueError(f"{path.name} has no column {text_column!r}, only {columns}: choose another one.")
+    names = {column: f"input_{column}" if column in ("label", "score") else column for column in columns}
+    answered: list[dict[str, Any]] = []
+    tell(0, total)
+    for block in blocks_of(read_upload(path)):
+        found = _answers(session, [row.get(text_column) for row in block])
+        answered += [
+            {names[name]: value for name, value in row.items()} | one for row, one in zip(block, found, strict=True)
+        ]
+        tell(len(answered), total)
     target = session.folder / "answers.csv"
-    files = PredictionFiles(path, target, text_column, csv_separator=separator_of(path))
-    try:
-        outcome = classify_file(session.pipe, files, overwrite=True)
-    except ValueError as error:
-        raise ValueError(str(error).replace(str(path), path.name)) from error
+    write_rows(target, lambda: answered, [*names.values(), "label", "score"])
     first = [
-        [str(row.get(text_column))[:SHOWN], row["label"], f"{float(row['score']):.0%}" if row["score"] else ""]
-        for row, _ in zip(read_rows(target), range(PREVIEW), strict=False)
+        [str(row.get(names[text_column]))[:SHOWN], row["label"] or "", f"{row['score']:.0%}" if row["label"] else ""]
+        for row in answered[:PREVIEW]
     ]
-    said = f"{outcome.rows:,} rows were classified."
-    if outcome.without_text:
-        said += f" {outcome.without_text:,} of them have no text, and no answer."
+    said = f"{total:,} rows were classified."
+    if empty := sum(row["label"] is None for row in answered):
+        said += f" {empty:,} of them have no text, and no answer."
     return target, first, said
+
+
+def _answers(session: Session, texts: list[Any]) -> list[dict[str, Any]]:
+    usable = [isinstance(text, str) and bool(text.strip()) for text in texts]
+    found = iter(session.pipe([text for text, is_usable in zip(texts, usable, strict=True) if is_usable]))
+    return [next(found) if is_usable else {"label": None, "score": None} for is_usable in usable]

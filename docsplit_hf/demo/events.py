@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 
-from .answer import MOST_LABELS, NEIGHBORS, answer
+from .answer import MOST_LABELS, NEIGHBORS, Answer, answer
 from .audit_table import audit_table
 from .classify_upload import classify_upload
 from .document_map import document_map, text_of
@@ -20,6 +19,7 @@ from .shared_model import SharedModel
 from .spoken_errors import as_text
 from .suggested_text import skip, suggested_text
 
+BAR = gr.Progress()
 TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
 NO_LABELS = "(none)"
 NOTHING_YET = "There are no texts yet: add some on the first tab, or take the example texts."
@@ -92,7 +92,7 @@ class Events:
         return (
             gr.Label(found.probabilities, visible=True),
             gr.HighlightedText(found.pieces, visible=True),
-            gr.BarPlot(_shares(found.shares), visible=bool(found.shares), title=_what_shares_are(found)),
+            _shares(found),
             gr.Column(visible=True),
             *shown,
             *_buttons(_fill_up(names, session)),
@@ -111,7 +111,7 @@ class Events:
         with session.lock:
             found = suggested_text(session)
         names = _fill_up([found["label"]], session)
-        return gr.Group(visible=True), found["text"], found["reason"], *_buttons(names)
+        return gr.Column(visible=True), gr.Textbox(found["text"], label=_sentence(found["reason"])), *_buttons(names)
 
     def skip(self, session: Session | None) -> tuple:
         """The text after the one that is shown."""
@@ -123,7 +123,7 @@ class Events:
         session = _with_texts(session)
         with session.lock:
             said, rows, session.findings = audit_table(session)
-        return said, gr.Dataframe(rows, visible=bool(rows)), gr.Group(visible=False)
+        return said, gr.Dataframe(rows, visible=bool(rows)), gr.Column(visible=False)
 
     def open_finding(self, session: Session | None, clicked: gr.SelectData) -> tuple:
         """The text of a row of the audit's table."""
@@ -131,13 +131,14 @@ class Events:
         row = clicked.index[0]
         row_id = session.findings[row] if row < len(session.findings) else None
         if row_id is None:
-            return gr.Group(visible=False), "", "", *_buttons([])
+            return gr.Column(visible=False), "", *_buttons([])
         suggested = clicked.row_value[2]
         return self._opened_text(session, row_id, [suggested] if suggested else [])
 
     def map(self, session: Session | None, method: str) -> tuple:
         """The map, drawn anew."""
-        session = _with_texts(session)
+        if session is None or not session.counts()[0]:
+            return {"points": [], "labels": []}, NOTHING_YET
         with session.lock:
             said, value = document_map(session, method)
         return value, said
@@ -147,25 +148,30 @@ class Events:
         return self._opened_text(_with_texts(session), str(clicked._data.get("id")), [])
 
     def classify(
-        self, session: Session | None, path: str | None, text_column: str, progress: gr.Progress = TQDM
+        self, session: Session | None, path: str | None, text_column: str, progress: gr.Progress = BAR
     ) -> tuple:
         """The answers of a file, to download."""
         session = _with_texts(session)
         with session.lock:
-            target, first, said = classify_upload(session, _given(path), text_column)
-        return said, gr.DownloadButton(str(target), visible=True), gr.Dataframe(first, visible=True)
+            target, first, said = classify_upload(
+                session,
+                _given(path),
+                text_column,
+                lambda done, rows: progress((done, rows), "Classifying", unit="rows"),
+            )
+        return said, gr.DownloadButton(value=str(target), visible=True), gr.Dataframe(first, visible=True)
 
     def save(self, session: Session | None) -> gr.DownloadButton:
         """The classifier, to download."""
         session = _with_texts(session)
         with session.lock:
-            return gr.DownloadButton(str(save_classifier(session)), interactive=True, visible=True)
+            return gr.DownloadButton(value=str(save_classifier(session)), interactive=True)
 
     def _opened_text(self, session: Session, row_id: str, first: list[str]) -> tuple:
         text, label = text_of(session, row_id)
-        said = f"Its label is {label}." if label else "It has no label."
+        said = f"A text with the label {label}" if label else "A text without a label"
         names = [name for name in _fill_up(first, session) if name != label]
-        return gr.Group(visible=True), text, said, *_buttons(names)
+        return gr.Column(visible=True), gr.Textbox(text, label=said), *_buttons(names)
 
 
 def status(session: Session | None) -> str:
@@ -212,13 +218,19 @@ def _buttons(names: list[str]) -> list[gr.Button]:
     return shown + [gr.Button(visible=False)] * (MOST_LABELS - len(shown))
 
 
-def _shares(shares: dict[str, float]) -> Any:
+def _shares(found: Answer) -> gr.BarPlot:
     import pandas as pd
 
-    return pd.DataFrame({"expert": list(shares), "log odds": [round(odds, 3) for odds in shares.values()]})
-
-
-def _what_shares_are(found: Any) -> str:
+    odds = [round(share, 3) for share in found.shares.values()]
     best = next(iter(found.probabilities))
-    against = f" rather than {found.against}" if found.against else ""
-    return f"What each expert adds for {best}{against}"
+    against = f" and against {found.against}" if found.against else ""
+    return gr.BarPlot(
+        pd.DataFrame({"expert": list(found.shares), "log odds": odds}),
+        y_lim=[min(0, *odds), max(0, *odds)] if odds else None,
+        visible=bool(odds),
+        label=f"What each expert adds for {best}{against}",
+    )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."

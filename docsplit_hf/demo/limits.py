@@ -16,9 +16,9 @@ class Limits:
     characters: int = 100_000  # of a text
     sessions: int = 100  # that are kept; the one that waited longest goes
 
-    def check_texts(self, texts: Iterable[str]) -> None:
-        """Refuse a text that is too long."""
-        for number, text in enumerate(texts, start=1):
+    def check_texts(self, texts: Iterable[str], first: int = 1) -> None:
+        """Refuse a text that is too long. ``first`` is the number of the first one."""
+        for number, text in enumerate(texts, start=first):
             if len(text) > self.characters:
                 raise ValueError(
                     f"Text {number} has {len(text):,} characters, and this page takes {self.characters:,}: cut it, or "

@@ -42,9 +42,11 @@ def make_page(model: str | None, limits: Limits) -> gr.Blocks:
         session = gr.State(None)
         gr.Markdown("# Classify documents from a few examples")
         gr.Markdown(LEAD, elem_classes="lead")
-        with gr.Row(equal_height=True):
+        with gr.Row(elem_classes="head"):
             status = gr.Markdown(NOTHING_YET, elem_id="status")
-            example = gr.Button("Try it with example texts", variant="primary", scale=0, min_width=230)
+            example = gr.Button(
+                "Try it with example texts", variant="primary", scale=0, min_width=260, elem_id="example"
+            )
         with gr.Tabs(selected="texts") as tabs:
             with gr.Tab("Texts", id="texts"):
                 _texts_tab(events, session, status, limits)
@@ -54,13 +56,13 @@ def make_page(model: str | None, limits: Limits) -> gr.Blocks:
                 _suggest_tab(events, session, status)
             with gr.Tab("Check labels", id="audit"):
                 _audit_tab(events, session, status)
-            with gr.Tab("Map", id="map"):
-                _map_tab(events, session, status)
+            with gr.Tab("Map", id="map") as tab:
+                _map_tab(tab, events, session, status)
             with gr.Tab("Classify a file", id="file"):
                 _file_tab(events, session)
             with gr.Tab("Save", id="save"):
                 _save_tab(events, session, status)
-        _on(example.click, events.add_examples, session, [session, status, text, *shown, tabs])
+        _on(example.click, events.add_examples, session, [session, status, text, *shown, tabs], over=status)
     return page
 
 
@@ -100,8 +102,20 @@ def _texts_tab(events: Events, session: gr.State, status: gr.Markdown, limits: L
             unlabeled = gr.Textbox(label="Texts without labels, one a line", lines=3, max_lines=12)
             add_pasted = gr.Button("Add these lines")
     _on(upload.change, choose_columns, upload, [text_column, label_column], hidden=True)
-    _on(add_file.click, events.add_file, [session, upload, text_column, label_column], [session, status, upload])
-    _on(add_pasted.click, events.add_pasted, [session, labeled, unlabeled], [session, status, labeled, unlabeled])
+    _on(
+        add_file.click,
+        events.add_file,
+        [session, upload, text_column, label_column],
+        [session, status, upload],
+        over=upload,
+    )
+    _on(
+        add_pasted.click,
+        events.add_pasted,
+        [session, labeled, unlabeled],
+        [session, status, labeled, unlabeled],
+        over=labeled,
+    )
 
 
 def _answer_tab(events: Events, session: gr.State, status: gr.Markdown, limits: Limits) -> tuple[gr.Textbox, list]:
@@ -112,12 +126,15 @@ def _answer_tab(events: Events, session: gr.State, status: gr.Markdown, limits: 
             label = gr.Label(label="Answer", visible=False, num_top_classes=MOST_LABELS, elem_id="answer")
             with gr.Column(visible=False) as right:
                 chooser = _chooser("Not right? Click the label that is: the next answer knows.")
-            shares = gr.BarPlot(x="expert", y="log odds", visible=False, height=220, show_label=False)
+            shares = gr.BarPlot(
+                x="expert", y="log odds", sort=None, tooltip="none", visible=False, height=220, buttons=[],
+                label="What each expert adds",
+            )  # fmt: skip
         with gr.Column(scale=3):
             pieces = _highlighted("What decided in the text", True)
             neighbors = [_highlighted("", False) for _ in range(NEIGHBORS)]
     shown = [label, pieces, shares, right, *neighbors, *chooser.buttons]
-    asking = {"fn": events.ask, "inputs": [session, text], "outputs": shown}
+    asking = {"fn": events.ask, "inputs": [session, text], "outputs": shown, "over": text}
     for trigger in (ask.click, text.submit):
         _on(trigger, **asking)
     _on_label(chooser, events, session, status, text, lambda done: _then(done, **asking))
@@ -127,10 +144,10 @@ def _answer_tab(events: Events, session: gr.State, status: gr.Markdown, limits: 
 def _suggest_tab(events: Events, session: gr.State, status: gr.Markdown) -> None:
     gr.Markdown("Where a label helps most: texts in doubt, each one for others like it.", elem_classes="lead")
     ask = gr.Button("Suggest a text", variant="primary")
-    with gr.Group(visible=False) as group:
-        text, why, chooser = _opened_text("Text to label", "Its label:")
-        skip = gr.Button("Skip", size="sm")
-    shown = [group, text, why, *chooser.buttons]
+    with gr.Column(visible=False) as opened:
+        text, chooser = _opened_text("Its label:")
+        skip = gr.Button("Skip this text", size="sm")
+    shown = [opened, text, *chooser.buttons]
     _on(ask.click, events.suggest, session, shown)
     _on(skip.click, events.skip, session, shown)
     _on_label(chooser, events, session, status, text, lambda done: _then(done, events.suggest, session, shown))
@@ -142,31 +159,30 @@ def _audit_tab(events: Events, session: gr.State, status: gr.Markdown) -> None:
     said = gr.Markdown()
     table = gr.Dataframe(
         headers=HEADER, datatype="str", type="array", interactive=False, visible=False, wrap=True, elem_id="findings",
-        column_widths=["15%", "13%", "13%", "24%", "35%"], show_search="none", buttons=[],
+        column_widths=["130px", "120px", "120px", "240px", "380px"], show_search="none", buttons=[],
     )  # fmt: skip
-    with gr.Group(visible=False) as group:
-        text, why, chooser = _opened_text("Text", "Another label:")
-    _on(ask.click, events.audit, session, [said, table, group])
-    _on(table.select, events.open_finding, session, [group, text, why, *chooser.buttons], hidden=True)
+    with gr.Column(visible=False) as opened:
+        text, chooser = _opened_text("Click the label that is right:")
+    _on(ask.click, events.audit, session, [said, table, opened])
+    _on(table.select, events.open_finding, session, [opened, text, *chooser.buttons], hidden=True)
     _on_label(
-        chooser, events, session, status, text, lambda done: _then(done, events.audit, session, [said, table, group])
+        chooser, events, session, status, text, lambda done: _then(done, events.audit, session, [said, table, opened])
     )
 
 
-def _map_tab(events: Events, session: gr.State, status: gr.Markdown) -> None:
+def _map_tab(tab: gr.Tab, events: Events, session: gr.State, status: gr.Markdown) -> None:
     with gr.Row(equal_height=True):
-        method = gr.Radio(["t-SNE", "PCA"], value="t-SNE", show_label=False, container=False, scale=1)
-        draw = gr.Button("Draw the map", variant="primary", scale=0, min_width=180)
-    said = gr.Markdown()
+        said = gr.Markdown()
+        method = gr.Radio(["t-SNE", "PCA"], value="t-SNE", show_label=False, container=False, scale=0, min_width=200)
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
             view = document_map_view()
-        with gr.Column(scale=2, min_width=280), gr.Group(visible=False) as group:
-            text, why, chooser = _opened_text("Text", "Another label:")
+        with gr.Column(scale=2, min_width=280), gr.Column(visible=False) as opened:
+            text, chooser = _opened_text("Click the label that is right:")
     drawing = {"fn": events.map, "inputs": [session, method], "outputs": [view, said]}
-    _on(draw.click, **drawing)
+    _on(tab.select, **drawing)
     _on(method.change, **drawing)
-    _on(view.select, events.open_point, session, [group, text, why, *chooser.buttons], hidden=True)
+    _on(view.select, events.open_point, session, [opened, text, *chooser.buttons], hidden=True)
     _on_label(chooser, events, session, status, text, lambda done: _then(done, **drawing))
 
 
@@ -179,10 +195,10 @@ def _file_tab(events: Events, session: gr.State) -> None:
     download = gr.DownloadButton("Download the answers", visible=False)
     first = gr.Dataframe(
         headers=["Text", "Label", "Probability"], datatype="str", type="array", interactive=False, visible=False,
-        wrap=True, column_widths=["70%", "18%", "12%"], label="The first rows", show_search="none", buttons=[],
+        wrap=True, column_widths=["560px", "160px", "120px"], label="The first rows", show_search="none", buttons=[],
     )  # fmt: skip
     _on(upload.change, choose_columns, upload, [text_column, unused], hidden=True)
-    _on(run.click, events.classify, [session, upload, text_column], [said, download, first])
+    _on(run.click, events.classify, [session, upload, text_column], [said, download, first], over=upload)
 
 
 def _save_tab(events: Events, session: gr.State, status: gr.Markdown) -> None:
@@ -206,15 +222,13 @@ def _highlighted(label: str, legend: bool) -> gr.HighlightedText:
     )  # fmt: skip
 
 
-def _opened_text(label: str, question: str) -> tuple[gr.Textbox, gr.Textbox, Chooser]:
-    """A text, a sentence on it, and the labels that it may get. Boxes show both as they are, whatever is in them."""
-    text = gr.Textbox(label=label, interactive=False, lines=3, max_lines=14)
-    said = gr.Textbox(show_label=False, interactive=False, container=False)
-    return text, said, _chooser(question)
+def _opened_text(question: str) -> tuple[gr.Textbox, Chooser]:
+    """A text, whose label says what is known of it, and the labels that it may get."""
+    return gr.Textbox(label="Text", interactive=False, lines=3, max_lines=14), _chooser(question)
 
 
 def _chooser(question: str) -> Chooser:
-    gr.Markdown(question, elem_classes="lead", container=True)
+    gr.Markdown(question, elem_classes="lead")
     with gr.Row(elem_classes="labels"):
         buttons = [gr.Button(visible=False, size="md") for _ in range(MOST_LABELS)]
     other = gr.Textbox(placeholder="Another label, then Enter", show_label=False, max_length=200, container=False)
@@ -230,10 +244,11 @@ def _on_label(
     _on(chooser.other.submit, lambda: "", None, chooser.other, hidden=True)
 
 
-def _on(trigger: Callable, fn: Callable, inputs: Any, outputs: Any, hidden: bool = False) -> Any:
-    """Call an event: with progress where it may take a second."""
-    return trigger(spoken(fn), inputs, outputs, show_progress="hidden" if hidden else "full", **ONE_AT_A_TIME)
+def _on(trigger: Callable, fn: Callable, inputs: Any, outputs: Any, hidden: bool = False, over: Any = None) -> Any:
+    """Call an event. Its progress is shown over a component, or over all outputs, unless it takes no time."""
+    shown = {"show_progress": "hidden" if hidden else "full", "show_progress_on": over}
+    return trigger(spoken(fn), inputs, outputs, **shown, **ONE_AT_A_TIME)
 
 
-def _then(done: Any, fn: Callable, inputs: Any, outputs: Sequence[Any]) -> Any:
-    return _on(done.success, fn, inputs, outputs)
+def _then(done: Any, fn: Callable, inputs: Any, outputs: Sequence[Any], over: Any = None) -> Any:
+    return _on(done.success, fn, inputs, outputs, over=over)

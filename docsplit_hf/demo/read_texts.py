@@ -47,7 +47,7 @@ def example_texts() -> Texts:
 
 def columns_of(path: Path) -> list[str]:
     """The columns of an uploaded file, from its first rows."""
-    rows = itertools.islice(_rows(path), 100)
+    rows = itertools.islice(read_upload(path), 100)
     return list(dict.fromkeys(itertools.chain.from_iterable(rows)))
 
 
@@ -55,7 +55,7 @@ def texts_of_file(path: Path, text_column: str, label_column: str | None, limits
     """The texts of a file; those whose label is empty have none."""
     texts, labels, left_out = [], [], 0
     found: set[str] = set()
-    for number, row in enumerate(_rows(path), start=1):
+    for number, row in enumerate(read_upload(path), start=1):
         limits.check_rows(number)
         found.update(row)
         text = row.get(text_column)
@@ -70,16 +70,31 @@ def texts_of_file(path: Path, text_column: str, label_column: str | None, limits
     return _checked(Texts(texts, labels, left_out), limits)
 
 
-def count_rows(path: Path, limits: Limits) -> int:
-    """How many rows a file has, all of them within the limits."""
-    count = 0
-    for count, row in enumerate(_rows(path), start=1):
+def count_rows(path: Path, limits: Limits) -> tuple[int, list[str]]:
+    """How many rows a file has, all of them within the limits, and its columns."""
+    count, columns = 0, {}
+    for count, row in enumerate(read_upload(path), start=1):
         limits.check_rows(count)
-        limits.check_texts(value for value in row.values() if isinstance(value, str))
-    return count
+        limits.check_texts([value for value in row.values() if isinstance(value, str)], count)
+        columns |= dict.fromkeys(row)
+    return count, list(columns)
 
 
-def separator_of(path: Path) -> str | None:
+def read_upload(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of an uploaded file, with all their columns; errors name it as the visitor does."""
+    from ..neighbors.row_files import read_rows
+
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"{path.name} is of no kind that this page reads: give one of {', '.join(ENDINGS)}.")
+    try:
+        yield from read_rows(path, csv_separator=_separator_of(path))
+    except ValueError as error:
+        if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
+            raise ValueError(f"{path.name} is not encoded in UTF-8: save it as UTF-8.") from error
+        raise ValueError(str(error).replace(str(path), path.name)) from error
+
+
+def _separator_of(path: Path) -> str | None:
     """What separates the columns of a ``.csv`` file, by its header; None for other files."""
     from ..text.file_formats import SEPARATORS, file_format
 
@@ -89,19 +104,6 @@ def separator_of(path: Path) -> str | None:
         header = file.readline(10_000)
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     return max((usual, *SEPARATORS), key=header.count)
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    from ..neighbors.row_files import read_rows
-
-    if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"{path.name} is of no kind that this page reads: give one of {', '.join(ENDINGS)}.")
-    try:
-        yield from read_rows(path, csv_separator=separator_of(path))
-    except ValueError as error:
-        if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
-            raise ValueError(f"{path.name} is not encoded in UTF-8: save it as UTF-8.") from error
-        raise ValueError(str(error).replace(str(path), path.name)) from error
 
 
 def _label(value: Any, number: int) -> str | None:

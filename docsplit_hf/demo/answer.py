@@ -40,7 +40,7 @@ def answer(session: Session, text: str) -> Answer:
     explanation = best.get("explanation", {})
     words = [found["word"] for found in explanation.get("words", ())]
     neighbors = [
-        NeighborShown(_name(one), one["weight"], pieces_of(one["text"] or "", words, one.get("passage")))
+        NeighborShown(one["label"], one["weight"], pieces_of(one["text"] or "", words, one.get("passage")))
         for one in best["neighbors"]
     ]
     return Answer(
@@ -50,7 +50,3 @@ def answer(session: Session, text: str) -> Answer:
         explanation.get("experts", {}),
         explanation.get("against"),
     )
-
-
-def _name(neighbor: dict) -> str:
-    return neighbor["label"] if "label" in neighbor else ", ".join(neighbor["labels"])

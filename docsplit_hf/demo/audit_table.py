@@ -14,10 +14,10 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
     rows = [
         [
             "wrong label?",
-            _name(one.given),
-            _name(one.suggested),
-            f"{one.probability:.0%} sure of {_name(one.given)}; {one.near_suggested} of the nearest are "
-            f"{_name(one.suggested)}, {one.near_given} are {_name(one.given)}",
+            one.given,
+            one.suggested,
+            f"{one.probability:.0%} sure of {one.given}; {one.near_suggested} of the nearest are "
+            f"{one.suggested}, {one.near_given} are {one.given}",
             one.text,
         ]
         for one in audit.label_issues
@@ -25,12 +25,12 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
     ids: list[str | None] = [one.id for one in audit.label_issues]
     for group in audit.duplicates:
         kind = "copies" if group.exact else "almost copies"
-        labels = " / ".join(dict.fromkeys(map(_name, group.labels)))
+        labels = " / ".join(dict.fromkeys(group.labels))
         differ = ", with different labels" if group.labels_differ else ""
         rows.append([kind, labels, "", f"{len(group.ids)} texts{differ}", group.text])
         ids.append(group.ids[-1])
     for one in audit.outliers:
-        rows.append(["near no other", _name(one.label), "", f"closeness {one.closeness:.2f}", one.text])
+        rows.append(["near no other", one.label, "", f"closeness {one.closeness:.2f}", one.text])
         ids.append(one.id)
     for pair in audit.confused_labels:
         why = f"{pair.first_as_second} and {pair.second_as_first} texts are taken for the other"
@@ -38,7 +38,3 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
         ids.append(None)
     said = f"{audit.checked:,} of {audit.examples:,} labels were checked."
     return f"{said} {f'{len(rows):,} findings.' if rows else 'Nothing was found.'}", rows, ids
-
-
-def _name(labels: str | list[str]) -> str:
-    return labels if isinstance(labels, str) else ", ".join(labels)

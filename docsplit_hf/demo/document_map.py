@@ -17,8 +17,7 @@ def document_map(session: Session, method: str = "t-SNE") -> tuple[str, dict[str
     store = session.store
     documents, labels = store.documents, used_labels(store)
     numbers = {name: number for number, name in enumerate(labels)}
-    names = [_label_names(store, row) for row in range(len(store))]
-    of_points = [numbers[name[0]] if name else -1 for name in names]
+    of_points = [numbers[store.label_names[label]] for label in store.labels]
     ids, texts, keys = store.ids, store.texts, [store.keys]
     if documents is not None:
         of_points += [-1] * len(documents)
@@ -40,16 +39,11 @@ def text_of(session: Session, row_id: str) -> tuple[str, str | None]:
     store = session.store
     if row_id in (ids := store.ids):
         row = ids.index(row_id)
-        return store.texts[row] or "", ", ".join(_label_names(store, row)) or None
+        return store.texts[row] or "", store.label_names[store.labels[row]]
     documents = store.documents
     if documents is None or row_id not in (ids := documents.ids):
         raise ValueError("This text is not there any more: draw the map again.")
     return documents.texts[ids.index(row_id)] or "", None
-
-
-def _label_names(store: Any, row: int) -> list[str]:
-    given = np.flatnonzero(store.labels[row]) if store.multi_label else [store.labels[row]]
-    return [store.label_names[number] for number in given]
 
 
 def _places(keys: np.ndarray, method: str) -> np.ndarray:

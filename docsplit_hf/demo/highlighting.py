@@ -34,6 +34,9 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     from ..neighbors.experts.words import words_of
 
     longest = sorted(words, key=len, reverse=True)
-    spaced = [rf"(?<!\w){re.escape(word)}(?!\w)" if len(words_of(f"{word}x")) == 1 else re.escape(word)
-              for word in longest]  # fmt: skip
-    return re.compile("|".join(spaced), re.IGNORECASE)
+    with_spaces = [words_of(f"x{word}x") == [f"x{word}x"] for word in longest]
+    found = [
+        rf"(?<!\w){re.escape(word)}(?!\w)" if spaced else re.escape(word)
+        for word, spaced in zip(longest, with_spaces, strict=True)
+    ]
+    return re.compile("|".join(found), re.IGNORECASE)

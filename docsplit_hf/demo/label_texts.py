@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from .read_texts import Texts
 from .session import Session, used_labels
-
-logger = logging.getLogger(__name__)
 
 
 def add_texts(session: Session, given: Texts) -> str:
@@ -43,13 +39,12 @@ def give_label(session: Session, text: str, label: str) -> str:
     session.limits.check_labels([*known, label])
     same = [] if store is None else [row_id for row_id, one in zip(store.ids, store.texts, strict=True) if one == text]
     if same and label in store.label_names:
-        pipe.relabel(dict.fromkeys(same, [label] if store.multi_label else label))
+        pipe.relabel(dict.fromkeys(same, label))
     else:
         session.limits.check_rows(sum(session.counts()[::2]) + 1)
         if same:
             pipe.remove_examples(same)
-        several = store is not None and store.multi_label
-        pipe.add_examples([text], [[label] if several else label], allow_new_labels=True)
+        pipe.add_examples([text], [label], allow_new_labels=True)
     session.suggestions = [one for one in session.suggestions if one["text"] != text]
     return f"This text has the label {label!r} now. {learn(session)}".rstrip()
 

@@ -36,7 +36,7 @@ def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> Session:
             raise ValueError(f"{path.name} is no zip file: give one that was saved here.") from error
         try:
             pipe = shared.new_pipeline(folder, **reading)
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             raise ValueError(f"{path.name} cannot be used: {str(error).replace(folder, path.name)}") from error
     session = Session(pipe, limits)
     have, labels, without = session.counts()
@@ -61,8 +61,13 @@ def _unpack(path: Path, folder: Path, limits: Limits) -> dict[str, str | int | N
         for entry in files:
             with archive.open(entry) as source, open(Path(folder, "datastore", Path(entry.filename).name), "wb") as to:
                 shutil.copyfileobj(source, to)
-        config = json.loads(archive.read(configs[0]))
-    strategy, length = config.get("long_documents"), config.get("passage_length")
+        try:
+            config = json.loads(archive.read(configs[0]))
+            strategy, length = config["long_documents"], config["passage_length"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path.name} does not say how its texts were read: give a zip that was saved here."
+            ) from error
     if strategy not in LONG_DOCUMENTS or not isinstance(length, int | None):
         raise ValueError(f"{path.name} reads long texts by {str(strategy)[:40]!r}, which is not known here.")
     return {"long_documents": strategy, "passage_length": length}

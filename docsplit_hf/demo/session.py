@@ -56,7 +56,4 @@ class Session:
 
 def used_labels(store: KNNDatastore) -> list[str]:
     """The names of the labels that some text has, in their order."""
-    import numpy as np
-
-    numbers = np.flatnonzero(store.labels.any(0)) if store.multi_label else np.unique(store.labels)
-    return [store.label_names[number] for number in numbers]
+    return [store.label_names[number] for number in sorted(set(store.labels.tolist()))]

@@ -55,9 +55,12 @@ class SharedModel:
             reading = {}
             if long_documents is not None:
                 model.config.long_documents, model.config.passage_length = long_documents, passage_length
-        return KNNClassifierPipeline(
+        pipe = KNNClassifierPipeline(
             model=model, tokenizer=copy.deepcopy(first.tokenizer), datastore=datastore, device=first.device, **reading
         )
+        if pipe.datastore is not None and pipe.datastore.multi_label:
+            raise ValueError("Its texts may have several labels each, and this page gives one: use docsplit_hf itself.")
+        return pipe
 
 
 def _passage_length(pipe: KNNClassifierPipeline) -> int:

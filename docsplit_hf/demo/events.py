@@ -223,12 +223,12 @@ def _shares(found: Answer) -> gr.BarPlot:
 
     odds = [round(share, 3) for share in found.shares.values()]
     best = next(iter(found.probabilities))
-    against = f" and against {found.against}" if found.against else ""
+    against = f" against {found.against}" if found.against else ""
     return gr.BarPlot(
         pd.DataFrame({"expert": list(found.shares), "log odds": odds}),
         y_lim=[min(0, *odds), max(0, *odds)] if odds else None,
         visible=bool(odds),
-        label=f"What each expert adds for {best}{against}",
+        label=f"For {best}{against}, by expert",
     )
 
 

@@ -22,8 +22,8 @@ FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]  # 
 THEME = gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONOSPACE)
 COLORS = {WORD: "#f59e0b", PASSAGE: "#60a5fa"}
 LEAD = (
-    "Give a few texts of each label: other texts get an answer, with the examples, words and passages that speak for "
-    "it. Nothing leaves this server."
+    "Give a few texts of each label. Other texts get an answer, with the examples, words and passages "
+    "that speak for it."
 )
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
 
@@ -119,7 +119,7 @@ def _texts_tab(events: Events, session: gr.State, status: gr.Markdown, limits: L
 
 
 def _answer_tab(events: Events, session: gr.State, status: gr.Markdown, limits: Limits) -> tuple[gr.Textbox, list]:
-    text = gr.Textbox(label="Text", lines=4, max_lines=10, max_length=limits.characters, elem_id="asked")
+    text = gr.Textbox(label="Text", lines=4, max_lines=12, max_length=limits.characters, elem_id="asked")
     ask = gr.Button("Classify", variant="primary")
     with gr.Row():
         with gr.Column(scale=2):
@@ -127,7 +127,7 @@ def _answer_tab(events: Events, session: gr.State, status: gr.Markdown, limits: 
             with gr.Column(visible=False) as right:
                 chooser = _chooser("Not right? Click the label that is: the next answer knows.")
             shares = gr.BarPlot(
-                x="expert", y="log odds", sort=None, tooltip="none", visible=False, height=220, buttons=[],
+                x="expert", y="log odds", sort=None, tooltip="none", visible=False, height=260, buttons=[],
                 label="What each expert adds",
             )  # fmt: skip
         with gr.Column(scale=3):

@@ -10,8 +10,6 @@ import urllib.request
 
 import pytest
 
-pytest.importorskip("gradio", reason="the page needs gradio: pip install 'docsplit_hf[demo]'")
-
 # What a browser does by itself in the background is none of the page's doing.
 QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "

@@ -35,9 +35,9 @@ class Chooser(NamedTuple):
     other: gr.Textbox
 
 
-def make_page(model: str | None, limits: Limits) -> gr.Blocks:
+def make_page(shared: SharedModel, limits: Limits) -> gr.Blocks:
     """The page of one server. ``launch_options`` go with it."""
-    events = Events(SharedModel(model), limits)
+    events = Events(shared, limits)
     with gr.Blocks(title="docsplit_hf", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as page:
         session = gr.State(None)
         gr.Markdown("# Classify documents from a few examples")

@@ -6,7 +6,8 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
 
 from docsplit_hf.demo.limits import Limits
 from docsplit_hf.demo.page import launch_options, make_page
+from docsplit_hf.demo.shared_model import SharedModel
 
 LIMITS = Limits(rows=5_000)  # a Space is shared by many
 
-make_page(os.environ.get("MODEL"), LIMITS).launch(**launch_options(LIMITS))
+make_page(SharedModel(os.environ.get("MODEL")), LIMITS).launch(**launch_options(LIMITS))

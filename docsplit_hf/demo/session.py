@@ -1,0 +1,59 @@
+"""Session: what one visitor has given. Nothing of it is seen by another one, and it goes when they have left."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .limits import Limits
+
+if TYPE_CHECKING:
+    from ..neighbors.pipeline import KNNClassifierPipeline
+    from ..neighbors.store.datastore import KNNDatastore
+
+
+@dataclass(eq=False)
+class Session:
+    """The pipeline of one visitor, and what they are looking at."""
+
+    pipe: KNNClassifierPipeline
+    limits: Limits
+    suggestions: list[dict[str, Any]] = field(default_factory=list)  # those that wait for a label
+    findings: list[str | None] = field(default_factory=list)  # the ids of the texts in the audit's table
+    lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
+    _folder: tempfile.TemporaryDirectory = field(
+        default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")
+    )
+
+    @property
+    def folder(self) -> Path:
+        """For files to download; deleted with the session."""
+        return Path(self._folder.name)
+
+    @property
+    def store(self) -> KNNDatastore:
+        """The labeled texts, of which there are some."""
+        if self.pipe.datastore is None or not len(self.pipe.datastore):
+            raise ValueError("There are no texts with labels yet: add some, or take the example texts.")
+        return self.pipe.datastore
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there are experts to explain answers."""
+        return self.pipe.datastore is not None and self.pipe.datastore.fitted is not None
+
+    def counts(self) -> tuple[int, int, int]:
+        """How many texts have a label, how many labels there are, and how many texts have none."""
+        store = self.pipe.datastore
+        if store is None:
+            return 0, 0, 0
+        documents = store.documents
+        return len(store), len(used_labels(store)), 0 if documents is None else len(documents)
+
+
+def used_labels(store: KNNDatastore) -> list[str]:
+    """The names of the labels that some text has, in their order."""
+    return [store.label_names[number] for number in sorted(set(store.labels.tolist()))]

@@ -1,0 +1,13 @@
+"""The page of docsplit_hf as a Space: the one that docsplit-demo shows."""
+
+import os
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
+
+from docsplit_hf.demo.limits import Limits
+from docsplit_hf.demo.page import launch_options, make_page
+from docsplit_hf.demo.shared_model import SharedModel
+
+LIMITS = Limits(rows=5_000)  # a Space is shared by many
+
+make_page(SharedModel(os.environ.get("MODEL")), LIMITS).launch(**launch_options(LIMITS))

@@ -1,0 +1,129 @@
+"""What a session does without a page: learning, correcting, the map, saving and loading."""
+
+import shutil
+import zipfile
+
+import pytest
+
+from docsplit_hf.demo.answer import answer
+from docsplit_hf.demo.audit_table import audit_table
+from docsplit_hf.demo.document_map import document_map, text_of
+from docsplit_hf.demo.label_texts import add_texts, give_label
+from docsplit_hf.demo.limits import Limits
+from docsplit_hf.demo.read_texts import Texts, example_texts
+from docsplit_hf.demo.saved_classifier import open_classifier, save_classifier
+from docsplit_hf.demo.session import Session
+from docsplit_hf.demo.shared_model import SharedModel
+from docsplit_hf.demo.suggested_text import skip, suggested_text
+
+COMPLETE = {  # in names
+    "classifier/config.json": b'{"long_documents": "passages", "passage_length": 128}',
+    "classifier/datastore/manifest.json": b"",
+}
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return SharedModel()
+
+
+@pytest.fixture
+def session(shared):
+    session = Session(shared.new_pipeline(), Limits())
+    add_texts(session, example_texts())
+    return session
+
+
+def test_sessions_share_the_weights_and_nothing_else(shared, session):
+    other = Session(shared.new_pipeline(), Limits())
+    own, others = session.pipe.model, other.pipe.model
+    assert own.encoder is others.encoder and own.config is not others.config
+    assert own.config.knn_calibration is not None and others.config.knn_calibration is None
+    with pytest.raises(ValueError, match="There are no texts with labels yet"):
+        answer(other, "A star.")
+
+
+def test_one_text_of_each_label_is_enough_and_one_label_is_told_of(shared):
+    session = Session(shared.new_pipeline(), Limits())
+    said = add_texts(session, Texts(["The team won.", "A river.", "A river."], ["sport", None, None]))
+    assert said.startswith("Added 1 texts with a label and 1 without. 1 were there already. Give texts of two labels")
+    assert set(answer(session, "A game.").probabilities) == {"sport"}
+    give_label(session, "The orchestra plays.", "music")
+    assert list(answer(session, "The orchestra plays on.").probabilities)[0] == "music"
+
+
+def test_a_label_is_given_to_examples_documents_and_new_texts(session):
+    text, _ = text_of(session, "0")
+    give_label(session, text, "cooking")
+    assert text_of(session, "0") == (text, "cooking") and session.counts() == (40, 4, 33)
+    give_label(session, suggested_text(session)["text"], "chess")
+    assert session.counts() == (41, 5, 32)
+    give_label(session, "Checkmate by the queen in two moves.", "chess")
+    assert session.counts() == (42, 5, 32)
+    first = suggested_text(session)
+    skip(session)
+    assert suggested_text(session)["id"] != first["id"]
+
+
+def test_the_audit_finds_the_two_wrong_labels(session):
+    said, rows, ids = audit_table(session)
+    assert said == "40 of 40 labels were checked. 2 findings."
+    assert {(row[1], row[2]) for row in rows} == {("astronomy", "sport"), ("music", "cooking")}
+    assert [text_of(session, row_id)[1] for row_id in ids] == [row[1] for row in rows]
+
+
+@pytest.mark.parametrize("method", ["t-SNE", "PCA"])
+def test_a_text_that_gets_a_label_stays_where_it_is_on_the_map(session, method):
+    def points():
+        _, value = document_map(session, method)
+        return {text_of(session, row_id)[0]: (x, y, label) for x, y, label, row_id in value["points"]}
+
+    before, text = points(), session.store.documents.texts[0]
+    assert before[text][2] == -1 and all(0 <= x <= 1 and 0 <= y <= 1 for x, y, _ in before.values())
+    give_label(session, text, "sport")
+    after = points()
+    assert {text: place[:2] for text, place in after.items()} == {text: place[:2] for text, place in before.items()}
+    assert after[text][2] == before[session.store.texts[session.store.labels.tolist().index(0)]][2]
+    with pytest.raises(ValueError, match="not there any more"):
+        text_of(session, "/etc/passwd")
+
+
+def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(session, shared, tmp_path):
+    saved = save_classifier(session)
+    without = tmp_path / "without.zip"
+    with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(without, "w") as smaller:
+        for name in archive.namelist():
+            if "datastore/" in name or name.endswith("/config.json"):
+                smaller.writestr(name, archive.read(name))
+    again = open_classifier(without, shared, Limits())
+    text = example_texts().texts[-1]
+    assert answer(again, text).probabilities == pytest.approx(answer(session, text).probabilities, abs=1e-6)
+    with pytest.raises(ValueError, match="There are 4 different labels, and this page takes 3"):
+        open_classifier(without, shared, Limits(labels=3))
+    with pytest.raises(ValueError, match="unpacks to more"):
+        open_classifier(without, shared, Limits(megabytes=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("classifier/datastore/../../../escaped", b"", "holds no classifier"),
+        ("../datastore/escaped", b"", "holds no classifier"),
+        ("classifier/datastore/data.pkl", b"cposix\nsystem\n.", "cannot be used"),
+        ("classifier/config.json", b'{"long_documents": "all", "passage_length": 9}', "reads long texts by 'all'"),
+        ("classifier/config.json", b"[]", "does not say how its texts were read"),
+    ],
+)
+def test_a_zip_of_a_stranger_is_refused(shared, tmp_path, name, content, sentence):
+    path = tmp_path / "zip" / "evil.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        for one, held in (({} if "escaped" in name else COMPLETE) | {name: content}).items():
+            archive.writestr(one, held)
+    with pytest.raises(ValueError, match=sentence) as error:
+        open_classifier(path, shared, Limits())
+    assert str(tmp_path) not in str(error.value)
+    assert not list(tmp_path.rglob("escaped"))
+    shutil.copy(__file__, path)
+    with pytest.raises(ValueError, match="evil.zip is no zip file"):
+        open_classifier(path, shared, Limits())

@@ -145,7 +145,7 @@ class Events:
 
     def open_point(self, session: Session | None, clicked: gr.EventData) -> tuple:
         """The text of a point of the map."""
-        return self._opened_text(_with_texts(session), str(clicked._data.get("id")), [])
+        return self._opened_text(_with_texts(session), str(getattr(clicked, "id", None)), [])
 
     def classify(
         self, session: Session | None, path: str | None, text_column: str, progress: gr.Progress = BAR

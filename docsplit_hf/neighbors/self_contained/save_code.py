@@ -52,9 +52,9 @@ def save_code(folder: Path) -> None:
         target = folder / PACKAGE / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
-    license_text = installed.read_text("licenses/LICENSE") or installed.read_text("LICENSE")
-    if license_text:
-        (folder / PACKAGE / "LICENSE").write_text(license_text, encoding="utf-8")
+    # Where the package runs from a clone, its license lies beside it.
+    license_text = installed.read_text("licenses/LICENSE") or (ROOT.parent / "LICENSE").read_text(encoding="utf-8")
+    (folder / PACKAGE / "LICENSE").write_text(license_text, encoding="utf-8")
     for name in (ENTRY, HANDLER):
         shutil.copyfile(Path(__file__).with_name(name), folder / name)
     needed = [requirement for requirement in installed.requires or [] if "extra ==" not in requirement]

@@ -61,8 +61,11 @@ def run_python(example):
 
 
 def check_output(example):
+    compare(example.parsed, example.namespace[PRINTED])
+
+
+def compare(shown, printed):
     """Compare what is shown with what was printed: ``...`` is anything, and numbers may be a tenth off."""
-    shown, printed = example.parsed, example.namespace[PRINTED]
     pattern = "".join(
         f"({NUMBER})" if re.fullmatch(NUMBER, part) else re.sub(r"(\\?\s)+", r"\\s+", re.escape(part))
         for part in re.split(f"({NUMBER})", shown.strip())

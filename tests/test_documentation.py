@@ -31,3 +31,9 @@ def test_what_has_never_run_is_said_in_the_same_words_wherever_it_is_described(p
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_is_in_a_language_that_is_tested(page):
+    fences = re.findall(r"^```(.*)$", page.read_text(), flags=re.MULTILINE)
+    assert set(fences) <= {"python", "bash", "text", ""}

@@ -13,6 +13,7 @@ pytest_collect_file = Sybil(
         SkipParser(),
     ],
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"],
+    excludes=["docs/results/*"],
     setup=enter_folder,
     teardown=leave_folder,
 ).pytest()

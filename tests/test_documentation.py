@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from .code_blocks import compare
 from .commands import ROOT
 
 DOCS = ROOT / "docs"
@@ -37,3 +38,11 @@ def test_the_readme_is_short():
 def test_code_is_in_a_language_that_is_tested(page):
     fences = re.findall(r"^```(.*)$", page.read_text(), flags=re.MULTILINE)
     assert set(fences) <= {"python", "bash", "text", ""}
+
+
+def test_an_output_that_differs_is_told():
+    shown = "label 'news'  score 0.80\n...\nend"
+    compare(shown, "label 'news' score 0.79\nmore\nof it\nend\n")
+    for printed in ("label 'food' score 0.80\n\nend", "label 'news' score 0.60\n\nend", "label 'news' score 0.80\n\n"):
+        with pytest.raises(AssertionError):
+            compare(shown, printed)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify evaluate test quality style benchmark wheel clean
+.PHONY: help pretrain classify evaluate test quality style benchmark docs notebooks wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,8 +40,14 @@ style: .venv/installed ## Mend style
 benchmark: .venv/installed ## Measure what the data side costs
 	$(BIN)/python benchmarks/data_throughput.py
 
+docs: .venv/installed ## Build the documentation into site/ (open site/index.html); a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+notebooks: .venv/installed ## Execute the notebooks of the examples anew
+	$(BIN)/python examples/notebooks/execute.py examples/notebooks/*.ipynb
+
 wheel: .venv/installed ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel
 
 clean: ## Remove the environment, builds and outputs
-	rm -rf .venv build dist output *.egg-info
+	rm -rf .venv build dist output site *.egg-info

@@ -104,7 +104,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 longest input in tokens. ``show_progress``: whether to show a progress bar.
 
         Returns:
-            ``{"label": ..., "score": ...}`` for each text, the best label; with ``top_k`` a list of them. A single text
+            For each text its best label, or with ``top_k`` a list of the best,
+            ``{"label": ..., "score": ...}``. A single text
             without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. With
             ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
             (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
@@ -171,7 +172,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
             descriptions: For each label a few words, or a sentence, on what its texts say.
 
         Returns:
-            The ids of the descriptions among the examples, ``"label:<name>"``.
+            The ids of the descriptions among the examples,
+            ``"label:<name>"``.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
@@ -198,7 +200,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
 
         Returns:
-            The ids; None for a text that is not added, which is logged: it is empty, or there already.
+            The ids; None for a text that is not added, being empty or there already, which is logged.
 
         Raises:
             TypeError: If a text is not a string.

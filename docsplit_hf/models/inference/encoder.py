@@ -243,8 +243,8 @@ class DocumentEncoder:
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
 
         Returns:
-            ``Passages``: ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at least
-            1; and ``spans``, int64 ``(P, 2)``, where each begins and ends in its text, in characters.
+            ``Passages``, with ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at
+            least 1; and ``spans``, int64 ``(P, 2)``, where each begins and ends in its text, in characters.
 
         Raises:
             TypeError: If ``texts`` is no list of strings.

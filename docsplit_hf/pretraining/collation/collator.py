@@ -133,7 +133,7 @@ class DataCollatorForDocSplit:
                 ``sentence_lengths``. Those of a ``RepeatedStream`` carry its pass, which replaces the collator's epoch.
 
         Returns:
-            ``input_ids`` and ``attention_mask`` of shape ``(2B, L)``: rows i and B+i are the two views of document i.
+            ``input_ids`` and ``attention_mask`` of shape ``(2B, L)``; rows i and B+i are the two views of document i.
             ``mlm_input_ids`` and ``mlm_labels``, ``(2B, L)``, unless ``mlm_probability`` is 0.
             ``document_ids``, ``(B,)``: equal for documents with equal tokens.
             ``view_lengths``, ``(2B,)``: tokens of each view before it was cut, special tokens not counted.

@@ -1,0 +1,19 @@
+"""Every block of code in README.md and docs/ is a test."""
+
+from sybil import Sybil
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+
+from tests.code_blocks import check_commands, check_output, enter_folder, leave_folder, run_python
+
+pytest_collect_file = Sybil(
+    parsers=[
+        CodeBlockParser("python", run_python),
+        CodeBlockParser("text", check_output),
+        CodeBlockParser("bash", check_commands),
+        SkipParser(),
+    ],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"],
+    excludes=["docs/results/*"],
+    setup=enter_folder,
+    teardown=leave_folder,
+).pytest()

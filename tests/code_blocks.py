@@ -1,0 +1,103 @@
+"""The code blocks of a page, each in its turn and all in one folder; of commands those of the README run."""
+
+import contextlib
+import csv
+import functools
+import io
+import json
+import math
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import docsplit_hf
+
+from .commands import ROOT, commands_in, parse
+from .conftest import make_text
+from .end_to_end.forked import finish_script, start_script, start_server
+
+FOLDER = "folder of the page"
+PRINTED = "printed by the last block"
+NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+
+
+def enter_folder(namespace):
+    """Make a folder with what pages suppose to be there, and go into it."""
+    folder = Path(tempfile.mkdtemp())
+    namespace[FOLDER] = folder, os.getcwd()
+    os.chdir(folder)
+    texts = [make_text(number, sentences=4 + number % 5) for number in range(48)]
+    kinds = ["river" if "river" in text else "other" for text in texts]
+    with open("labeled.csv", "w", newline="") as labeled, open("new.csv", "w", newline="") as new:
+        csv.writer(labeled).writerows([["body", "kind"], *zip(texts, kinds, strict=True)])
+        csv.writer(new).writerows([["body"], *([text] for text in texts)])
+    with open("labeled.jsonl", "w") as labeled:
+        labeled.writelines(
+            json.dumps({"text": text, "label": kind}) + "\n" for text, kind in zip(texts, kinds, strict=True)
+        )
+    Path("documents").mkdir()
+    for number, text in enumerate(texts):
+        Path("documents", f"{number}.txt").write_text(f"{text} {text[::-1]}")
+    Path("documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    Path("output").mkdir()
+    Path("output", "pretrain").symlink_to(docsplit_hf.default_checkpoint())
+
+
+def leave_folder(namespace):
+    folder, before = namespace[FOLDER]
+    os.chdir(before)
+    shutil.rmtree(folder)
+
+
+def run_python(example):
+    """Run a block of Python; what it prints is kept for the block of text that shows it."""
+    line = example.line + example.parsed.line_offset
+    code = compile("\n" * line + example.parsed, example.path, "exec")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code, example.namespace)
+    example.namespace[PRINTED] = printed.getvalue()
+
+
+def check_output(example):
+    compare(example.parsed, example.namespace[PRINTED])
+
+
+def compare(shown, printed):
+    """Compare what is shown with what was printed: ``...`` is anything, and numbers may be a tenth off."""
+    pattern = "".join(
+        f"({NUMBER})" if re.fullmatch(NUMBER, part) else re.sub(r"(\\?\s)+", r"\\s+", re.escape(part))
+        for part in re.split(f"({NUMBER})", shown.strip())
+    ).replace(r"\.\.\.", ".*?")
+    match = re.fullmatch(pattern, printed.strip(), re.DOTALL)
+    assert match, f"shown:\n{shown}\nprinted:\n{printed}"
+    for expected, number in zip(re.findall(NUMBER, shown), match.groups(), strict=True):
+        assert math.isclose(float(expected), float(number), rel_tol=0.1, abs_tol=0.02), f"{number} in\n{printed}"
+
+
+def check_commands(example):
+    """Parse the commands of the examples; those of the README run as well."""
+    for command in commands_in(f"```bash\n{example.parsed}```\n"):
+        assert not command[0].startswith("-"), f"{command} is a part of a command"
+        for word in command[1:]:
+            if word.endswith((".py", ".yaml")) and "/" in word:
+                assert (ROOT / word).exists(), word
+        script = next((word for word in command if word.startswith("examples/run_")), None)
+        if script:
+            parse(command)
+        if script and Path(example.path).name == "README.md":
+            run(script, *command[2:])
+
+
+@functools.cache
+def datasets_cache():
+    return tempfile.TemporaryDirectory()  # gone with the process
+
+
+def run(script, *arguments):
+    """Run a script of the examples in the folder of the page."""
+    start_server(Path(datasets_cache().name))
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        finish_script(start_script(ROOT / script, *arguments, log=log), log)

@@ -13,7 +13,9 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
+from ..models.inference.backend import use_backend
 from ..models.inference.batched_inference import Predictions, predict
+from ..models.inference.bfloat16 import BFloat16
 from ..models.portable.modeling_knn_classifier import KNNClassifier
 from ..models.portable.packing import use_packing
 from .classification_output import Shown, classification_output
@@ -52,6 +54,9 @@ class AnsweringPipeline(TextClassificationPipeline):
         long_documents: str | None = None,
         passage_length: int | None = None,
         truncate_dim: int | None = None,
+        backend: str | None = None,
+        precision: str | None = None,
+        calibration_texts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
         if tokenizer is None:
@@ -60,6 +65,8 @@ class AnsweringPipeline(TextClassificationPipeline):
         kwargs["task"] = "text-classification"  # the name that other libraries know
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         use_packing(self.model, packing)
+        running = backend, precision, calibration_texts
+        use_backend(self.model.encoder, tokenizer, self.model.config.pooling, *running)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
         read_as(self.model, tokenizer, self.datastore, is_classifier, **given)
@@ -134,7 +141,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         knn_weight: float | None = None,
         max_length: int | None = None,
         max_tokens_per_batch: int | None = None,
-        bf16: bool | None = None,
+        bf16: BFloat16 = None,
         show_progress: bool | None = None,
         truncation: bool | str = True,
         padding: bool | str = True,

@@ -16,6 +16,7 @@ from ..portable.packing import is_packed
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
+from .bfloat16 import BFloat16, is_in_bfloat16
 from .cut_pieces import ADVICE
 from .cut_texts import log_at_end, warn_of_cut_texts
 from .long_documents import ONE_PIECE, SEVERAL_VECTORS, read_pieces
@@ -67,7 +68,7 @@ def predict(
     max_length: int | None = None,
     max_tokens_per_batch: int | None = None,
     batch_size: int | None = None,
-    bf16: bool = False,
+    bf16: BFloat16 = None,
     show_progress: bool = False,
     log_cut: bool = True,
     long_documents: str | None = None,
@@ -97,7 +98,7 @@ def predict(
     model.eval()
     unit = "text" if strategy in ONE_PIECE else "piece"
     bar = tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress)
-    with inference_mode(model.device, bf16), bar as progress:
+    with inference_mode(model.device, is_in_bfloat16(model.encoder, bf16, model.device)), bar as progress:
         if strategy == "first":
             return _of_inputs(model, tokenizer, texts, text_pairs, max_length, limits, progress, log_cut)
         return _of_pieces(model, tokenizer, texts, text_pairs, max_length, strategy, limits, progress)

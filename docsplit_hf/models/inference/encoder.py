@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from ..checkpoints.checkpoint import load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
 from ..checkpoints.projection import load_projection
+from ..portable.engine import engine_of
 from ..portable.packing import use_packing
 from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
@@ -187,6 +189,24 @@ class DocumentEncoder:
         settings = {"pooling": self.pooling, "max_length": self.max_length, "instruction": self.instruction}
         settings |= precision_settings(self.model)
         return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
+
+    def save_openvino(self, folder: str | Path) -> None:
+        """Write the compiled encoder into a checkpoint's folder, for others to run.
+
+        It is where sentence-transformers looks for it: ``openvino/openvino_model.xml``, or
+        ``openvino/openvino_model_qint8_quantized.xml`` in int8. It is never read here, where the weights are converted
+        again: a folder may come from a stranger.
+
+        Args:
+            folder: The folder of the checkpoint.
+
+        Raises:
+            ValueError: If the encoder was not loaded with ``backend="openvino"``.
+        """
+        engine = engine_of(self.model)
+        if engine is None:
+            raise ValueError("This encoder runs by torch: load it with backend='openvino'.")
+        engine.save(folder)
 
     def encode(
         self,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -43,6 +44,7 @@ class OpenVINOEngine:
         import openvino
 
         self.precision, self.key, self._longest = precision, key, longest
+        self._model = model
         options = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), **HINTS[precision]}
         self._compiled = openvino.Core().compile_model(model, "CPU", options)
         self._names = [port.any_name for port in self._compiled.inputs]
@@ -56,6 +58,15 @@ class OpenVINOEngine:
         # A request of its own, since threads may ask at the same time; its result lives as long as the request.
         found = self._compiled.create_infer_request().infer(rows, share_inputs=True)
         return BaseModelOutput(last_hidden_state=torch.from_numpy(found[0])[:, :length])
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model where sentence-transformers looks for it."""
+        import openvino
+
+        name = "openvino_model_qint8_quantized" if self.precision == "int8" else "openvino_model"
+        path = Path(folder) / "openvino" / f"{name}.xml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        openvino.save_model(self._model, path, compress_to_fp16=False)
 
     def __repr__(self) -> str:
         return f"OpenVINO in {self.precision}"

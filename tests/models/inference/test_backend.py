@@ -14,7 +14,7 @@ from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.models.inference import backend, openvino_cache, openvino_export
 from docsplit_hf.models.inference.backend import use_backend
 
-pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+openvino = pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -115,6 +115,22 @@ def test_copies_and_checkpoints_are_of_the_encoder_itself_which_does_not_learn_m
     encoder.model.train()
     with pytest.raises(ValueError, match="a compiled copy, which does not learn"):
         encoder.encode(texts, show_progress=False)
+
+
+def test_it_is_written_where_sentence_transformers_looks_for_it_and_never_read_from_there(load, texts, exact, tmp_path):
+    encoder = load(precision="int8")
+    encoder.save_openvino(tmp_path)
+    written = tmp_path / "openvino" / "openvino_model_qint8_quantized.xml"
+    model = openvino.Core().read_model(written)
+    assert {port.any_name for port in model.inputs} == {"input_ids", "attention_mask", "token_type_ids"}
+    assert [port.any_name for port in model.outputs] == ["last_hidden_state"]
+    with pytest.raises(ValueError, match="load it with backend='openvino'"):
+        load("torch").save_openvino(tmp_path)
+    written.write_text("what a stranger wrote")
+    encoder.model.save_pretrained(tmp_path)
+    encoder.tokenizer.save_pretrained(tmp_path)
+    loaded = DocumentEncoder.from_pretrained(tmp_path, "mean", backend="openvino")
+    assert loaded.encode(texts[:4], show_progress=False) == pytest.approx(exact[:4], abs=1e-4)
 
 
 def test_a_pipeline_runs_by_it_pairs_too(checkpoint, texts, load):

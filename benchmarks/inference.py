@@ -6,17 +6,25 @@
 
 All have the same weights and mean pooling, and cut at the same length. sentence-transformers and the pipelines of
 transformers get 32 documents per batch, which is the default of the first; docsplit_hf takes its own batches. They take
-turns. With --classifier, docsplit_hf searches 1,000 of the documents for neighbors beside; the other has a head alone.
-The time includes tokenizing. The ratios are medians of the rounds' ratios, with the least and the greatest.
+turns. docsplit_hf runs by torch and by OpenVINO; with --openvino_python, sentence-transformers runs in int8 by OpenVINO
+too, in an environment of its own, which openvino_rival.py describes. With --classifier, docsplit_hf searches 1,000 of
+the documents for neighbors beside; the other has a head alone. The time includes tokenizing. The ratios are medians of
+the rounds' ratios, with the least and the greatest.
 
 A line after the table says how far the embeddings are apart: in float32 from those of sentence-transformers, as the
-largest difference of an element, and in bfloat16 from our own in float32, as the least cosine.
+largest difference of an element, and in other precisions from our own in float32, as cosines.
 """
 
 import argparse
+import contextlib
+import json
 import logging
+import os
+import shutil
+import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,11 +36,19 @@ from benchmark_inputs import (
     prepare_checkpoint,
     sentence_transformer,
 )
-from side_by_side import comparison, forward_flops, ran_on, take_turns, timed
+from side_by_side import Pair, comparison, forward_flops, ran_on, take_turns, timed
 from torch.nn.functional import normalize
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, Pipeline, pipeline
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    Pipeline,
+    PretrainedConfig,
+    pipeline,
+)
 
-from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
+from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, load_package_documentation
+from docsplit_hf.models.inference.openvino_export import PACKAGES
 
 Run = Callable[[list[str]], object]
 
@@ -40,6 +56,7 @@ BATCH = 32  # the default of sentence-transformers
 EXAMPLES = 1_000  # rows of the datastore
 LABELS = {i: f"label {i}" for i in range(20)}
 OURS, THEIRS = "docsplit_hf", "sentence-transformers"
+THEIRS_INT8 = f"{THEIRS}, openvino int8"
 FEATURES = 'pipeline("feature-extraction")'
 OURS_KNN, CLASSIFICATION = 'pipeline("docsplit-knn")', 'pipeline("text-classification")'
 
@@ -48,28 +65,48 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--documents", type=int, default=2000, help="How many. Default: %(default)s.")
     parser.add_argument("--classifier", action="store_true", help="Measure classification in place of embeddings.")
+    parser.add_argument("--openvino_python", help="The Python of an environment for sentence-transformers' int8.")
     options = parser.parse_args()
     logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # how much is cut is the same for all
     texts = load_texts(options.texts, options.documents)
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         config = prepare_checkpoint(options, folder)
         competitors = (classifiers if options.classifier else encoders)(options, folder, texts)
         lengths, flops = operations(options, folder, texts)
+        clocks = {name: timed(lambda run=run: run(texts)) for name, run in competitors.items()}
+        pairs = knn_pairs() if options.classifier else encoder_pairs()
+        if options.openvino_python:
+            clocks[THEIRS_INT8] = stack.enter_context(openvino_rival(options, folder, texts))
+            pairs.append((f"{OURS}, int8", THEIRS_INT8))
+        measure(options, config, lengths, flops, clocks, pairs)
+        if not options.classifier:
+            print(f"\n{differences(competitors, texts)}")
+
+
+def measure(
+    options: argparse.Namespace,
+    config: PretrainedConfig,
+    lengths: Sequence[int],
+    flops: float,
+    clocks: Mapping[str, Callable[[], float]],
+    pairs: Sequence[Pair],
+) -> None:
+    """Time the competitors, and print what was measured, and how fast they were."""
     print(
-        f"{describe_model(options, config)}. {len(texts):,} documents of {min(lengths)} to {max(lengths)} tokens, "
+        f"{describe_model(options, config)}. {len(lengths):,} documents of {min(lengths)} to {max(lengths)} tokens, "
         f"{np.mean(lengths):.0f} on average, cut at {options.max_length}. Median of {options.rounds} rounds."
     )
     print(f"{ran_on()}\n")
-    seconds = take_turns(options.rounds, {name: timed(lambda run=run: run(texts)) for name, run in competitors.items()})
-    pairs = knn_pairs() if options.classifier else encoder_pairs()
-    print(comparison(seconds, len(texts), pairs, {name: flops for name in competitors if name.endswith("bf16")}))
-    if not options.classifier:
-        print(f"\n{differences(competitors, texts)}")
+    seconds = take_turns(options.rounds, clocks)
+    print(comparison(seconds, len(lengths), pairs, {name: flops for name in clocks if name.endswith("bf16")}))
 
 
 def encoder_pairs() -> list[tuple[str, str]]:
     same = [(f"{OURS}, {precision}", f"{THEIRS}, {precision}") for precision in ("fp32", "bf16")]
-    return [*same, (f"{OURS}, bf16", f"{THEIRS}, fp32"), (f"{OURS}, fp32", FEATURES), (f"{OURS}, bf16", FEATURES)]
+    faster = ("bf16", "openvino fp32", "openvino bf16", "int8")
+    across = [(f"{OURS}, {precision}", f"{THEIRS}, fp32") for precision in faster]
+    return [*same, *across, (f"{OURS}, fp32", FEATURES), (f"{OURS}, bf16", FEATURES)]
 
 
 def knn_pairs() -> list[tuple[str, str]]:
@@ -83,6 +120,11 @@ def encoders(options: argparse.Namespace, folder: str, texts: list[str]) -> dict
         f"{OURS}, fp32": lambda texts: ours.encode(texts, show_progress=False),
         f"{OURS}, bf16": lambda texts: ours.encode(texts, show_progress=False, bf16=True),
     }
+    for name, precision in (("openvino fp32", "float32"), ("openvino bf16", "bfloat16"), ("int8", "int8")):
+        compiled = DocumentEncoder.from_pretrained(
+            folder, pooling="mean", max_length=options.max_length, backend="openvino", precision=precision
+        )
+        competitors[f"{OURS}, {name}"] = lambda texts, compiled=compiled: compiled.encode(texts, show_progress=False)
     for precision, dtype in (("fp32", "float32"), ("bf16", "bfloat16")):
         theirs = sentence_transformer(folder, options.max_length, dtype)
         competitors[f"{THEIRS}, {precision}"] = lambda texts, theirs=theirs: theirs.encode(
@@ -140,12 +182,40 @@ def operations(options: argparse.Namespace, folder: str, texts: list[str]) -> tu
     return lengths, forward_flops(AutoModel.from_pretrained(folder), lengths)
 
 
+@contextlib.contextmanager
+def openvino_rival(options: argparse.Namespace, folder: str, texts: list[str]) -> Iterator[Callable[[], float]]:
+    """A process with sentence-transformers' int8, calibrated on the same kind of text; gives the seconds of a round."""
+    with tempfile.TemporaryDirectory() as given:
+        checkpoint = Path(given, "checkpoint")
+        shutil.copytree(folder, checkpoint)
+        Path(given, "texts.json").write_text(json.dumps(texts))
+        calibration = load_package_documentation(PACKAGES, test_size=300)["test"]["text"]
+        Path(given, "train.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in calibration))
+        arguments = [str(checkpoint), str(options.max_length), str(torch.get_num_threads()), given]
+        command = [options.openvino_python, str(Path(__file__).with_name("openvino_rival.py")), *arguments]
+        without_ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, env=without_ours, **pipes) as process:
+            while (line := process.stdout.readline().strip()) != "ready":
+                if not line and process.poll() is not None:
+                    raise SystemExit(f"{' '.join(command)} failed: nothing is measured.")
+
+            def run() -> float:
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                return float(process.stdout.readline())
+
+            yield run
+
+
 def differences(competitors: dict[str, Run], texts: list[str]) -> str:
-    ours, reduced, theirs = (competitors[name](texts) for name in (f"{OURS}, fp32", f"{OURS}, bf16", f"{THEIRS}, fp32"))
-    cosines = (ours * reduced).sum(1)  # both have norm 1
+    ours, theirs = (competitors[f"{name}, fp32"](texts) for name in (OURS, THEIRS))
+    others = {name: competitors[f"{OURS}, {name}"](texts) for name in ("bf16", "openvino bf16", "int8")}
+    cosines = {name: (found * ours).sum(1) for name, found in others.items()}
+    said = ", ".join(f"{name} {values.mean():.5f} (least {values.min():.5f})" for name, values in cosines.items())
     return (
         f"Largest difference from {THEIRS} in float32: {np.abs(ours - theirs).max():.1e}. "
-        f"Least cosine of bfloat16 to float32: {cosines.min():.6f}."
+        f"Mean cosine to our own float32: {said}."
     )
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedModel, TextClassificationPipeline
 
-from ..models.inference.batched_inference import Predictions, predict
+from ..models.inference.batched_inference import Predictions, predict, run_by_backend
+from ..models.inference.bfloat16 import BFloat16
 from ..models.inference.endpoint_classifier import EndpointClassifier
 from ..models.portable.modeling_knn_classifier import KNNClassifier
 from ..models.portable.packing import use_packing
@@ -55,6 +56,9 @@ class AnsweringPipeline(TextClassificationPipeline):
         long_documents: str | None = None,
         passage_length: int | None = None,
         truncate_dim: int | None = None,
+        backend: str | None = None,
+        precision: str | None = None,
+        calibration_texts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
         as_our_own(model)
@@ -66,6 +70,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         if not is_remote:
             use_packing(self.model, packing)
+        run_by_backend(self.model, tokenizer, backend, precision, calibration_texts)
         self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
         read_as(self.model, tokenizer, self.datastore, is_classifier, **given)
@@ -140,7 +145,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         knn_weight: float | None = None,
         max_length: int | None = None,
         max_tokens_per_batch: int | None = None,
-        bf16: bool | None = None,
+        bf16: BFloat16 = None,
         show_progress: bool | None = None,
         truncation: bool | str = True,
         padding: bool | str = True,

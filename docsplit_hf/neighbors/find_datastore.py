@@ -11,6 +11,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from .store.classifier_files import check_classifier
 from .store.datastore import KNNDatastore
 from .store.embedding import check_problem_type, encoder_probe
+from .store.precision_check import check_precision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -36,7 +37,9 @@ def find_datastore(
         datastore = _own_datastore(model, token) if is_classifier else None
     if datastore is None:
         return None
-    datastore.check_encoder(encoder_probe(model, tokenizer))
+    probe = encoder_probe(model, tokenizer)
+    datastore.check_encoder(probe)
+    check_precision(model, tokenizer, probe, datastore.snapshot)
     check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
     trained = tuple(model.config.label_names)
     names = datastore.label_names[: len(trained)]

@@ -64,6 +64,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
             and 256 with ``"late"``.
         truncate_dim: How many leading dimensions of the embeddings are compared and kept, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, at first all.
+        backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: as the model runs
+            already, at first by torch in float32. A datastore that was built in another precision is tried with up to
+            64 of its texts, and refused where int8 finds other neighbors.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:
@@ -100,8 +103,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 the calibrated ones; with any of them, the answer is that of equation 3, whatever was fitted.
                 ``return_read``: whether to say how much of a text was read.
                 ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward. ``bf16``:
-                compute in bfloat16, faster where the hardware has it, and not quite the same. ``max_length``: the
-                longest input in tokens. ``show_progress``: whether to show a progress bar.
+                compute in bfloat16, faster where the hardware has it, and not quite the same; ``"auto"``: if it has.
+                ``max_length``: the longest input in tokens. ``show_progress``: whether to show a progress bar.
 
         Returns:
             For each text its best label, or with ``top_k`` a list of the best,

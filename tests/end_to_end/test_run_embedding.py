@@ -21,7 +21,7 @@ def embed(folder, *options):
     command = [sys.executable, "-m", "docsplit_hf", "embed", "--dataset_name", "rows.jsonl", "--output", "out.parquet"]
     return subprocess.Popen(
         [*command, *options], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=os.environ | {"HF_DATASETS_CACHE": str(folder / "cache")},
+        env=os.environ | {"HF_DATASETS_CACHE": str(folder / "cache"), "HF_HOME": str(folder / "home")},
     )  # fmt: skip
 
 
@@ -65,6 +65,18 @@ def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder):
     process = embed(folder, *options)
     assert "out.parquet is there already: choose another --output" in process.communicate(timeout=100)[0]
     assert process.returncode == 2
+
+
+def test_it_embeds_in_int8_quantized_on_its_own_texts(folder):
+    pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+    texts = ("bridges.jsonl", [row["body"] for row in ROWS[1:40]])
+    folder.joinpath(texts[0]).write_text("\n".join(json.dumps({"text": text}) for text in texts[1]))
+    process = embed(folder, "--dataset_name", texts[0], "--output", "int8.parquet", "--precision", "int8")
+    printed = process.communicate(timeout=200)[0]
+    assert process.returncode == 0 and "39 embeddings" in printed and "[transformers]" not in printed, printed
+    found = np.stack(pd.read_parquet(folder / "int8.parquet").embedding)
+    cosines = (found * DocumentEncoder.from_pretrained(device="cpu").encode(texts[1], show_progress=False)).sum(1)
+    assert 0.95 < cosines.min() < 0.9999
 
 
 def test_a_column_that_is_not_there_is_named(folder):

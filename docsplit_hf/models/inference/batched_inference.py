@@ -15,7 +15,9 @@ from ...text.windows import input_beginnings
 from ..portable.packing import is_packed
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
+from .backend import use_backend
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
+from .bfloat16 import BFloat16, is_in_bfloat16
 from .cut_pieces import ADVICE
 from .cut_texts import log_at_end, warn_of_cut_texts
 from .endpoint_classifier import EndpointClassifier
@@ -60,6 +62,21 @@ def check_reading(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, stra
         raise ValueError(f"passage_length={config.passage_length} is more than the {most} tokens that the model reads.")
 
 
+def run_by_backend(
+    model: KNNClassifier,
+    tokenizer: PreTrainedTokenizerBase | None,
+    backend: str | None,
+    precision: str | None,
+    calibration_texts: Sequence[str] | None,
+) -> None:
+    """Have a classifier's encoder computed as ``use_backend`` says."""
+    given = backend, precision, calibration_texts
+    if not isinstance(model, EndpointClassifier):
+        use_backend(model.encoder, tokenizer, model.config.pooling, *given)
+    elif any(value is not None for value in given):
+        raise ValueError("backend, precision and calibration_texts do not reach an endpoint, which embeds elsewhere.")
+
+
 def predict(
     model: KNNClassifier,
     tokenizer: PreTrainedTokenizerBase,
@@ -68,7 +85,7 @@ def predict(
     max_length: int | None = None,
     max_tokens_per_batch: int | None = None,
     batch_size: int | None = None,
-    bf16: bool = False,
+    bf16: BFloat16 = None,
     show_progress: bool = False,
     log_cut: bool = True,
     long_documents: str | None = None,
@@ -102,7 +119,7 @@ def predict(
     model.eval()
     unit = "text" if strategy in ONE_PIECE else "piece"
     bar = tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress)
-    with inference_mode(model.device, bf16), bar as progress:
+    with inference_mode(model.device, is_in_bfloat16(model.encoder, bf16, model.device)), bar as progress:
         if strategy == "first":
             return _of_inputs(model, tokenizer, texts, text_pairs, max_length, limits, progress, log_cut)
         return _of_pieces(model, tokenizer, texts, text_pairs, max_length, strategy, limits, progress)

@@ -125,8 +125,6 @@ def inference_batches(
 @contextlib.contextmanager
 def inference_mode(device: torch.device, bf16: bool = False) -> Iterator[None]:
     """No gradients, the fastest matrix products of the device, and bfloat16 for them (autocast) if asked for."""
-    if bf16 and device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        raise ValueError("bf16=True, but this GPU has no bfloat16: load the model with dtype='float16' instead.")
     autocast = torch.autocast(device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
     products = OneDNNLinear() if not bf16 and is_worthwhile(device) else contextlib.nullcontext()
     with torch.inference_mode(), autocast, products:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from ..checkpoints.checkpoint import load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
 from ..checkpoints.projection import load_projection
+from ..portable.engine import engine_of
 from ..portable.packing import use_packing
 from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
+from .backend import Backend, Precision, check_backend, precision_settings, use_backend
 from .batching import check_texts, inference_mode, refuse_broken
+from .bfloat16 import BFloat16, is_in_bfloat16
 from .long_documents import (
     ONE_PIECE,
     SEVERAL_VECTORS,
@@ -106,6 +110,9 @@ class DocumentEncoder:
         revision: str | None = None,
         packing: str = "auto",
         instruction: str | None = None,
+        backend: Backend = "torch",
+        precision: Precision = "float32",
+        calibration_texts: Sequence[str] | None = None,
     ) -> DocumentEncoder:
         """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
 
@@ -120,24 +127,37 @@ class DocumentEncoder:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
             pooling: Overrides the checkpoint's.
             max_length: Overrides the checkpoint's.
-            device: Where to run. None: a GPU if there is one.
+            device: Where to run. None: a GPU if there is one, and the CPU with ``backend="openvino"``.
             dtype: Of the weights, whatever they are saved in.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
             instruction: As for the class.
+            backend: What computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (``docsplit_hf[openvino]``),
+                compiled of the weights as they are now. It is converted on this machine and kept in the cache; nothing
+                compiled is read from the checkpoint.
+            precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` at each call; or
+                ``"int8"``, with OpenVINO only: the fastest, and not the same. The first time it takes about a minute,
+                and logs the cosine to float32.
+            calibration_texts: Some hundred texts like those that are to be embedded, from which int8 learns the ranges
+                of numbers; of more, 232 are drawn with a fixed seed. None: the documentation of installed packages,
+                which is English.
 
         Raises:
-            ValueError: If the checkpoint does something to its embeddings that is not known here, or its dense layers
-                are a pickle of more than tensors.
+            ValueError: If the checkpoint does something to its embeddings that is not known here, its dense layers are
+                a pickle of more than tensors, or OpenVINO cannot compute the encoder, or gives other embeddings.
+            ImportError: If the extra ``docsplit_hf[openvino]`` is not installed.
             OSError: If there is no model of that name.
         """
+        check_backend(backend, precision, calibration_texts)
         checkpoint = open_checkpoint(name, revision, with_projection=True)
         model = load_base_model(checkpoint, dtype)
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
+        if device is None and backend == "openvino":
+            device = "cpu"
         if device is None:
             device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
-        return cls(
+        encoder = cls(
             model.to(device),
             AutoTokenizer.from_pretrained(checkpoint.path, revision=revision),
             pooling=pooling or checkpoint.pooling or "cls",
@@ -146,6 +166,8 @@ class DocumentEncoder:
             instruction=instruction,
             projection=load_projection(checkpoint.path, revision),
         )
+        use_backend(model, encoder.tokenizer, encoder.pooling, backend, precision, calibration_texts)
+        return encoder
 
     def __repr__(self) -> str:
         instruction = "" if self.instruction is None else f", instruction={self.instruction!r}"
@@ -160,12 +182,31 @@ class DocumentEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length and instruction.
+        """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length, instruction, precision.
 
         Computed from all weights each time, so that it is right after a training step: a second for each gigabyte.
         """
         settings = {"pooling": self.pooling, "max_length": self.max_length, "instruction": self.instruction}
+        settings |= precision_settings(self.model)
         return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
+
+    def save_openvino(self, folder: str | Path) -> None:
+        """Write the compiled encoder into a checkpoint's folder, for others to run.
+
+        It is where sentence-transformers looks for it: ``openvino/openvino_model.xml``, or
+        ``openvino/openvino_model_qint8_quantized.xml`` in int8. It is never read here, where the weights are converted
+        again: a folder may come from a stranger.
+
+        Args:
+            folder: The folder of the checkpoint.
+
+        Raises:
+            ValueError: If the encoder was not loaded with ``backend="openvino"``.
+        """
+        engine = engine_of(self.model)
+        if engine is None:
+            raise ValueError("This encoder runs by torch: load it with backend='openvino'.")
+        engine.save(folder)
 
     def encode(
         self,
@@ -175,7 +216,7 @@ class DocumentEncoder:
         normalize: bool = True,
         long_documents: SingleVector = "first",
         max_tokens_per_batch: int | None = None,
-        bf16: bool = False,
+        bf16: BFloat16 = None,
         truncate_dim: int | None = None,
     ) -> np.ndarray:
         """Embed texts.
@@ -193,8 +234,8 @@ class DocumentEncoder:
                 and norms, weighted by their tokens.
             max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
                 CPU, 32,768 elsewhere.
-            bf16: Whether to compute in bfloat16 (autocast), more than twice as fast where the hardware has it. The
-                cosine to the float32 embedding stays above 0.9999.
+            bf16: Whether torch computes in bfloat16 (autocast), faster where the hardware has it; ``"auto"``: if it
+                has. The cosine to the float32 embedding stays above 0.9999. None: as it was loaded (``precision``).
             truncate_dim: How many leading dimensions to give, as embeddings by themselves. It is for encoders that were
                 trained for it (``matryoshka_dims``). None: all.
 
@@ -224,7 +265,7 @@ class DocumentEncoder:
         passage_length: int | None = None,
         overlap: int = 0,
         max_tokens_per_batch: int | None = None,
-        bf16: bool = False,
+        bf16: BFloat16 = None,
         truncate_dim: int | None = None,
     ) -> Passages:
         """Embed all of each text in passages of whole sentences, an embedding for each passage.
@@ -289,7 +330,7 @@ class DocumentEncoder:
         texts: Sequence[str],
         show_progress: bool,
         limits: tuple[int | None, int | None],
-        bf16: bool,
+        bf16: BFloat16,
         *strategy: Any,
     ) -> Iterator[tuple[list[Piece], torch.Tensor]]:
         """Pieces, a group at a time, and the embeddings of their parts, float32 ``(parts, D)``, on the CPU."""
@@ -307,10 +348,10 @@ class DocumentEncoder:
         prompt_length: int,
         progress: tqdm,
         limits: tuple[int | None, int | None],
-        bf16: bool,
+        bf16: BFloat16,
     ) -> torch.Tensor:
         embeddings = torch.empty(sum(len(piece.weights) for piece in pieces), self.dimension)
-        with inference_mode(self.model.device, bf16):
+        with inference_mode(self.model.device, is_in_bfloat16(self.model, bf16, self.model.device)):
             for read in read_in_batches(self.model, self.tokenizer, pieces, limits, prompt_length):
                 pooled = pool(read.states, read.attention_mask, self.pooling, read.prompt_length)
                 found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()

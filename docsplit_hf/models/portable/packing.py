@@ -15,6 +15,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 from transformers.utils import ModelOutput
 
+from .engine import engine_of
 from .packed_attention import compute_dtype, has_flash, packed_attention
 from .positions import position_offset
 from .sparse_attention import sparse_attention_arguments
@@ -38,11 +39,16 @@ def run_encoder(
 ) -> ModelOutput:
     """Run an encoder on padded rows; without the padding if ``use_packing`` has been switched on for it.
 
+    An encoder that has an engine (``set_engine``) is run by it, on padded rows.
+
     ``input_ids``, ``attention_mask``: ``(N, L)``, padded on the right. The tokens of all rows become one row of T
     tokens with the positions of their own rows, and attention stays within each row. ``last_hidden_state`` and
     gradients are those of the padded rows, and 0 at the padding. Further arguments of shape ``(N, L)``, such as
     ``token_type_ids``, are packed too; with others the rows stay padded.
     """
+    engine = engine_of(encoder)
+    if engine is not None:
+        return engine(input_ids=input_ids, attention_mask=attention_mask, **arguments)
     of_tokens = all(isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values())
     if is_packed(encoder) and of_tokens and "position_ids" not in arguments:
         return _run_packed(encoder, input_ids, attention_mask, arguments)
@@ -60,7 +66,7 @@ def is_packed(encoder: nn.Module) -> bool:
 
     A GPU without flash attention in the dtype that is computed in, which autocast may decide, is faster with padding.
     """
-    if attention_implementation(encoder) != PACKED:
+    if attention_implementation(encoder) != PACKED or engine_of(encoder) is not None:
         return False
     device = next(encoder.parameters()).device
     return device.type == "cpu" or has_flash(device, compute_dtype(device, encoder.dtype))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.inference.batched_inference import run_by_backend
 from .datastore_files import load_snapshot, save_snapshot
 from .documents import add_documents, remove_documents, remove_either
 from .embedding import embed_examples
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
+    from ...models.inference.bfloat16 import BFloat16
     from ...models.inference.passages import Passages
     from ...models.portable.modeling_knn_classifier import KNNClassifier
     from .neighbors import Neighbors
@@ -127,9 +129,12 @@ class KNNDatastore:
         dataset: Dataset,
         store_texts: bool = True,
         max_tokens_per_batch: int | None = None,
-        bf16: bool = False,
+        bf16: BFloat16 = None,
         packing: str = "auto",
         show_progress: bool = True,
+        backend: str | None = None,
+        precision: str | None = None,
+        calibration_texts: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
         """Embed labeled examples and keep them with their labels and the fingerprint of the encoder.
@@ -143,11 +148,14 @@ class KNNDatastore:
             store_texts: Whether to keep the texts, to show them as neighbors.
             max_tokens_per_batch, bf16, show_progress: As for ``DocumentEncoder.encode``.
             packing: As for ``DocumentEncoder``.
+            backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: as the model runs
+                already, at first by torch in float32. The model runs in this way from then on.
             **options: As for the class: ``dtype``, ``index``, ``nprobe``, ``rerank``.
 
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
+        run_by_backend(model, tokenizer, backend, precision, calibration_texts)
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
         return cls._of(embed_examples(model, tokenizer, dataset, store_texts, packing, limits, **options))
 

@@ -10,6 +10,7 @@ from ...models.inference.batched_inference import predict
 from ...models.inference.endpoint_classifier import EndpointClassifier
 from ...models.inference.long_documents import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
+from ...models.portable.engine import engine_of, without_engine
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...models.portable.packing import use_packing
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
@@ -64,13 +65,20 @@ def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> n
     """The fingerprint of an encoder: its retrieval embeddings of a few fixed texts, float32 ``(3, R)``.
 
     Unlike a checksum of the weights it does not depend on their dtype, nor on the device; and it also changes with the
-    tokenizer, the pooling and the retrieval head.
+    tokenizer, the pooling and the retrieval head. They are computed by torch, and of an encoder that runs in int8 again
+    in int8, ``(6, R)``: these change with what it was quantized on.
     """
     if isinstance(model, EndpointClassifier):
         return model.embed(PROBE_TEXTS)
     # Cut short on purpose: the fingerprint of an encoder does not depend on how much of a text is read.
     options = {"max_length": 16, "long_documents": "first", "log_cut": False}
-    return predict(model, tokenizer, PROBE_TEXTS, **options).retrieval_embeddings
+    encoder = getattr(model, "encoder", model)  # an endpoint has none
+    engine = engine_of(encoder)
+    with without_engine(encoder):
+        probe = predict(model, tokenizer, PROBE_TEXTS, bf16=False, **options).retrieval_embeddings
+    if getattr(engine, "precision", None) != "int8":
+        return probe
+    return np.concatenate([probe, predict(model, tokenizer, PROBE_TEXTS, **options).retrieval_embeddings])
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from .documents import PREFIX, append_documents, no_documents
 from .key_matrix import as_matrix, check_probe
 from .labels import rename_labels
+from .precision_check import in_one_precision
 from .row_table import renew_automatic_ids
 from .snapshot import Buffers, Snapshot, append
 
@@ -25,6 +26,11 @@ def merge_snapshots(snapshot: Snapshot, buffers: Buffers, other: Snapshot) -> Sn
         logger.warning("One of the datastores has no probe, so whether the encoders are the same cannot be checked.")
     else:
         check_probe(other.probe, snapshot.probe)
+        if not in_one_precision(other.probe, snapshot.probe):
+            raise ValueError(
+                "One of the datastores was built in int8, and the other was not, or by another export: build both in "
+                "one precision, with the same calibration_texts."
+            )
     labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
     own, others = (state.documents or no_documents(state) for state in (snapshot, other))
     taken = snapshot.rows, own.rows, others.rows

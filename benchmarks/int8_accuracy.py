@@ -1,0 +1,94 @@
+"""What int8 costs: few-shot macro F1 and the nearest neighbors, against float32, by the same encoder.
+
+    python benchmarks/int8_accuracy.py 20news bbc_news arxiv_abstracts fakenews_small
+
+Each folder has train.jsonl and test.jsonl with the columns text and label. Up to 1,500 training texts, as many of each
+class, are the pool that examples are drawn from and neighbors are looked for in; up to 1,500 test texts are classified
+and ask for neighbors. The classifiers are a linear probe, as the pipeline fits it, and the 5 nearest examples by cosine
+similarity. Both sides of a comparison are embedded in the same precision; the same examples are drawn for both. Recall
+is the share of the 10 nearest texts in float32 that are among the 10 nearest in int8. Int8 is calibrated on the
+documentation of installed packages, none of these texts.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from benchmark_inputs import default_model
+from datasets import load_dataset
+from sklearn.metrics import f1_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.experiments.protocols.few_shot import sample_per_class
+from docsplit_hf.neighbors.experts.linear_probe import fit_probe
+from docsplit_hf.training.markdown import table
+
+POOL, ASKED, NEAREST = 1_500, 1_500, 10
+SHOTS = (5, 10)
+PRECISIONS = ("float32", "int8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, help="Folders with train.jsonl and test.jsonl.")
+    parser.add_argument("--model", help="A model on the Hub or a folder. Default: the installed all-MiniLM-L6-v2.")
+    parser.add_argument("--max_length", type=int, default=256, help="Tokens of one input. Default: %(default)s.")
+    parser.add_argument("--seeds", type=int, default=10, help="Draws of examples. Default: %(default)s.")
+    options = parser.parse_args()
+    name, given = options.model or default_model(), {"max_length": options.max_length, "device": "cpu"}
+    encoders = [
+        DocumentEncoder.from_pretrained(name, backend="torch" if precision == "float32" else "openvino",
+                                        precision=precision, **given)
+        for precision in PRECISIONS
+    ]  # fmt: skip
+    rows, differences = [], []
+    for folder in options.folders:
+        train, test = pool(folder, "train", POOL), pool(folder, "test", ASKED)
+        embedded = [[encoder.encode(texts) for texts, _ in (train, test)] for encoder in encoders]
+        recall = neighbors_recall(*embedded)
+        for shots in SHOTS:
+            scores = [few_shot(*vectors, train[1], test[1], shots, options.seeds) for vectors in embedded]
+            for kind, (exact, int8) in zip(("linear probe", "neighbors"), zip(*scores, strict=True), strict=True):
+                differences.append(100 * (int8 - exact))
+                cells = f"{100 * exact:.2f}", f"{100 * int8:.2f}", f"{100 * (int8 - exact):+.2f}"
+                rows.append((folder.name, str(shots), kind, *cells, f"{recall:.4f}"))
+    print(table(("", "per class", "", "float32", "int8", "difference", f"recall@{NEAREST}"), rows))
+    print(f"\nMean difference in macro F1: {np.mean(differences):+.2f} points, over {options.seeds} draws each.")
+
+
+def pool(folder: Path, split: str, most: int) -> tuple[list[str], np.ndarray]:
+    """Texts and labels: of the training texts as many of each class as there are, drawn with a seed."""
+    data = load_dataset("json", data_files=str(folder / f"{split}.jsonl"), split="train").shuffle(seed=0)
+    data = data.filter(lambda row: bool(row["text"].strip()))
+    labels = np.array([str(label) for label in data["label"]])
+    rows = np.arange(min(most, len(labels)))
+    if split == "train":
+        names = np.unique(labels)
+        rows = np.concatenate([np.flatnonzero(labels == name)[: most // len(names)] for name in names])
+    return data.select(rows.tolist())["text"], labels[rows]
+
+
+def few_shot(
+    train: np.ndarray, test: np.ndarray, labels: np.ndarray, asked: np.ndarray, shots: int, seeds: int
+) -> tuple[float, float]:
+    """Mean macro F1 of a linear probe and of nearest neighbors, over draws of examples."""
+    names, numbers = np.unique(labels, return_inverse=True)
+    found = []
+    for seed in range(seeds):
+        rows = sample_per_class(numbers, shots, seed, names)
+        weights, biases = fit_probe(train[rows], np.eye(len(names))[numbers[rows]], several=False)
+        nearest = KNeighborsClassifier(5, weights="distance").fit(train[rows], numbers[rows])
+        answers = (test @ weights.T + biases).argmax(1), nearest.predict(test)
+        found.append([f1_score(asked, names[answer], average="macro") for answer in answers])
+    return tuple(np.mean(found, axis=0))
+
+
+def neighbors_recall(exact: list[np.ndarray], int8: list[np.ndarray]) -> float:
+    """The share of the nearest training texts of the test texts that stay."""
+    nearest = [np.argsort(-test @ train.T, axis=1)[:, :NEAREST] for train, test in (exact, int8)]
+    return float(np.mean([len(set(one) & set(other)) / NEAREST for one, other in zip(*nearest, strict=True)]))
+
+
+if __name__ == "__main__":
+    main()

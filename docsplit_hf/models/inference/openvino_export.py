@@ -1,0 +1,130 @@
+"""From an encoder of torch to a model of OpenVINO, and from float32 to int8."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..portable.positions import max_positions
+
+if TYPE_CHECKING:
+    import openvino
+
+VERSION = 1  # to be raised when what is exported changes: what is kept is not used then
+CALIBRATED, MEASURED = 200, 32  # texts: from more of them the ranges of activations hardly change
+CALIBRATION_LENGTH, MEASURED_LENGTH = 128, 512  # tokens; ranges do not depend on the length, and the time does
+SEED = 0
+PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # there on every machine, and read in seconds
+# SmoothQuant's share of the outliers that moves from activations to weights. NNCF's own, 0.95, leaves a third less of
+# the neighbors in place (chosen on Wikipedia; from 0.7 to 0.85 little changes).
+SMOOTHING = 0.7
+
+Rows = dict[str, np.ndarray]
+
+
+class _States(nn.Module):
+    """The encoder as a function of what it reads, by position, as tracing wants it."""
+
+    def __init__(self, encoder: PreTrainedModel, names: Sequence[str]) -> None:
+        super().__init__()
+        self.encoder, self.names = encoder, names
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        return self.encoder(**dict(zip(self.names, values, strict=True))).last_hidden_state
+
+
+def convert(encoder: PreTrainedModel) -> openvino.Model:
+    """``input_ids``, ``attention_mask``, maybe ``token_type_ids``, int64 (N, L), to ``last_hidden_state`` (N, L, H)."""
+    import openvino
+
+    names = input_names(encoder)
+    ids = torch.arange(18).view(2, 9) % 7 + 1
+    mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
+    example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
+    with torch.no_grad(), _quiet():
+        try:
+            model = openvino.convert_model(_States(encoder, names).eval(), example_input=example)
+        except Exception as error:  # of any kind: it runs the encoder's own code
+            raise ValueError(
+                f"OpenVINO cannot convert {type(encoder).__name__} ({type(error).__name__}: {str(error)[:200]}): leave "
+                "backend='openvino' out."
+            ) from error
+    for port, name in zip(model.inputs, names, strict=True):
+        port.set_names({name})
+    model.outputs[0].set_names({"last_hidden_state"})
+    return model
+
+
+def quantize(model: openvino.Model, rows: Sequence[Rows]) -> openvino.Model:
+    """The same with matrix products in int8, whose ranges are those of ``rows``."""
+    import nncf
+    from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, AdvancedSmoothQuantParameters
+
+    smoothing = AdvancedSmoothQuantParameters(matmul=SMOOTHING)
+    with contextlib.redirect_stdout(sys.stderr), _quiet():  # progress bars
+        return nncf.quantize(
+            model,
+            nncf.Dataset(list(rows)),
+            model_type=nncf.ModelType.TRANSFORMER,
+            subset_size=len(rows),
+            advanced_parameters=AdvancedQuantizationParameters(smooth_quant_alphas=smoothing),
+        )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of tracing, whose outcome is measured afterwards."""
+    noisy = logging.getLogger("transformers.modeling_utils")
+    level = noisy.level
+    noisy.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        noisy.setLevel(level)
+
+
+def input_names(encoder: PreTrainedModel) -> list[str]:
+    """What an encoder reads, of what tokenizers give."""
+    known = inspect.signature(encoder.forward).parameters
+    return [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in known]
+
+
+def calibration_rows(
+    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str] | None
+) -> tuple[list[Rows], list[Rows]]:
+    """Inputs (1, L) to calibrate on, and others to measure on, if there are enough; drawn with a seed."""
+    if texts is None:
+        from ...text.package_documentation import load_package_documentation
+
+        texts = load_package_documentation(PACKAGES, test_size=CALIBRATED + MEASURED, seed=SEED)["test"]["text"]
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        raise ValueError("calibration_texts are empty: give some hundred texts like those that are to be embedded.")
+    chosen = np.random.default_rng(SEED).permutation(len(texts))[: CALIBRATED + MEASURED].tolist()
+    few = len(chosen) < 4 * MEASURED
+    measured, calibrated = chosen[:MEASURED], chosen if few else chosen[MEASURED:]
+    return tuple(
+        _rows([texts[i] for i in numbers], encoder, tokenizer, length)
+        for numbers, length in ((calibrated, CALIBRATION_LENGTH), (measured, MEASURED_LENGTH))
+    )
+
+
+def _rows(texts: list[str], encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, length: int) -> list[Rows]:
+    length = min(length, max_positions(encoder) or length)
+    encoded = tokenizer(texts, truncation=True, max_length=length)["input_ids"]
+    ids = [np.array([row], dtype=np.int64) for row in encoded]
+    values = {"attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
+    others = input_names(encoder)[1:]
+    return [{"input_ids": row, **{name: values[name](row) for name in others}} for row in ids]

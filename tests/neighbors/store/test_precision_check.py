@@ -1,0 +1,61 @@
+"""Tests of datastores that are asked in another precision than they were built in: real int8, tiny models."""
+
+import huggingface_hub.constants
+import pytest
+import torch
+from datasets import Dataset
+from transformers import BertModel
+
+from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
+from docsplit_hf.neighbors.store import precision_check
+from docsplit_hf.neighbors.store.embedding import encoder_probe
+
+pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+
+
+@pytest.fixture(scope="module")
+def stores(make_tiny_config, tokenizer, texts, tmp_path_factory):
+    """A classifier, and datastores by it: in float32 and in int8, saved."""
+    torch.manual_seed(0)
+    folder, settings = tmp_path_factory.mktemp("stores"), {"pooling": "mean", "decouple": False, "normalize": True}
+    model = KNNClassifier.around(BertModel(make_tiny_config()), 0, knn_weight=1.0, **settings)
+    rows = Dataset.from_dict({"text": texts, "label": ["a", "b"] * 24}).class_encode_column("label")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(huggingface_hub.constants, "HF_HOME", str(folder / "home"))
+        for precision in ("float32", "int8"):
+            given = {"backend": "openvino", "precision": precision, "show_progress": False}
+            given |= {"calibration_texts": texts} if precision == "int8" else {}
+            KNNDatastore.build(model, tokenizer, rows, **given).save_pretrained(folder / precision)
+        probes = {"int8": encoder_probe(model, tokenizer)}
+        KNNDatastore.build(model, tokenizer, rows, False, show_progress=False).save_pretrained(folder / "no texts")
+
+        def pipe(precision, store):
+            given = {"backend": "torch"} if precision == "float32" else {"backend": "openvino", "precision": precision}
+            given |= {"calibration_texts": texts} if precision == "int8" else {}
+            return KNNClassifierPipeline(model, tokenizer, str(folder / store), device="cpu", **given)
+
+        yield pipe, folder, probes
+
+
+def test_one_precision_is_not_tried_and_another_is_and_said(stores, texts, caplog):
+    pipe, folder, probes = stores
+    assert pipe("float32", "float32")(texts[0], k=1)[0]["label"] == "a"
+    assert pipe("int8", "int8")(texts[0], k=1)[0]["label"] == "a" and not caplog.text
+    assert probes["int8"].shape == (6, 32)
+    assert (KNNDatastore.from_pretrained(folder / "float32").snapshot.probe == probes["int8"][:3]).all()
+    for asked, built in (("int8", "float32"), ("float32", "int8")):
+        caplog.clear()
+        assert pipe(asked, built)(texts[0], k=1)[0]["label"] == "a"
+        assert "of the 10 nearest neighbors of 48 of its texts, " in caplog.text
+
+
+def test_where_other_neighbors_are_found_it_is_refused_with_the_next_step(stores, texts, monkeypatch):
+    pipe, folder, _ = stores
+    monkeypatch.setattr(precision_check, "LEAST_RECALL", 1.01)
+    with pytest.raises(ValueError, match="built in int8, and the model runs in float32 .* Load the model as"):
+        pipe("float32", "int8")
+    with pytest.raises(ValueError, match="without texts in it, its neighbors cannot be tried"):
+        pipe("float32", "no texts")
+    exact, int8 = (KNNDatastore.from_pretrained(folder / name) for name in ("float32", "int8"))
+    with pytest.raises(ValueError, match="build both in one precision"):
+        exact.merge(int8)

@@ -15,16 +15,12 @@ from pathlib import Path
 
 import numpy as np
 from benchmark_inputs import default_model
-from datasets import load_dataset
-from sklearn.metrics import f1_score
-from sklearn.neighbors import KNeighborsClassifier
+from few_shot_probe import few_shot_scores, labeled_texts
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.protocols.few_shot import sample_per_class
-from docsplit_hf.neighbors.experts.linear_probe import fit_probe
 from docsplit_hf.training.markdown import table
 
-POOL, ASKED, NEAREST = 1_500, 1_500, 10
+NEAREST = 10
 SHOTS = (5, 10)
 PRECISIONS = ("float32", "int8")
 
@@ -44,44 +40,17 @@ def main() -> None:
     ]  # fmt: skip
     rows, differences = [], []
     for folder in options.folders:
-        train, test = pool(folder, "train", POOL), pool(folder, "test", ASKED)
+        train, test = labeled_texts(folder, "train"), labeled_texts(folder, "test")
         embedded = [[encoder.encode(texts) for texts, _ in (train, test)] for encoder in encoders]
         recall = neighbors_recall(*embedded)
         for shots in SHOTS:
-            scores = [few_shot(*vectors, train[1], test[1], shots, options.seeds) for vectors in embedded]
+            scores = [few_shot_scores(*vectors, train[1], test[1], shots, options.seeds) for vectors in embedded]
             for kind, (exact, int8) in zip(("linear probe", "neighbors"), zip(*scores, strict=True), strict=True):
                 differences.append(100 * (int8 - exact))
                 cells = f"{100 * exact:.2f}", f"{100 * int8:.2f}", f"{100 * (int8 - exact):+.2f}"
                 rows.append((folder.name, str(shots), kind, *cells, f"{recall:.4f}"))
     print(table(("", "per class", "", "float32", "int8", "difference", f"recall@{NEAREST}"), rows))
     print(f"\nMean difference in macro F1: {np.mean(differences):+.2f} points, over {options.seeds} draws each.")
-
-
-def pool(folder: Path, split: str, most: int) -> tuple[list[str], np.ndarray]:
-    """Texts and labels: of the training texts as many of each class as there are, drawn with a seed."""
-    data = load_dataset("json", data_files=str(folder / f"{split}.jsonl"), split="train").shuffle(seed=0)
-    data = data.filter(lambda row: bool(row["text"].strip()))
-    labels = np.array([str(label) for label in data["label"]])
-    rows = np.arange(min(most, len(labels)))
-    if split == "train":
-        names = np.unique(labels)
-        rows = np.concatenate([np.flatnonzero(labels == name)[: most // len(names)] for name in names])
-    return data.select(rows.tolist())["text"], labels[rows]
-
-
-def few_shot(
-    train: np.ndarray, test: np.ndarray, labels: np.ndarray, asked: np.ndarray, shots: int, seeds: int
-) -> tuple[float, float]:
-    """Mean macro F1 of a linear probe and of nearest neighbors, over draws of examples."""
-    names, numbers = np.unique(labels, return_inverse=True)
-    found = []
-    for seed in range(seeds):
-        rows = sample_per_class(numbers, shots, seed, names)
-        weights, biases = fit_probe(train[rows], np.eye(len(names))[numbers[rows]], several=False)
-        nearest = KNeighborsClassifier(5, weights="distance").fit(train[rows], numbers[rows])
-        answers = (test @ weights.T + biases).argmax(1), nearest.predict(test)
-        found.append([f1_score(asked, names[answer], average="macro") for answer in answers])
-    return tuple(np.mean(found, axis=0))
 
 
 def neighbors_recall(exact: list[np.ndarray], int8: list[np.ndarray]) -> float:

@@ -66,10 +66,15 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
 
 
 def quantize(model: openvino.Model, rows: Sequence[Rows]) -> openvino.Model:
-    """The same with matrix products in int8, whose ranges are those of ``rows``."""
+    """The same with matrix products in int8, whose ranges are those of ``rows``.
+
+    Without those of the first layers that narrow: an activation function leaves them outliers, and what is lost early
+    is carried on. Two in a hundred nearest neighbors more stay in place, for a fourteenth of the speed.
+    """
     import nncf
     from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, AdvancedSmoothQuantParameters
 
+    narrow = narrowing(model)
     smoothing = AdvancedSmoothQuantParameters(matmul=SMOOTHING)
     with contextlib.redirect_stdout(sys.stderr), _quiet():  # progress bars
         return nncf.quantize(
@@ -77,8 +82,21 @@ def quantize(model: openvino.Model, rows: Sequence[Rows]) -> openvino.Model:
             nncf.Dataset(list(rows)),
             model_type=nncf.ModelType.TRANSFORMER,
             subset_size=len(rows),
+            ignored_scope=nncf.IgnoredScope(names=narrow[: len(narrow) // 2]),
             advanced_parameters=AdvancedQuantizationParameters(smooth_quant_alphas=smoothing),
         )
+
+
+def narrowing(model: openvino.Model) -> list[str]:
+    """The names of the matrix products by weights that give fewer dimensions than they take, in their order."""
+    names = []
+    for product in (operation for operation in model.get_ordered_ops() if operation.get_type_name() == "MatMul"):
+        weights = product.input_value(1).get_partial_shape()
+        if weights.is_static and len(weights) == 2:
+            rows, columns = weights.to_shape()
+            narrows = rows < columns if product.get_attributes()["transpose_b"] else rows > columns
+            names += [product.get_friendly_name()] * narrows
+    return names
 
 
 @contextlib.contextmanager

@@ -172,6 +172,14 @@ def test_what_does_not_exist_or_go_together_is_refused(load, texts, tokenizer, m
     assert backend.BACKENDS == ("torch", "openvino")
 
 
+def test_the_products_that_narrow_are_found(load):
+    names = openvino_export.narrowing(openvino_export.convert(load("torch").model))
+    assert [name.split("/")[0].split("encoder.", 2)[-1] for name in names] == [
+        "layer.0.output.dense",
+        "layer.1.output.dense",
+    ]
+
+
 def test_an_int8_that_is_far_off_is_refused(load, monkeypatch):
     monkeypatch.setattr(openvino_export, "VERSION", 0)
     monkeypatch.setattr("docsplit_hf.models.inference.openvino_engine.LEAST", {"int8": 1.01})

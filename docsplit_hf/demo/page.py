@@ -189,7 +189,6 @@ def _map_tab(tab: gr.Tab, events: Events, session: gr.State, status: gr.Markdown
 def _file_tab(events: Events, session: gr.State) -> None:
     upload = gr.File(label="A file of texts", file_types=list(ENDINGS), height=150)
     text_column = gr.Dropdown([], label="Column of texts", visible=False, interactive=True)
-    unused = gr.Dropdown([], visible=False)
     run = gr.Button("Classify the file", variant="primary")
     said = gr.Markdown(elem_id="classified")
     download = gr.DownloadButton("Download the answers", visible=False)
@@ -197,7 +196,7 @@ def _file_tab(events: Events, session: gr.State) -> None:
         headers=["Text", "Label", "Probability"], datatype="str", type="array", interactive=False, visible=False,
         wrap=True, column_widths=["560px", "160px", "120px"], label="The first rows", show_search="none", buttons=[],
     )  # fmt: skip
-    _on(upload.change, choose_columns, upload, [text_column, unused], hidden=True)
+    _on(upload.change, lambda path: choose_columns(path)[0], upload, text_column, hidden=True)
     _on(run.click, events.classify, [session, upload, text_column], [said, download, first], over=upload)
 
 

@@ -96,6 +96,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     tab(page, "Classify a file")
     give_file(page, write(tmp_path / "texts.jsonl", [{"text": f"The keeper saved penalty {i}."} for i in range(600)]))
     page.get_by_label("Column of texts").filter(visible=True).wait_for()
+    assert "Dropdown" not in page.locator("body").inner_text()  # what has no label is not shown
     widths = watch_bar(page)
     click(page, "Classify the file")
     page.get_by_text("600 rows were classified.").wait_for()

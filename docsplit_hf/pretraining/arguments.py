@@ -52,7 +52,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     - ``dataloader_drop_last=True``: every step has the same number of negatives.
     - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents
       decides the best checkpoint, because the contrastive loss depends on the batch size.
-    - ``accelerator_config.dispatch_batches=False``: each process reads a stream by itself, and takes its own rows.
+    - ``accelerator_config.dispatch_batches=False``: each process reads its own share of a stream.
     - those of ``ShareableTrainingArguments``.
 
     Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives

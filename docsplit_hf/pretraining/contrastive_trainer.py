@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.data_loader import IterableDatasetShard
 from torch import nn
+from torch.utils.data import DataLoader
 from transformers import EvalPrediction, PreTrainedModel
 from transformers.trainer_utils import PredictionOutput, has_length
 
@@ -67,7 +69,8 @@ class ContrastiveTrainer(BaseTrainer):
     Args:
         model: From ``AutoModelForDocSplit``, or a PEFT model around one.
         args: The arguments.
-        train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``.
+        train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``; each process is
+            given the whole one, and reads its share.
         eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets, of which
             the first decides the best checkpoint unless ``metric_for_best_model`` says otherwise.
         data_collator: Makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings, the seed of the
@@ -105,7 +108,7 @@ class ContrastiveTrainer(BaseTrainer):
         freeze_unused(stock_model, mlm=args.mlm_weight > 0)
         self.projection_head = use_projection_head(stock_model, args.projection_head, args.seed)
         if train_dataset is not None and not has_length(train_dataset):
-            train_dataset = RepeatedStream(train_dataset)
+            train_dataset = RepeatedStream(train_dataset, args.process_index, args.world_size)
         if isinstance(eval_dataset, dict) and args.metric_for_best_model == "recall@1":
             args.metric_for_best_model = f"{next(iter(eval_dataset))}_recall@1"  # of the first of several sets
         super().__init__(
@@ -235,6 +238,13 @@ class ContrastiveTrainer(BaseTrainer):
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         counts = torch.stack([count_targets(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
         return batches, sum_over_processes(counts.to(device))
+
+    def get_train_dataloader(self) -> DataLoader:
+        """The batches of this process. What it reads of a stream is its share already, of which all is taken."""
+        loader = super().get_train_dataloader()
+        if isinstance(self.train_dataset, RepeatedStream) and isinstance(loader.dataset, IterableDatasetShard):
+            loader.dataset.num_processes, loader.dataset.process_index = 1, 0
+        return loader
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None

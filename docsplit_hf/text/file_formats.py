@@ -14,6 +14,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from .line_ranges import byte_ranges, lines_between
+
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
@@ -38,7 +40,8 @@ def load_file(
     """Load a file of a known format, of which ``.txt`` has a row per line; or a folder, a row per ``.txt`` file.
 
     The path is taken literally, also where it holds ``*`` or ``[``. A file may be compressed with gzip. Of a folder,
-    ``text`` is the text, and ``label`` the first folder on the way to the file, or None.
+    ``text`` is the text, and ``label`` the first folder on the way to the file, or None. A stream of a ``.jsonl`` file
+    has ranges of bytes as its shards, one of a ``.parquet`` file its row groups, one of a folder its files.
     """
     import datasets
     from datasets.data_files import DataFilesList
@@ -61,8 +64,10 @@ def load_file(
         if "__index_level_0__" in first:  # pandas takes the first field for the row's name
             raise ValueError(MORE_FIELDS)
         if not streaming:
-            rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
-    return rows
+            return datasets.load_dataset(kind, data_files=data_files, split="train", **options)
+        if kind == "json" and _has_rows_by_line(path, encoding or "utf-8-sig"):
+            return _stream_lines(path, encoding or "utf-8-sig")
+    return rows.reshard() if kind == "parquet" else rows
 
 
 def file_format(path: Path) -> str:
@@ -222,6 +227,34 @@ def _separator(path: Path, given: str | None, encoding: str) -> str:
             f"csv_separator={others[0]!r} (or {usual!r} if they are not)"
         )
     return usual
+
+
+def _has_rows_by_line(path: Path, encoding: str) -> bool:
+    if _is_compressed(path):
+        return False
+    with open(path, "rb") as file:
+        try:
+            return isinstance(json.loads(file.readline().decode(encoding)), dict)
+        except json.JSONDecodeError:  # an object or a list over several lines
+            return False
+
+
+def _stream_lines(path: Path, encoding: str) -> IterableDataset:
+    import datasets
+
+    ranges = [(str(path), *bounds, file_state(path)) for bounds in byte_ranges(path.stat().st_size)]
+    return datasets.IterableDataset.from_generator(_read_ranges, gen_kwargs={"ranges": ranges, "encoding": encoding})
+
+
+def _read_ranges(ranges: list[tuple], encoding: str) -> Iterator[dict[str, Any]]:
+    for path, start, end, _ in ranges:
+        with naming(Path(path)):
+            for line in lines_between(Path(path), start, end):
+                row = json.loads(line.decode(encoding)) if line.strip() else {}
+                if not isinstance(row, dict):
+                    raise ValueError(f"a line is {str(row)[:80]!r}, not an object with columns")
+                if row:
+                    yield row
 
 
 def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset | IterableDataset:

@@ -42,8 +42,9 @@ def load_documents(
         config_name: The configuration of a data set on the Hub.
         split: The split of it.
         streaming: Read as you go instead of downloading and converting first. The training documents are shuffled
-            through a buffer of 1,000, so that a batch does not hold neighbors only; each data loader worker shuffles
-            what it reads, so their order depends on the number of workers.
+            through a buffer of 1,000, so that a batch does not hold neighbors only. Processes and data loader workers
+            share the shards among them (ranges of bytes of a ``.jsonl`` file, row groups of a ``.parquet`` file, files
+            of a folder), each shuffles what it reads, and so the order depends on their number.
         test_size: Documents to hold out: drawn at random, but at most a tenth of all; from a stream, the first ones,
             which are read at once. 0 holds none out. Of documents with the same text none is in ``train`` if one is in
             ``test``.

@@ -1,5 +1,6 @@
 """Run by test_two_processes.py in two real processes: steps of every objective, and what came of them in files."""
 
+import itertools
 import os
 import sys
 import weakref
@@ -9,7 +10,14 @@ from datasets import load_from_disk
 from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoTokenizer, TrainerCallback
 
-from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, DataCollatorForDocSplit
+from docsplit_hf import (
+    AutoModelForDocSplit,
+    ContrastiveTrainer,
+    DataCollatorForDocSplit,
+    load_documents,
+    segment_documents,
+)
+from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 from docsplit_hf.training.distributed import process_count, process_index
 from docsplit_hf.training.end_run import end_run
@@ -110,6 +118,34 @@ def train(folder, objective):
     return result
 
 
+def stream(folder):
+    """What this process reads of a file of lines in a pass, and trains on; the losses, also of a run that went on."""
+    tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
+
+    def trainer():
+        texts = load_documents(f"{folder}/texts.jsonl", streaming=True, test_size=0)["train"]
+        args = arguments(folder, max_steps=4, learning_rate=0.01)
+        args.save_strategy, args.save_steps = "steps", 2
+        model = AutoModelForDocSplit.from_pretrained(f"{folder}/tiny")
+        documents = segment_documents(texts, tokenizer, segmenter="newline", single_sentence="dropout_pair")
+        return ContrastiveTrainer(model, args, documents, None, DataCollatorForDocSplit(tokenizer, max_length=64))
+
+    def losses(resume=None):
+        run = trainer()
+        run.train(resume)
+        return [logs["loss"] for logs in run.state.log_history if "loss" in logs]
+
+    rows = list(itertools.takewhile(lambda row: row[EPOCH_KEY] == 0, trainer().train_dataset))
+    first = trainer()
+    batch = next(iter(first.get_train_dataloader()))
+    return {
+        "numbers": [row["number"] for row in rows],
+        "trains_on_them": batch["document_ids"].equal(first.data_collator(rows[:4])["document_ids"]),
+        "losses": losses(),
+        "resumed": losses(f"{folder}/run-2/checkpoint-2"),
+    }
+
+
 def end(folder):
     """Whether DDP was gone when the process group was taken down."""
     trainer = ContrastiveTrainer(
@@ -135,6 +171,7 @@ if __name__ == "__main__":
     folder = sys.argv[1]
     results = {name: step(folder, options) for name, options in STEPS.items()}
     results |= {objective: train(folder, objective) for objective in OBJECTIVES}
+    results["stream"] = stream(folder)
     assert process_count() == 2
     process = process_index()
     results["ended"] = end(folder) and not torch.distributed.is_initialized()

@@ -1,5 +1,6 @@
 """Two real gloo processes against one process with the whole batch. One launch does all: it takes most of the time."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,14 +9,16 @@ import pytest
 import torch
 
 from docsplit_hf import AutoModelForDocSplit
+from docsplit_hf.text.line_ranges import SMALLEST_RANGE
 
 from .runs import OBJECTIVES, STEPS, step, train
 
+STREAMED = 20  # times the texts
 SCRIPT = Path(__file__).with_name("runs.py")
 
 
 @pytest.fixture(scope="module")
-def folder(make_tiny_config, tokenizer, documents, tmp_path_factory):
+def folder(make_tiny_config, tokenizer, texts, documents, tmp_path_factory):
     """A tiny model and documents, and what two processes made of them."""
     folder = tmp_path_factory.mktemp("two_processes")
     torch.manual_seed(0)
@@ -24,6 +27,9 @@ def folder(make_tiny_config, tokenizer, documents, tmp_path_factory):
     documents.save_to_disk(folder / "documents")
     # Two of the first eight documents are duplicates, one on each process.
     documents.select([0, 1, 2, 3, 4, 1, 5, 6, *range(7, 40)]).save_to_disk(folder / "with_duplicates")
+    lines = [json.dumps({"number": i, "text": f"Number {i}. {text}"}) for i, text in enumerate(texts * STREAMED)]
+    (folder / "texts.jsonl").write_text("\n".join(lines))
+    assert (folder / "texts.jsonl").stat().st_size > 2 * SMALLEST_RANGE
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", SCRIPT, folder]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert finished.returncode == 0, finished.stderr[-3000:]
@@ -69,6 +75,13 @@ def test_two_processes_train_as_one(folder, results, objective):
     if "queue" in one:  # the same everywhere, and that of one process
         torch.testing.assert_close(two["queue"], one["queue"], atol=1e-5, rtol=1e-5)
         assert two["queue"].equal(other["queue"])
+
+
+def test_two_processes_share_a_stream_and_go_on_to_the_last_bit(results, texts):
+    two = [result["stream"] for result in results]
+    assert sorted(two[0]["numbers"] + two[1]["numbers"]) == list(range(len(texts * STREAMED)))
+    assert two[0]["numbers"] != sorted(two[0]["numbers"]) and all(result["trains_on_them"] for result in two)
+    assert two[0]["losses"] == two[1]["losses"] == two[0]["resumed"] and len(two[0]["losses"]) == 4
 
 
 def test_the_process_group_is_taken_down_after_ddp_so_that_no_process_waits_for_another(results):

@@ -1,7 +1,8 @@
-"""RepeatedStream: a streaming data set that starts over when it ends, and says which pass it is in."""
+"""RepeatedStream: what one process reads of a stream, again and again, and in which pass."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 if TYPE_CHECKING:
     from datasets import IterableDataset
 
+logger = logging.getLogger(__name__)
 
 EPOCH_KEY = "docsplit_epoch"  # not "epoch": data sets of news have such columns of their own
 
@@ -21,12 +23,13 @@ class RepeatedStream(torch.utils.data.IterableDataset):
     that is resumed after the first pass would start at the wrong document. An endless stream is one epoch to the
     Trainer: resuming skips to the right document of the right pass, and the collator makes new views in every pass.
 
-    Shuffled streams are shuffled anew in each pass. An empty stream is a ``ValueError`` when it is read.
+    Shuffled streams are shuffled anew in each pass. An empty stream is a ``ValueError`` when it is read. Of several
+    processes each reads its ``process_share``.
     """
 
-    def __init__(self, dataset: IterableDataset) -> None:
+    def __init__(self, dataset: IterableDataset, process_index: int = 0, process_count: int = 1) -> None:
         super().__init__()
-        self.dataset = dataset
+        self.dataset = process_share(dataset, process_index, process_count)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         worker = torch.utils.data.get_worker_info()
@@ -41,6 +44,36 @@ class RepeatedStream(torch.utils.data.IterableDataset):
                 return  # a worker beyond the number of shards has nothing to read; the others go on
             if empty:
                 raise ValueError(
-                    "The streaming data set yields no documents: none is left after holding out and segmentation."
+                    "The streaming data set yields no documents: none is left after holding out and segmentation, or "
+                    "the documents are fewer than the processes that share them."
                 )
             epoch += 1
+
+
+def process_share(dataset: IterableDataset, process_index: int, process_count: int) -> IterableDataset:
+    """What a process reads of a stream: its share of the shards, which a shuffled stream deals anew in each pass.
+
+    A stream of fewer shards than processes is read whole by each, which skips the documents of the others.
+    """
+    from datasets.distributed import split_dataset_by_node
+
+    if process_count == 1:
+        return dataset
+    shards = dataset.num_shards
+    if shards < process_count:
+        logger.warning(
+            "The stream has %d shards for %d processes: each process reads and segments all of it, and skips the "
+            "documents of the others. Give as many shards as processes: one .jsonl or .parquet file (not compressed), "
+            "or a data set of several files.",
+            shards,
+            process_count,
+        )
+        return split_dataset_by_node(dataset, process_index, process_count, strategy="examples")
+    if shards % process_count:
+        logger.info(
+            "The stream has %d shards for %d processes: in each pass, the documents of some processes come round "
+            "sooner than those of others.",
+            shards,
+            process_count,
+        )
+    return split_dataset_by_node(dataset, process_index, process_count, strategy="shards")

@@ -32,6 +32,19 @@ def test_workers_without_a_shard_leave_the_others_to_go_on(shards):
     assert {row["number"] for batch in batches for row in batch} == {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("shards, is_read_whole", [(2, False), (5, False), (1, True)])
+def test_processes_and_their_workers_read_a_stream_once_between_them(shards, is_read_whole, caplog):
+    shuffled = stream(40, shards).shuffle(seed=3, buffer_size=10)
+    for workers in (0, 2):
+        numbers = []
+        for process in (0, 1):
+            loader = DataLoader(RepeatedStream(shuffled, process, 2), batch_size=1, num_workers=workers, collate_fn=list)
+            rows = (row for (row,) in islice(loader, 60))
+            numbers.append({row["number"] for row in rows if row[EPOCH_KEY] == 0})
+        assert sorted([*numbers[0], *numbers[1]]) == list(range(40))
+    assert ("reads and segments all of it" in caplog.text) == is_read_whole
+
+
 def test_an_empty_stream_is_an_error():
     with pytest.raises(ValueError, match="no documents"):
         next(iter(RepeatedStream(stream(4).filter(lambda row: False))))

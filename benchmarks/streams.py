@@ -1,0 +1,93 @@
+"""Measure how several processes and their workers read a streamed corpus: documents per second, and bytes.
+
+    python benchmarks/streams.py --file documents.jsonl
+
+The file is a .jsonl file with a column "text". Each process reads, segments and collates its share of the documents, as
+pretraining does, with one thread; nothing is trained. The bytes are what the readers asked the system for, of the disk
+or of its cache (/proc, Linux only). A stream of one shard, as a compressed file is, is read whole by each process: the
+last rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import time
+from itertools import islice
+from pathlib import Path
+
+import datasets
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoTokenizer
+
+from docsplit_hf import DataCollatorForDocSplit, default_checkpoint, load_documents, segment_documents
+from docsplit_hf.pretraining.collation.streaming import RepeatedStream
+from docsplit_hf.training.markdown import table
+
+BATCH, MAX_LENGTH = 32, 128
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--file", type=Path, required=True, help="a .jsonl file with a column 'text'")
+    parser.add_argument("--share", type=float, default=0.9, help="of its documents that are read (%(default)s)")
+    arguments = parser.parse_args()
+    with open(arguments.file, "rb") as file:
+        documents = int(sum(1 for _ in file) * arguments.share)
+    rows = []
+    configurations = [("ranges", processes, workers) for workers in (0, 2) for processes in (1, 2)]
+    for shards, processes, workers in [*configurations, ("one", 2, 0), ("one", 2, 2)]:
+        seconds, read = measure(arguments.file, shards, processes, workers, documents)
+        rows.append((shards, str(processes), str(workers), f"{documents / seconds:,.0f}", f"{read / 1e6:,.0f}"))
+        print(*rows[-1], flush=True)
+    print(f"{documents:,} documents of a file of {arguments.file.stat().st_size / 1e6:,.0f} MB.\n")
+    print(table(("shards", "processes", "workers of each", "documents/s in all", "MB read in all"), rows))
+
+
+def measure(file: Path, shards: str, processes: int, workers: int, documents: int) -> tuple[float, int]:
+    """Seconds from the start of all processes to the end of the last, and the bytes that they read between them."""
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(processes + 1), context.Queue()
+    given = file, shards, processes, workers, documents // processes
+    started = [context.Process(target=read, args=(index, *given, barrier, results)) for index in range(processes)]
+    for process in started:
+        process.start()
+    barrier.wait()
+    start = time.perf_counter()
+    found = [results.get() for _ in started]
+    seconds = time.perf_counter() - start
+    for process in started:
+        process.join()
+    return seconds, sum(found)
+
+
+def read(index, file, shards, processes, workers, documents, barrier, results) -> None:
+    """What one process of a training reads, on one thread; it reports the bytes."""
+    torch.set_num_threads(1)
+    tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
+    if shards == "one":
+        source = datasets.load_dataset("json", data_files=str(file), split="train", streaming=True)
+        texts = load_documents(source, test_size=0)["train"]
+    else:
+        texts = load_documents(file, streaming=True, test_size=0)["train"]
+    stream = RepeatedStream(segment_documents(texts, tokenizer), index, processes)
+    collator = DataCollatorForDocSplit(tokenizer, max_length=MAX_LENGTH)
+    options = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    loader = DataLoader(stream, batch_size=BATCH, collate_fn=collator, **options)
+    before = bytes_read("self")
+    barrier.wait()
+    batches = iter(loader)  # as long as it is there, so are its workers
+    for _ in islice(batches, documents // BATCH):
+        pass
+    readers = [process.pid for process in multiprocessing.active_children()]
+    results.put(sum(map(bytes_read, readers)) if workers else bytes_read("self") - before)
+
+
+def bytes_read(process: int | str) -> int:
+    """What a process has read since it began."""
+    return int(Path(f"/proc/{process}/io").read_text().split("rchar:")[1].split()[0])
+
+
+if __name__ == "__main__":
+    main()

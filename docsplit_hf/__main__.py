@@ -12,6 +12,7 @@ SCRIPTS = {
     "classify": ("run_classification.py", "make a classifier of labeled texts, and classify others by it"),
     "evaluate": ("run_evaluation.py", "compare encoders and word counts on labeled texts"),
     "embed": ("run_embedding.py", "turn the texts of a file into embeddings"),
+    "embed-corpus": ("embed_corpus.py", "embed a corpus of any size by many tasks, into shards"),
     "label": ("label_by_hand.py", "label documents in the terminal, those first that help most"),
 }
 DEMO = "a page to try it on, in the browser"
@@ -19,11 +20,11 @@ DEMO = "a page to try it on, in the browser"
 
 def main() -> None:
     """Run the script that a command stands for, as if it were called by its path."""
-    listed = "\n".join(f"  {name:10}{what}" for name, (_, what) in SCRIPTS.items())
+    listed = "\n".join(f"  {name:14}{what}" for name, (_, what) in SCRIPTS.items())
     parser = argparse.ArgumentParser(
         prog="docsplit",
         usage="%(prog)s COMMAND [options]",
-        description=f"Embeddings and classification of long documents.\n\ncommands:\n{listed}\n  {'demo':10}{DEMO}",
+        description=f"Embeddings and classification of long documents.\n\ncommands:\n{listed}\n  {'demo':14}{DEMO}",
         epilog="docsplit COMMAND --help says more. On several processes: accelerate launch -m docsplit_hf COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

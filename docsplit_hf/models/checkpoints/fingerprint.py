@@ -10,6 +10,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+# A datastore knows an encoder by its embeddings of these texts: changing one would refuse every saved datastore.
+PROBE_TEXTS = (
+    "The contract ends on 31 December, unless both parties renew it in writing.",
+    "Glaciers store about two thirds of the fresh water on Earth!",
+    "这家公司今天宣布了新的计划。 Où est la bibliothèque ? 0123456789",
+)
 # To be raised when this package computes other embeddings from the same encoder: kept ones are not used then.
 VERSION = 1
 # Settings that say where a model came from or how it is saved, and do not change its embeddings.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.checkpoints.fingerprint import PROBE_TEXTS
 from ...models.inference.batched_inference import predict
 from ...models.inference.endpoint_classifier import EndpointClassifier
 from ...models.inference.long_documents import SEVERAL_VECTORS
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
     from ...models.portable.modeling_knn_classifier import KNNClassifier
-
-# The fingerprint of an encoder is its embeddings of these texts: changing one would refuse every saved datastore.
-PROBE_TEXTS = (
-    "The contract ends on 31 December, unless both parties renew it in writing.",
-    "Glaciers store about two thirds of the fresh water on Earth!",
-    "这家公司今天宣布了新的计划。 Où est la bibliothèque ? 0123456789",
-)
 
 
 def embed_examples(

@@ -96,7 +96,7 @@ def segment_documents(
         "single_sentence": single_sentence,
     }
     if isinstance(dataset, datasets.IterableDataset):
-        drop_and_count = _StreamingDrop(**function_arguments)
+        drop_and_count = SegmentAndDrop(**function_arguments)
         return dataset.map(drop_and_count, batched=True, batch_size=100, remove_columns=[text_column])
 
     segmented = dataset.map(
@@ -213,8 +213,8 @@ def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
 
 
-class _StreamingDrop:
-    """Segments a batch of a stream, drops what cannot be used, and logs the counts at each doubling of the documents.
+class SegmentAndDrop:
+    """Segments batches of a stream, drops what cannot be used, and logs the counts at each doubling of the documents.
 
     A stream has no end at which to log. Each data loader worker counts what it has read itself.
     """

@@ -38,7 +38,9 @@ def test_processes_and_their_workers_read_a_stream_once_between_them(shards, is_
     for workers in (0, 2):
         numbers = []
         for process in (0, 1):
-            loader = DataLoader(RepeatedStream(shuffled, process, 2), batch_size=1, num_workers=workers, collate_fn=list)
+            loader = DataLoader(
+                RepeatedStream(shuffled, process, 2), batch_size=1, num_workers=workers, collate_fn=list
+            )
             rows = (row for (row,) in islice(loader, 60))
             numbers.append({row["number"] for row in rows if row[EPOCH_KEY] == 0})
         assert sorted([*numbers[0], *numbers[1]]) == list(range(40))

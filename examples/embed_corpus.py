@@ -111,10 +111,10 @@ def describe_files(files: list[Path]) -> dict[str, Any]:
 @contextlib.contextmanager
 def progress_shown(folder: Path, tasks: int) -> Iterator[None]:
     """A bar of the documents in the shards, whichever process writes them, with their rate."""
-    done = threading.Event()
+    done, start = threading.Event(), time.time()
 
     def look(progress: tqdm) -> None:
-        rows, finished = count_documents(folder, tasks)
+        rows, finished = count_documents(folder, tasks, since=start)
         progress.set_postfix_str(f"{finished} of {tasks} tasks finished", refresh=False)
         progress.update(rows - progress.n)
 

@@ -10,7 +10,9 @@ A folder holds::
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -40,12 +42,9 @@ def begin_corpus(folder: Path, shared: dict[str, Any]) -> None:
         with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".corpus-", delete=False) as file:
             json.dump(new, file, indent=2)
         Path(file.name).chmod(0o644)
-        try:
-            os.link(file.name, folder / CORPUS)  # refused where another task was first
-        except FileExistsError:
-            pass
-        finally:
-            os.unlink(file.name)
+        with contextlib.suppress(FileExistsError):  # another task was first
+            os.link(file.name, folder / CORPUS)
+        os.unlink(file.name)
     there = json.loads((folder / CORPUS).read_text(encoding="utf-8"))
     for name in ("format", "version", "encoder", "tasks", "dimension", "dtype", "source", "label_names"):
         if there.get(name) != new.get(name):
@@ -60,15 +59,13 @@ def is_finished(folder: Path, task: int) -> bool:
     return (folder / f"{task:05d}.json").is_file()
 
 
-def count_documents(folder: Path, tasks: int) -> tuple[int, int]:
-    """How many documents the shards of a folder have, those that are being written too; and how many are finished."""
+def count_documents(folder: Path, tasks: int, since: float = math.inf) -> tuple[int, int]:
+    """How many documents are in finished shards and in those that grew ``since`` then; how many are finished."""
     finished = [folder / f"{task:05d}.json" for task in range(tasks) if is_finished(folder, task)]
     rows = sum(json.loads(file.read_text())["rows"] for file in finished)
     for file in folder.glob(f".*-*/{PROGRESS}"):
-        try:
-            rows += int(file.read_text() or 0)
-        except FileNotFoundError:  # its shard was finished meanwhile
-            continue
+        with contextlib.suppress(FileNotFoundError):  # its shard was finished meanwhile
+            rows += int(file.read_text() or 0) if file.stat().st_mtime >= since else 0
     return rows, len(finished)
 
 

@@ -11,7 +11,7 @@ import pytest
 from .forked import finish_script, start_script
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "embed_corpus.py"
-TEXTS = [f"The report number {i} says that {i % 13} bridges are old. " * (1 + i % 5) for i in range(600)]
+TEXTS = [f"The report number {i} says that {i % 13} bridges are old. " * (1 + i % 5) for i in range(300)]
 
 pytest.importorskip("datatrove", reason="The extra docsplit_hf[datatrove] is not installed.")
 
@@ -47,7 +47,7 @@ def test_a_killed_corpus_goes_on_and_has_the_same_bytes(start):
     finished_at = (folder / "00000.json").stat().st_mtime_ns
     again, _, _ = start("killed")
     printed = finish_script(again, killed_log)
-    assert "600 documents in 3 shards" in printed and "3 of 3 tasks finished" in printed
+    assert "300 documents in 3 shards" in printed and "3 of 3 tasks finished" in printed
     finish_script(alone, log)
     assert shards(folder) == shards(whole) and len(shards(whole)) == 10
     assert (folder / "00000.json").stat().st_mtime_ns == finished_at

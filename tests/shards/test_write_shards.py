@@ -20,7 +20,7 @@ KEYS = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32)
 def write(folder, task=1):
     with ShardWriter(folder, task, 2, "float16") as shard:
         shard.add(["a", "b"], ["Eins.", None], ["x", None], KEYS[:2])
-        assert count_documents(folder, 3) == (2, 0)
+        assert count_documents(folder, 3, since=0) == (2, 0) and count_documents(folder, 3) == (0, 0)
         shard.add(["c"], ["Drei, 三."], ["y"], KEYS[2:])
 
 

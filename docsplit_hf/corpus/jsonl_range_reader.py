@@ -35,9 +35,13 @@ class JsonlRangeReader(BaseReader):
         start, end = (path.stat().st_size * part // world_size for part in (rank, rank + 1))
         for number, line in enumerate(lines_between(path, start, end)):
             text = line.decode("utf-8-sig").strip()
-            document = (
-                self.get_document_from_dict(json.loads(text), path.name, f"{rank:05d}/{number}") if text else None
-            )
+            if not text:
+                continue
+            try:
+                row = json.loads(text)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}: the line {text[:80]!r} is not JSON: {error}. Correct it.") from error
+            document = self.get_document_from_dict(row, path.name, f"{rank:05d}/{number}")
             if document is None:
                 self.stat_update("left out, without text")
                 continue

@@ -78,6 +78,9 @@ def test_tasks_read_each_line_of_a_file_once(tmp_path):
         read = [document for task in range(tasks) for document in reader.run(rank=task, world_size=tasks)]
         assert [document.text for document in read] == [row["text"] for row in rows[:-1]]
         assert len({document.id for document in read}) == 59 and read[3].metadata == {"label": 4}
+    file.write_text("words\n")
+    with pytest.raises(ValueError, match="rows.jsonl: the line 'words' is not JSON"):
+        list(JsonlRangeReader(file).run())
 
 
 def test_without_datatrove_an_error_says_how_to_install_it(monkeypatch):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import time
 from itertools import islice
 from pathlib import Path
@@ -38,15 +39,17 @@ def main() -> None:
     rows = []
     configurations = [("ranges", processes, workers) for workers in (0, 2) for processes in (1, 2)]
     for shards, processes, workers in [*configurations, ("one", 2, 0), ("one", 2, 2)]:
-        seconds, read = measure(arguments.file, shards, processes, workers, documents)
-        rows.append((shards, str(processes), str(workers), f"{documents / seconds:,.0f}", f"{read / 1e6:,.0f}"))
+        seconds, read, busy = measure(arguments.file, shards, processes, workers, documents)
+        rates = (f"{documents / taken:,.0f}" for taken in (seconds, busy))
+        rows.append((shards, str(processes), str(workers), *rates, f"{read / 1e6:,.0f}"))
         print(*rows[-1], flush=True)
     print(f"{documents:,} documents of a file of {arguments.file.stat().st_size / 1e6:,.0f} MB.\n")
-    print(table(("shards", "processes", "workers of each", "documents/s in all", "MB read in all"), rows))
+    header = "shards", "processes", "workers of each", "documents/s in all", "documents/CPU second", "MB read in all"
+    print(table(header, rows))
 
 
-def measure(file: Path, shards: str, processes: int, workers: int, documents: int) -> tuple[float, int]:
-    """Seconds from the start of all processes to the end of the last, and the bytes that they read between them."""
+def measure(file: Path, shards: str, processes: int, workers: int, documents: int) -> tuple[float, int, float]:
+    """Seconds from the start of all processes to the end of the last; the bytes and the CPU seconds of all of them."""
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(processes + 1), context.Queue()
     given = file, shards, processes, workers, documents // processes
@@ -59,11 +62,12 @@ def measure(file: Path, shards: str, processes: int, workers: int, documents: in
     seconds = time.perf_counter() - start
     for process in started:
         process.join()
-    return seconds, sum(found)
+    read_by_all, busy = (sum(column) for column in zip(*found, strict=True))
+    return seconds, read_by_all, busy
 
 
 def read(index, file, shards, processes, workers, documents, barrier, results) -> None:
-    """What one process of a training reads, on one thread; it reports the bytes."""
+    """What one process of a training reads, on one thread; it reports the bytes and the CPU seconds."""
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
     if shards == "one":
@@ -75,13 +79,20 @@ def read(index, file, shards, processes, workers, documents, barrier, results) -
     collator = DataCollatorForDocSplit(tokenizer, max_length=MAX_LENGTH)
     options = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
     loader = DataLoader(stream, batch_size=BATCH, collate_fn=collator, **options)
-    before = bytes_read("self")
+    before, busy_before = bytes_read("self"), time.process_time()
     barrier.wait()
     batches = iter(loader)  # as long as it is there, so are its workers
     for _ in islice(batches, documents // BATCH):
         pass
     readers = [process.pid for process in multiprocessing.active_children()]
-    results.put(sum(map(bytes_read, readers)) if workers else bytes_read("self") - before)
+    busy = time.process_time() - busy_before + sum(map(cpu_seconds, readers))
+    results.put((sum(map(bytes_read, readers)) if workers else bytes_read("self") - before, busy))
+
+
+def cpu_seconds(process: int) -> float:
+    """What a process has computed since it began."""
+    user, system = Path(f"/proc/{process}/stat").read_text().rsplit(")")[-1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def bytes_read(process: int | str) -> int:

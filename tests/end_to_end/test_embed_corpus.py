@@ -1,11 +1,10 @@
 """examples/embed_corpus.py: killed for real, and started again."""
 
 import json
-import os
-import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from .forked import finish_script, start_script
@@ -40,7 +39,8 @@ def test_a_killed_corpus_goes_on_and_has_the_same_bytes(start):
     while not (list(folder.glob(".00001-*")) or (folder / "00001.json").exists()) and time.monotonic() < deadline:
         assert process.is_alive(), killed_log.read_text()
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
+    for one in (*psutil.Process(process.pid).children(recursive=True), process):  # datatrove has a process beside it
+        one.kill()
     process.join()
     there = shards(folder)
     assert {"corpus.json", "00000.json"} <= set(there) and "00002.json" not in there

@@ -15,9 +15,10 @@ from .datastore_files import load_snapshot, save_snapshot
 from .documents import add_documents, remove_documents, remove_either
 from .embedding import embed_examples
 from .fitted_state import FittedState
+from .from_shards import open_shards
 from .hub_folder import upload
 from .index import EXACT, IndexOptions
-from .key_matrix import as_matrix
+from .key_matrix import as_matrix, freeze
 from .labels import encode_known_labels, encode_labels, is_multi_label
 from .merging import merge_snapshots
 from .passage_table import take_passages
@@ -25,12 +26,11 @@ from .snapshot import (
     Buffers,
     Snapshot,
     add_rows,
-    change_index,
     empty_snapshot,
     relabel_rows,
     remove_rows,
-    update_index,
 )
+from .snapshot_index import change_index, update_index
 
 if TYPE_CHECKING:
     from typing import Self
@@ -159,6 +159,35 @@ class KNNDatastore:
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
         return cls._of(embed_examples(model, tokenizer, dataset, store_texts, packing, limits, **options))
 
+    @classmethod
+    def from_shards(
+        cls,
+        folder: str | Path,
+        index: str = EXACT,
+        nprobe: int | None = None,
+        rerank: int | None = None,
+        verify: bool = False,
+    ) -> Self:
+        """Open a folder of shards, whose keys, texts and ids stay on the disk: for more rows than fit in memory.
+
+        The first time, all is read and checked, ids, texts and labels are written once more to the cache of this
+        machine, to be read row by row, and the index is built there; a build that was killed goes on. Later it opens
+        in seconds. What is added lies in memory beside, searched exactly until ``reindex`` merges it into the index;
+        ``save_pretrained`` keeps it.
+
+        Args:
+            folder: What the tasks of a corpus wrote: ``corpus.json``, and shards of keys, ids, texts and labels. It is
+                not changed. All documents have a label, or none has one.
+            index, nprobe, rerank: As for the class. With ``"Flat"``, each search reads all keys.
+            verify: Whether to check all again. Later openings look at sizes only: a file that is damaged afterwards is
+                not noticed otherwise.
+
+        Raises:
+            FileNotFoundError: If the folder has no ``corpus.json``.
+            ShardsError: A ``ValueError``, if a shard is not finished, damaged, or does not fit the others.
+        """
+        return cls._of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
+
     def __len__(self) -> int:
         return len(self._state.keys)
 
@@ -173,8 +202,7 @@ class KNNDatastore:
         return self._state
 
     def __setstate__(self, state: Snapshot) -> None:
-        for array in (state.keys, state.labels):
-            array.flags.writeable = False  # which neither a pickle nor a file keeps
+        freeze(state.keys, state.labels)  # which neither a pickle nor a file keeps
         if state.passages is not None:
             state.passages.freeze()
         self._writing = threading.Lock()
@@ -443,6 +471,10 @@ class KNNDatastore:
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Search with another index from now on. The same is built anew only if rows were added or removed since.
 
+        What it will cost is logged before it starts: time, memory and disk; as a warning if it takes minutes. Where
+        keys stay on the disk, rows that were added since are merged into the same index, which is not trained again
+        until as many were added or removed as it has.
+
         Args:
             index, nprobe, rerank: As for the class.
         """
@@ -461,7 +493,11 @@ class KNNDatastore:
 
     @classmethod
     def from_pretrained(
-        cls, name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None
+        cls,
+        name_or_folder: str | Path,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        memory_map: bool = False,
     ) -> Self:
         """Load a datastore, and check all of it.
 
@@ -471,12 +507,14 @@ class KNNDatastore:
             name_or_folder: A folder that ``save_pretrained`` saved to, or a repository on the Hub.
             revision: The branch, tag or commit on the Hub.
             token: For a private repository.
+            memory_map: Whether keys, texts and ids of the examples stay on the disk, as with ``from_shards``. Then all
+                is checked when it is opened on this machine for the first time.
 
         Raises:
             FileNotFoundError: If there is no datastore.
             DatastoreError: A ``ValueError``, if the files are damaged or do not fit together.
         """
-        return cls._of(load_snapshot(name_or_folder, revision, token))
+        return cls._of(load_snapshot(name_or_folder, revision, token, memory_map))
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
         """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.

@@ -44,15 +44,16 @@ from .manifest import (
     read_manifest,
     render_manifest,
 )
+from .mapped_examples import MAPPED, check_sha256, label_type, map_examples
+from .mapped_keys import write_tensors
 from .parquet_files import read_table, write_table
 from .passage_table import PassageTable, check_spans, find_fault
-from .row_table import ids_among, repeated_id
-from .snapshot import Snapshot, update_index, use_index
+from .row_table import TEXTS, fault_of_ids, ids_among
+from .snapshot import Snapshot
+from .snapshot_index import update_index, use_index
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TEXTS = ("id", "text", "text_pair")
 
 
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
@@ -62,12 +63,14 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
         store_index(snapshot.index, _searched_sha256(manifest), snapshot.options.factory)
 
 
-def load_snapshot(name_or_folder: str | Path, revision: str | None, token: str | bool | None) -> Snapshot:
+def load_snapshot(
+    name_or_folder: str | Path, revision: str | None, token: str | bool | None, memory_map: bool = False
+) -> Snapshot:
     """Load from a folder or a repository on the Hub, with an index from the cache of this machine, or built anew."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
     if Path(name_or_folder).is_dir():
         finish_replacement(folder)
-    snapshot, manifest = read_datastore(folder / FOLDER)
+    snapshot, manifest = read_datastore(folder / FOLDER, memory_map)
     factory, sha256 = snapshot.options.factory, _searched_sha256(manifest)
     if factory == EXACT:
         return snapshot
@@ -95,14 +98,17 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
     return manifest
 
 
-def read_datastore(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
-    """Read a datastore, without an index, and its manifest; all of it is checked before any is used."""
+def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, dict[str, Any]]:
+    """Read a datastore, without an index, and its manifest; all of it is checked before any is used.
+
+    ``memory_map``: keys and rows of examples stay on the disk, and are checked when they are opened for the first time.
+    """
     finish_replacement(folder)
     previous = None
     while True:
         manifest = read_manifest(folder)
         try:
-            return _read_data(folder, manifest), manifest
+            return _read_data(folder, manifest, memory_map), manifest
         except FileNotFoundError as error:
             if manifest == previous:  # else somebody saves at the same time: the new manifest names other files
                 raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
@@ -112,7 +118,6 @@ def read_datastore(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
 def _write_data(folder: Path, snapshot: Snapshot) -> list[str]:
     """Write the data files, each named by its role, and return the roles."""
     import pyarrow as pa
-    from safetensors.numpy import save_file
 
     tensors = {"keys": {"keys": snapshot.keys} | ({} if snapshot.probe is None else {"probe": snapshot.probe})}
     tables = {"rows": _texts(snapshot).add_column(1, "label", _label_column(snapshot))}
@@ -127,7 +132,7 @@ def _write_data(folder: Path, snapshot: Snapshot) -> list[str]:
         tensors["fitted"] = snapshot.fitted.arrays
         tables["vocabulary"] = pa.table({"term": pa.array(snapshot.fitted.vocabulary, pa.string())})
     for role, arrays in tensors.items():
-        save_file(arrays, folder / role)
+        write_tensors(arrays, folder / role)
     for role, table in tables.items():
         write_table(table, folder / role)
     return [*tensors, *tables]
@@ -159,17 +164,21 @@ def _name(path: Path) -> dict[str, Any]:
     return {"name": named.name, **entry}
 
 
-def _read_data(folder: Path, manifest: dict[str, Any]) -> Snapshot:
-    for entry in manifest["files"].values():
-        path = folder / entry["name"]
-        size = path.stat().st_size
-        if size != entry["bytes"]:
-            raise DatastoreError(f"{path} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
-        if sha256_of(path) != entry["sha256"]:
-            raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
+def _read_data(folder: Path, manifest: dict[str, Any], memory_map: bool) -> Snapshot:
     paths = {role: folder / entry["name"] for role, entry in manifest["files"].items()}
-    keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
-    rows, labels = _read_rows(paths["rows"], manifest)
+    for role, entry in manifest["files"].items():
+        size = paths[role].stat().st_size
+        if size != entry["bytes"]:
+            raise DatastoreError(f"{paths[role]} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
+        if not (memory_map and role in MAPPED):
+            check_sha256(paths[role], entry)
+    if memory_map:
+        keys, probe, table = map_examples(manifest, paths["keys"], paths["rows"])
+    else:
+        keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
+        table = _read_texts(paths["rows"], {"label": label_type(manifest)}, manifest["rows"])
+    rows = table.select(TEXTS)
+    labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
     names, options = tuple(manifest["label_names"]), IndexOptions(**manifest["index"])
     passages = _read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"])
     examples = Snapshot(keys, labels, rows, names, manifest["next_id"], options, probe, passages=passages)
@@ -257,31 +266,21 @@ def _read_passages(
     return passages
 
 
-def _read_rows(path: Path, manifest: dict[str, Any]) -> tuple[pa.Table, np.ndarray]:
-    import pyarrow as pa
-
-    multi_label = manifest["multi_label"]
-    table = _read_texts(path, {"label": pa.list_(pa.int64()) if multi_label else pa.int64()}, manifest["rows"])
-    labels = _read_labels(path, table["label"].combine_chunks(), len(manifest["label_names"]), multi_label)
-    return table.select(TEXTS), labels
-
-
 def _read_texts(path: Path, columns: dict[str, pa.DataType], rows: int) -> pa.Table:
     """Ids and texts, as ``make_rows`` gives them, and other columns."""
     import pyarrow as pa
 
     expected = {"id": pa.string(), **columns, "text": pa.string()}
     table = read_table(path, expected, {"text_pair": pa.string()}, rows)
-    if table["id"].null_count:
-        raise DatastoreError(f"{path}: a row has no id. {REMEDY}")
-    if (repeated := repeated_id(table)) is not None:
-        raise DatastoreError(f"{path}: the id {repeated!r} is there twice. {REMEDY}")
+    if (fault := fault_of_ids(table["id"])) is not None:
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
     if "text_pair" not in table.column_names:
         table = table.append_column("text_pair", pa.nulls(len(table), pa.string()))
     return table
 
 
-def _read_labels(path: Path, column: pa.Array, count: int, multi_label: bool) -> np.ndarray:
+def _read_labels(path: Path, column: pa.Array, manifest: dict[str, Any]) -> np.ndarray:
+    count, multi_label = len(manifest["label_names"]), manifest["multi_label"]
     values = column.flatten() if multi_label else column
     if column.null_count or values.null_count:
         raise DatastoreError(f"{path}: a row has no label. {REMEDY}")

@@ -15,7 +15,8 @@ from ...models.portable.engine import engine_of, without_engine
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...models.portable.packing import use_packing
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
-from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot, update_index
+from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot
+from .snapshot_index import update_index
 
 if TYPE_CHECKING:
     from accelerate import PartialState

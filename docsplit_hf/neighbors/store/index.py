@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +14,16 @@ import numpy as np
 if TYPE_CHECKING:
     import faiss
 
+logger = logging.getLogger(__name__)
+
 EXACT = "Flat"
 BLOCK_BYTES = 64 * 2**20  # of float32, for what is converted or gathered at a time
 SPARE_CANDIDATES = 16  # beyond k: for batches FAISS computes |q|^2 - 2qx + |x|^2, whose rounding may swap the last ones
 FEWEST_ROWS = 1_000  # searched exactly in less than a millisecond
 ROWS_PER_CENTROID = 39  # FAISS's own lower bound for k-means; below it, it prints warnings and the lists are no good
-TRAINING_ROWS_PER_CENTROID = 256  # FAISS's k-means uses no more
-TRAINING_ROWS = 65_536  # for what has no centroids, as scalar quantizers
+TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, and find no more
+TRAINING_ROWS = 65_536  # at least, as far as there are so many
+KEPT_ROWS = 2**20  # after so many more an unfinished index is kept
 
 # The families that are tested here. FAISS takes more, but ends the process for some (HNSW0, RR0, PQ8x0), and takes
 # minutes to train others (OPQ), which exact re-ranking makes needless.
@@ -59,13 +65,14 @@ class IndexOptions:
 def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Squared L2 distances to the k nearest keys, float32 ``(Q, k)``, and their rows, int64; the lower of equals first.
 
-    ``queries``: float32 ``(Q, D)``. ``keys``: float32 ``(N, D)``, searched where they lie; or float16, converted 64 MiB
-    at a time. ``k``: from 1 to N.
+    ``queries``: float32 ``(Q, D)``. ``keys``: float32 ``(N, D)``, searched where they lie; or float16, or mapped,
+    converted 64 MiB at a time. ``k``: from 1 to N.
     """
     import faiss
 
     count = min(k + SPARE_CANDIDATES, len(keys))
-    step = len(keys) if keys.dtype == np.float32 else max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
+    as_it_lies = isinstance(keys, np.ndarray) and keys.dtype == np.float32
+    step = len(keys) if as_it_lies else max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
     distances = np.empty((len(queries), 0), dtype=np.float32)
     rows = np.empty((len(queries), 0), dtype=np.int64)
     for start in range(0, len(keys), step):
@@ -106,28 +113,56 @@ def candidate_distances(queries: np.ndarray, keys: np.ndarray, candidates: np.nd
 
 def fewest_rows(factory: str, dimension: int) -> int:
     """How many rows an index needs to be of use: 39 for each centroid of its k-means, and at least 1,000 and D."""
-    return max(ROWS_PER_CENTROID * _centroids(_new_index(factory, dimension)), FEWEST_ROWS, dimension)
+    return max(ROWS_PER_CENTROID * _centroids(new_index(factory, dimension)), FEWEST_ROWS, dimension)
 
 
-def build_index(keys: np.ndarray, factory: str) -> faiss.Index:
-    """Train an index on a sample, always the same, and fill it with all keys. It is not to be changed any more."""
-    index = _new_index(factory, keys.shape[1])
-    for part in _parts(index):
+def build_index(
+    keys: np.ndarray,
+    factory: str,
+    begun: faiss.Index | None = None,
+    keep: Callable[[faiss.Index], None] = lambda index: None,
+) -> faiss.Index:
+    """Train an index on a sample, always the same, and fill it with all keys. It is not to be changed any more.
+
+    ``begun``: one that was given to ``keep``, which is called with the trained one, and after each million rows.
+    """
+    start, index = time.perf_counter(), begun or new_index(factory, keys.shape[1])
+    for part in parts_of(index):
         if hasattr(part, "do_polysemous_training"):
             part.do_polysemous_training = False  # minutes of sorting codes, for a kind of search that is not used here
-    size = min(TRAINING_ROWS_PER_CENTROID * _centroids(index) or TRAINING_ROWS, len(keys))
-    sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
     try:
-        index.train(keys[sample].astype(np.float32, copy=False))
-        step = max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
-        for start in range(0, len(keys), step):
-            index.add(keys[start : start + step].astype(np.float32, copy=False))
+        if begun is None:
+            size = training_rows(index, len(keys))
+            sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
+            index.train(keys[sample].astype(np.float32, copy=False))
+            if len(keys) > KEPT_ROWS:
+                keep(index)
+        fill_index(index, keys, index.ntotal, keep)
     except RuntimeError as error:
         raise ValueError(
             f"FAISS cannot build the index {factory!r} on {len(keys)} keys of dimension {keys.shape[1]}: "
             f"{_reason(error)}. Choose another one."
         ) from error
+    logger.info("Built the index %r of %d rows in %.1f s.", factory, len(keys), time.perf_counter() - start)
     return index
+
+
+def fill_index(
+    index: faiss.Index, keys: np.ndarray, start: int, keep: Callable[[faiss.Index], None] = lambda index: None
+) -> None:
+    """Add the keys from ``start`` on. It stops to ``keep`` at the same rows, wherever it starts."""
+    step, kept = max(BLOCK_BYTES // (4 * keys.shape[1]), 1), start
+    for first in range(start, len(keys), step):
+        if first - kept >= KEPT_ROWS:
+            logger.info("%s of %s rows are in the index.", f"{first:,}", f"{len(keys):,}")
+            keep(index)
+            kept = first
+        index.add(keys[first : first + step].astype(np.float32, copy=False))
+
+
+def training_rows(index: faiss.Index, rows: int) -> int:
+    """How many rows an index is trained on."""
+    return min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), rows)
 
 
 def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
@@ -159,7 +194,7 @@ def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.nd
     return rows
 
 
-def _new_index(factory: str, dimension: int) -> faiss.Index:
+def new_index(factory: str, dimension: int) -> faiss.Index:
     import faiss
 
     try:
@@ -171,7 +206,7 @@ def _new_index(factory: str, dimension: int) -> faiss.Index:
         ) from error
 
 
-def _parts(index: faiss.Index) -> list[Any]:
+def parts_of(index: faiss.Index) -> list[Any]:
     """An index and what it is made of, each as the class that it is."""
     import faiss
 
@@ -188,7 +223,7 @@ def _centroids(index: faiss.Index) -> int:
     """The most centroids that a k-means of the index has to find; 0 where there is none."""
     import faiss
 
-    parts = _parts(index)
+    parts = parts_of(index)
     found = [part.nlist for part in parts if isinstance(part, faiss.IndexIVF)]
     found += [part.pq.ksub for part in parts if hasattr(part, "pq")]
     return max(found, default=0)

@@ -53,6 +53,13 @@ def check_probe(probe: np.ndarray, stored: np.ndarray) -> None:
         )
 
 
+def freeze(*arrays: Any) -> None:
+    """Make arrays read-only; keys in files are."""
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+
+
 class GrowableArray:
     """Rows to which others are appended, in time that does not depend on how many there are.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .row_table import values_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -80,5 +82,5 @@ class Neighbors:
         return {"passage": {"start": start, "end": end, **said}}
 
     def _column(self, name: str) -> list[list[Any]]:
-        values = iter(self.table[name].take(self.rows.ravel()).to_pylist())
+        values = iter(values_of(self.table[name], self.rows.ravel()))
         return [[next(values) for _ in row] for row in self.rows]

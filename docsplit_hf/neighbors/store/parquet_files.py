@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,39 @@ def read_table(
         table = table.cast(schema)
         table.validate(full=True)  # that texts are UTF-8, which nothing else asks before they are shown
         return table
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DatastoreError(f"{path} is no Parquet file: {error}. {REMEDY}") from error
+
+
+def read_batches(
+    path: Path, expected: dict[str, pa.DataType], optional: dict[str, pa.DataType], rows: int, size: int
+) -> Iterator[pa.RecordBatch]:
+    """As ``read_table``, but ``size`` rows at a time, and large strings are as good as strings; other columns stay."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(path)
+        if metadata.num_rows != rows:
+            raise DatastoreError(f"{path} has {metadata.num_rows} rows, its manifest says {rows}. {REMEDY}")
+        schema = metadata.schema.to_arrow_schema()
+        wanted = pa.schema(expected | {name: kind for name, kind in optional.items() if name in schema.names})
+        found = {name: schema.field(name).type for name in wanted.names if schema.get_field_index(name) >= 0}
+        small = {name: pa.string() if kind == pa.large_string() else kind for name, kind in found.items()}
+        if small != dict(zip(wanted.names, wanted.types, strict=True)):
+            raise DatastoreError(f"{path} has the columns {found}, expected are: {wanted.to_string()}. {REMEDY}")
+        _check_unpacked(path, _encoded_bytes(metadata))
+        unpacked, texts = 0, [name for name in wanted.names if small[name] == pa.string()]
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+            for batch in file.iter_batches(size, columns=wanted.names):
+                table = pa.Table.from_batches([batch]).select(wanted.names)
+                unpacked += _text_bytes(table)
+                _check_unpacked(path, unpacked)
+                table = table.cast(wanted).combine_chunks()
+                table.validate(full=True)
+                yield from table.to_batches()
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise

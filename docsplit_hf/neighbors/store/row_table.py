@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...text.lone_surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_CHUNKS = 256  # of a column; adding one example at a time makes a chunk each, and each makes look-ups slower
+TEXTS = ("id", "text", "text_pair")
+# Small chunks of a column; adding one example at a time makes a chunk each, and each makes look-ups slower.
+MOST_CHUNKS, SMALL_CHUNK = 256, 4_096
 
 
 def make_rows(
@@ -53,6 +57,16 @@ def repeated_id(rows: pa.Table) -> str | None:
     return repeated[0]["values"].as_py() if len(repeated) else None
 
 
+def fault_of_ids(ids: pa.ChunkedArray) -> str | None:
+    """What is wrong with the ids of rows that were read; None if nothing is."""
+    import pyarrow as pa
+
+    if ids.null_count:
+        return "a row has no id"
+    repeated = repeated_id(pa.table({"id": ids}))
+    return None if repeated is None else f"the id {repeated!r} is there twice"
+
+
 def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
     """Tables one after the other, in the memory of the two; no id of ``more`` may be in another of the tables."""
     import pyarrow as pa
@@ -60,7 +74,39 @@ def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
     if repeated := sorted(ids_among(more["id"], rows, *taken)):
         raise ValueError(f"The id {repeated[0]!r} is there already: remove it first, or give another.")
     joined = pa.concat_tables([rows, more])
-    return joined.combine_chunks() if joined["id"].num_chunks > MOST_CHUNKS else joined
+    lengths = [len(chunk) for chunk in joined["id"].chunks]
+    # The large ones at the beginning stay as they are: they may lie on the disk.
+    large = next((number for number, length in enumerate(lengths) if length < SMALL_CHUNK), len(lengths))
+    if len(lengths) - large <= MOST_CHUNKS:
+        return joined
+    first = sum(lengths[:large])
+    return pa.concat_tables([joined.slice(0, first), joined.slice(first).combine_chunks()])
+
+
+def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
+    """The values of some rows. Arrow's own ``take`` joins all chunks of texts first, which may be too many for it."""
+    ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
+    order = np.argsort(rows, kind="stable")
+    places = np.searchsorted(rows[order], np.concatenate([[0], ends]))
+    values: list[str | None] = [None] * len(rows)
+    for chunk, end, first, last in zip(column.chunks, ends, places[:-1], places[1:], strict=True):
+        if last > first:
+            own = order[first:last]
+            for place, value in zip(own, chunk.take(rows[own] - (end - len(chunk))).to_pylist(), strict=True):
+                values[place] = value
+    return values
+
+
+def without(rows: pa.Table, kept: np.ndarray) -> pa.Table:
+    """Some rows, bool ``(N,)``; chunks that keep all of theirs stay where they lie."""
+    import pyarrow as pa
+
+    parts, start = [rows.slice(0, 0)], 0
+    for chunk in rows["id"].chunks:
+        part, own = rows.slice(start, len(chunk)), kept[start : start + len(chunk)]
+        parts.append(part if own.all() else part.filter(pa.array(own)))
+        start += len(chunk)
+    return pa.concat_tables(parts)
 
 
 def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:

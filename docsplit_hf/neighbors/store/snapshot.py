@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,16 +14,15 @@ from .index import (
     EXACT,
     IndexOptions,
     approximate_search,
-    build_index,
     exact_search,
     fewest_rows,
     nearest_candidates,
-    set_nprobe,
 )
-from .key_matrix import GrowableArray, as_matrix, check_finite, check_probe
+from .key_matrix import GrowableArray, as_matrix, check_finite, check_probe, freeze
+from .mapped_keys import MappedKeys, growable, keep
 from .neighbors import Neighbors
 from .passage_table import PassageBuffers, PassageTable, check_passages, check_spans, keep_rows, whole_rows
-from .row_table import append_rows, automatic_ids, ids_among, make_rows
+from .row_table import append_rows, automatic_ids, ids_among, make_rows, without
 
 if TYPE_CHECKING:
     import faiss
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# An index is built again when more rows than these were added and removed since: they cost time in every search.
-MOST_CHANGES, MOST_CHANGES_OF_INDEX = 1_000, 0.1
 PASSAGES_PER_ROW = 4  # fetched from an index for each row that is wanted, and again as many times if these are too few
 
 
@@ -48,7 +44,7 @@ class Snapshot:
     rows that were removed since are left out of what the index finds.
     """
 
-    keys: np.ndarray  # float32 or float16 (N, D)
+    keys: np.ndarray | MappedKeys  # float32 or float16 (N, D)
     labels: np.ndarray  # int64 (N,), or bool (N, C) where rows have several labels
     rows: pa.Table  # ids and texts, as make_rows gives them
     label_names: tuple[str, ...]
@@ -165,7 +161,7 @@ class Buffers:
     """The arrays behind the snapshots of a datastore, which grow without being copied. One writer at a time."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.keys = GrowableArray(snapshot.keys)
+        self.keys = growable(snapshot.keys)
         self.labels = GrowableArray(snapshot.labels)
         self.passages = None if snapshot.passages is None else PassageBuffers(snapshot.passages)
         self.documents = None if snapshot.documents is None else Buffers(snapshot.documents)
@@ -265,11 +261,10 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
             raise ValueError(f"There is no row with the id {row_id!r}: ids are strings, as add and search give them.")
     removed = pc.is_in(snapshot.rows["id"], value_set=pa.array(ids, pa.string()))
     kept = ~removed.to_numpy()
-    keys, labels = snapshot.keys[kept], snapshot.labels[kept]
-    for array in (keys, labels):
-        array.flags.writeable = False
+    keys, labels = keep(snapshot.keys, kept), snapshot.labels[kept]
+    freeze(keys, labels)
     passages = snapshot.passages and keep_rows(snapshot.passages, kept)
-    rows = snapshot.rows.filter(pc.invert(removed))
+    rows = without(snapshot.rows, kept)
     changed = replace(snapshot, keys=keys, labels=labels, rows=rows, passages=passages)
     if snapshot.index is None:
         return changed
@@ -294,37 +289,3 @@ def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> 
     changed[places.to_numpy()] = labels
     changed.flags.writeable = False
     return replace(snapshot, labels=changed)
-
-
-def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
-    """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed."""
-    factory, rows = snapshot.options.factory, len(snapshot.searched)
-    without_index = replace(snapshot, index=None, index_rows=None, indexed=0)
-    if factory == EXACT:
-        return without_index
-    if snapshot.index is not None and not rebuild:
-        if snapshot.outside_index <= max(MOST_CHANGES, MOST_CHANGES_OF_INDEX * len(snapshot.index_rows)):
-            return snapshot
-    fewest = fewest_rows(factory, snapshot.keys.shape[1])
-    if rows < fewest:
-        if rebuild or snapshot.index is not None:  # not at each row that is added
-            logger.warning("%d rows are too few for %r: search is exact until there are %d.", rows, factory, fewest)
-        return without_index
-    start = time.perf_counter()
-    index = build_index(snapshot.searched, factory)
-    logger.info("Built the index %r of %d rows in %.1f s.", factory, rows, time.perf_counter() - start)
-    return use_index(snapshot, index)
-
-
-def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
-    """A snapshot with another index. The same is built anew only if rows were added or removed since."""
-    same = options.factory == snapshot.options.factory and snapshot.index is not None and snapshot.outside_index == 0
-    snapshot = replace(snapshot, options=options)
-    return use_index(snapshot, snapshot.index) if same else update_index(snapshot, rebuild=True)
-
-
-def use_index(snapshot: Snapshot, index: faiss.Index) -> Snapshot:
-    """A snapshot with an index that was built from all its rows."""
-    set_nprobe(index, snapshot.options.nprobe)
-    rows = len(snapshot.keys)
-    return replace(snapshot, index=index, index_rows=np.repeat(np.arange(rows), snapshot.counts), indexed=rows)

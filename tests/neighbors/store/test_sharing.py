@@ -80,7 +80,7 @@ def test_an_index_is_built_once_and_then_taken_from_the_cache(tmp_path, monkeypa
         built.append(factory)
         return build_index(keys, factory)
 
-    monkeypatch.setattr("docsplit_hf.neighbors.store.snapshot.build_index", build)
+    monkeypatch.setattr("docsplit_hf.neighbors.store.snapshot_index.build_index", build)
     datastore = make_datastore(rows=1500, index="IVF16,PQ4x4", nprobe=3, rerank=2)
     datastore.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("datastore/*index*")) and len(list(index_folder().iterdir())) == 1

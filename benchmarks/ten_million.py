@@ -1,0 +1,368 @@
+"""Measure a datastore whose keys stay on the disk: building, opening, memory, single queries, from 100,000 rows up.
+
+    python benchmarks/ten_million.py --folder output/ten_million
+    python benchmarks/ten_million.py --folder output/ten_million --rows 100000 1000000
+
+10,000,000 rows need 9 GB of disk, and half an hour on one thread. The keys are made on the spot, float16, in a folder
+of shards: 200 topics, in each 100 subtopics, and documents around these. All three levels are normal with the spectrum
+of a power law, as the principal components of text embeddings have (the j-th standard deviation is j^-0.5, of 128
+dimensions, which a random rotation puts into the full space), times 1, 0.7 and 0.7, so that topics overlap; a little
+noise in all dimensions; brought to norm 1. Subtopics are of unequal size (log-normal). Queries are others of the same
+kind.
+
+Each figure comes from a fresh process, and shards, index and cached rows lie below the folder:
+
+- building: from the call of from_shards to its end, all checks included; the memory meanwhile. "anonymous" is what the
+  process has for itself; the resident set also counts what it has read of mapped files, which the system takes back
+  when it needs the room.
+- nprobe and rerank: those that take the least time of all that find enough for 100 queries. The recall that is shown
+  is of 200 others; truth is the exact search of the same keys.
+- opening: the call of from_shards in a new process, the import of the package apart.
+- single queries, k = 64, one after the other: median and 99th percentile of 1,000; "cold": the median of 100 after the
+  system was asked to forget the keys.
+- FAISS flat: IndexFlatL2 over the same keys in memory, as float32, up to 1,000,000 rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+K, DIMENSION, LATENT = 64, 384, 128
+TOPICS, SUBTOPICS = 200, 100
+SHARD, BLOCK = 500_000, 50_000
+CHOOSING, MEASURED, TIMED, COLD = 100, 200, 1000, 100
+NPROBES, RERANKS = (8, 16, 32, 64, 128), (2, 4, 8, 16)
+COLUMNS = (
+    "rows", "index", "nprobe", "rerank", "build", "predicted", "peak while building (anonymous)", "keys on disk",
+    "index on disk", "open", "memory while searching (anonymous)", "p50", "p99", "p50 cold", "recall@64",
+    "FAISS flat p50",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
+    parser.add_argument(
+        "--recall", type=float, nargs="+", default=[0.99, 0.99, 0.95], help="to reach, for each of them"
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="where shards, index and results are written")
+    parser.add_argument("--index", help="the same for all (default: PQ48, lists by the square root of the rows)")
+    parser.add_argument("--phase", choices=PHASES, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.phase:
+        print(json.dumps(PHASES[arguments.phase](arguments.folder, arguments.rows[0], **json.loads(arguments.index))))
+        return
+    records = []
+    for rows, least in zip(arguments.rows, arguments.recall, strict=True):
+        lists = 2 ** round(math.log2(math.sqrt(rows)))
+        index = arguments.index or f"IVF{lists},PQ48"
+        folder = arguments.folder / str(rows)
+        record = {"rows": rows, "index": index, "least_recall": least}
+        for phase in ("make", "build", "truth", "choose", "search", "flat"):
+            options = {name: record[name] for name in ("index", "nprobe", "rerank", "least_recall") if name in record}
+            start = time.perf_counter()
+            record |= run(phase, folder, rows, options)
+            print(f"{rows:,} rows, {phase}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+        records.append(record)
+        (arguments.folder / f"{rows}.json").write_text(json.dumps(record | {"machine": machine()}, indent=1) + "\n")
+    print(table(records))
+    plot(records, arguments.folder / "ten_million.png")
+
+
+def run(phase: str, folder: Path, rows: int, options: dict[str, Any]) -> dict[str, Any]:
+    """A phase in a process of its own, on one thread."""
+    command = [sys.executable, __file__, "--phase", phase, "--folder", folder, "--rows", str(rows)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HOME": str(folder / "home")}
+    done = subprocess.run(
+        [*command, "--index", json.dumps(options)], env=environment, stdout=subprocess.PIPE, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def make(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
+    """Write the shards, unless they are there; the last file says that they are whole."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from safetensors.numpy import save_file
+
+    start, shards = time.perf_counter(), folder / "shards"
+    shards.mkdir(parents=True, exist_ok=True)
+    source = Source()
+    tasks = range(math.ceil(rows / SHARD))
+    for task in tasks:
+        if (shards / f"{task:05d}.json").exists():
+            continue
+        first, size = task * SHARD, min(SHARD, rows - task * SHARD)
+        keys, topics = source.embeddings(task, size)
+        table = {
+            "id": [str(row) for row in range(first, first + size)],
+            "text": [f"The text of document {row}." for row in range(first, first + size)],
+            "label": [f"topic {topic}" for topic in topics.tolist()],
+            "passages": pa.array(np.ones(size, np.int32)),
+        }
+        names = [f"{task:05d}.parquet", f"{task:05d}.safetensors"]
+        pq.write_table(pa.table(table), shards / names[0], compression="zstd")
+        save_file({"keys": keys}, shards / names[1])
+        sha256 = {name: hashlib.sha256((shards / name).read_bytes()).hexdigest() for name in names}
+        manifest = {"rows": size, "passages": size, "sha256": sha256}
+        (shards / f"{task:05d}.json").write_text(json.dumps(manifest))
+    corpus = {"format": "docsplit_hf shards", "version": 1, "tasks": len(tasks), "dimension": DIMENSION}
+    corpus |= {"dtype": "float16", "encoder": {}, "probe": None, "label_names": [f"topic {i}" for i in range(TOPICS)]}
+    (shards / "corpus.json").write_text(json.dumps(corpus))
+    np.save(folder / "queries.npy", source.embeddings(1_000_000, CHOOSING + MEASURED + TIMED)[0].astype(np.float32))
+    return {"make_s": time.perf_counter() - start, "keys_bytes": sum(f.stat().st_size for f in shards.iterdir())}
+
+
+class Source:
+    """Where embeddings come from: topics, subtopics and their weights."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.spectrum = np.arange(1, LATENT + 1, dtype=np.float32) ** -0.5
+        topics = rng.standard_normal((TOPICS, 1, LATENT), dtype=np.float32)
+        own = rng.standard_normal((TOPICS, SUBTOPICS, LATENT), dtype=np.float32)
+        self.subtopics = ((topics + 0.7 * own) * self.spectrum).reshape(-1, LATENT)
+        weights = rng.lognormal(sigma=1.0, size=len(self.subtopics))
+        self.ends = np.cumsum(weights / weights.sum())
+        self.rotation = np.linalg.qr(rng.standard_normal((DIMENSION, LATENT)))[0].T.astype(np.float32)
+
+    def embeddings(self, part: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Float16 ``(count, D)`` and the topics of a part, which is always the same."""
+        rng = np.random.default_rng([1, part])
+        made, chosen = np.empty((count, DIMENSION), np.float16), np.searchsorted(self.ends, rng.random(count))
+        chosen = np.minimum(chosen, len(self.subtopics) - 1)
+        for start in range(0, count, BLOCK):
+            own = chosen[start : start + BLOCK]
+            latent = 0.7 * rng.standard_normal((len(own), LATENT), dtype=np.float32) * self.spectrum
+            latent += self.subtopics[own]
+            block = latent @ self.rotation
+            block += 0.02 * rng.standard_normal(block.shape, dtype=np.float32)
+            block /= np.linalg.norm(block, axis=1, keepdims=True)
+            made[start : start + BLOCK] = block
+        return made, chosen // SUBTOPICS
+
+
+def build(folder: Path, rows: int, index: str, **options: Any) -> dict[str, Any]:
+    import logging
+
+    from docsplit_hf import KNNDatastore
+    from docsplit_hf.neighbors.store.index_cost import estimate_cost
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    predicted = estimate_cost(index, rows, DIMENSION)
+    before, peaks, stop = memory(), {"rss": 0, "anonymous": 0}, threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.1):
+            peaks.update({name: max(peaks[name], size) for name, size in memory().items()})
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start = time.perf_counter()
+    try:
+        KNNDatastore.from_shards(folder / "shards", index)
+    finally:
+        stop.set()
+        watcher.join()
+    seconds = time.perf_counter() - start
+    size = sum(file.stat().st_size for file in (folder / "home").rglob("*.faiss"))
+    cached = sum(file.stat().st_size for file in (folder / "home").rglob("*.arrow"))
+    return {
+        "build_s": seconds,
+        "predicted_s": predicted.seconds,
+        "predicted_building_bytes": predicted.building,
+        "build_peak_rss": peaks["rss"],
+        "build_peak_anonymous": peaks["anonymous"],
+        "before_rss": before["rss"],
+        "index_bytes": size,
+        "cached_rows_bytes": cached,
+    }
+
+
+def truth(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
+    from docsplit_hf import KNNDatastore
+
+    if not (folder / "truth.npy").exists():
+        datastore = KNNDatastore.from_shards(folder / "shards")
+        np.save(folder / "truth.npy", datastore.search(load_queries(folder)[: CHOOSING + MEASURED], K).rows)
+    return {}
+
+
+def choose(folder: Path, rows: int, index: str, least_recall: float, **options: Any) -> dict[str, Any]:
+    """The settings that take the least time of those that find enough, and what all of them do."""
+    from docsplit_hf import KNNDatastore
+
+    datastore = KNNDatastore.from_shards(folder / "shards", index)
+    queries, expected = load_queries(folder)[:CHOOSING], np.load(folder / "truth.npy")[:CHOOSING]
+    tried = []
+    for nprobe in NPROBES:
+        for rerank in RERANKS:
+            datastore.reindex(index, nprobe, rerank)
+            seconds, found = time_queries(datastore, queries)
+            tried.append(
+                {"nprobe": nprobe, "rerank": rerank, "p50_ms": median_ms(seconds), "recall": recall(found, expected)}
+            )
+    enough = [one for one in tried if one["recall"] >= least_recall + 0.002]  # others are asked later
+    best = min(enough, key=lambda one: one["p50_ms"]) if enough else max(tried, key=lambda one: one["recall"])
+    return {"nprobe": best["nprobe"], "rerank": best["rerank"], "tried": tried}
+
+
+def search(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **options: Any) -> dict[str, Any]:
+    start = time.perf_counter()
+    from docsplit_hf import KNNDatastore
+
+    imported = time.perf_counter()
+    datastore = KNNDatastore.from_shards(folder / "shards", index, nprobe, rerank)
+    opened = time.perf_counter()
+    queries, expected = load_queries(folder), np.load(folder / "truth.npy")
+    asked = queries[CHOOSING + MEASURED :]
+    datastore.search(asked[:1], K)
+    seconds, _ = time_queries(datastore, asked)
+    _, found = time_queries(datastore, queries[CHOOSING : CHOOSING + MEASURED])
+    after, peak = memory(), peak_rss()
+    for file in (folder / "shards").glob("*.safetensors"):
+        with open(file, "rb") as opened_file:
+            os.posix_fadvise(opened_file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    for file in datastore.keys.files:
+        file.release()
+    for file in (folder / "shards").glob("*.safetensors"):
+        with open(file, "rb") as opened_file:
+            os.posix_fadvise(opened_file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    cold, _ = time_queries(datastore, asked[:COLD])
+    return {
+        "import_s": imported - start,
+        "open_s": opened - imported,
+        "search_peak_rss": peak,
+        "search_anonymous": after["anonymous"],
+        "p50_ms": median_ms(seconds),
+        "p99_ms": 1000 * float(np.percentile(seconds, 99)),
+        "cold_p50_ms": median_ms(cold),
+        "recall": recall(found, expected[CHOOSING : CHOOSING + MEASURED]),
+    }
+
+
+def flat(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
+    if rows > 1_000_000:
+        return {}
+    import faiss
+
+    from docsplit_hf import KNNDatastore
+
+    keys = np.asarray(KNNDatastore.from_shards(folder / "shards").keys).astype(np.float32)
+    index, seconds = faiss.IndexFlatL2(DIMENSION), []
+    index.add(keys)
+    for query in load_queries(folder)[-50:]:
+        start = time.perf_counter()
+        index.search(query[None], K)
+        seconds.append(time.perf_counter() - start)
+    return {"flat_p50_ms": median_ms(seconds)}
+
+
+PHASES = {"make": make, "build": build, "truth": truth, "choose": choose, "search": search, "flat": flat}
+
+
+def load_queries(folder: Path) -> np.ndarray:
+    return np.load(folder / "queries.npy")
+
+
+def time_queries(datastore: Any, queries: np.ndarray) -> tuple[list[float], np.ndarray]:
+    seconds, found = [], []
+    for query in queries:
+        start = time.perf_counter()
+        neighbors = datastore.search(query[None], K)
+        seconds.append(time.perf_counter() - start)
+        found.append(neighbors.rows[0])
+    return seconds, np.array(found)
+
+
+def recall(found: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(found, expected, strict=True)]))
+
+
+def median_ms(seconds: list[float]) -> float:
+    return 1000 * float(np.median(seconds))
+
+
+def memory() -> dict[str, int]:
+    """The resident set of this process, and what of it is its own, in bytes (Linux)."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        sizes = {line.split(":")[0]: line.split()[1] for line in file if line.startswith(("VmRSS", "RssAnon"))}
+    return {"rss": 1024 * int(sizes["VmRSS"]), "anonymous": 1024 * int(sizes["RssAnon"])}
+
+
+def peak_rss() -> int:
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+
+
+def machine() -> str:
+    import faiss
+
+    from docsplit_hf.experiments.records.provenance import processor
+
+    return f"{processor()}, 1 thread, faiss {faiss.__version__}, numpy {np.__version__}"
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    for one in records:
+        cells = [
+            f"{one['rows']:,}", f"`{one['index']}`", str(one["nprobe"]), str(one["rerank"]),
+            duration(one["build_s"]), duration(one["predicted_s"]),
+            f"{gigabytes(one['build_peak_rss'])} ({gigabytes(one['build_peak_anonymous'])})",
+            gigabytes(one["keys_bytes"]), gigabytes(one["index_bytes"]), f"{one['open_s']:.1f} s",
+            f"{gigabytes(one['search_peak_rss'])} ({gigabytes(one['search_anonymous'])})",
+            f"{one['p50_ms']:.1f} ms", f"{one['p99_ms']:.1f} ms", f"{one['cold_p50_ms']:.0f} ms",
+            f"{one['recall']:.3f}",
+            f"{one['flat_p50_ms']:.0f} ms" if "flat_p50_ms" in one else "not measured",
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def gigabytes(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"
+
+
+def plot(records: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3), layout="constrained")
+    rows = [one["rows"] for one in records]
+    axes[0].plot(rows, [one["build_s"] / 60 for one in records], marker="o")
+    axes[0].set(ylabel="build, minutes", yscale="log")
+    for name, label in (("p50_ms", "median"), ("p99_ms", "99th percentile"), ("cold_p50_ms", "median, cold")):
+        axes[1].plot(rows, [one[name] for one in records], marker="o", label=label)
+    axes[1].set(ylabel="one query, ms", yscale="log")
+    for name, label in (("build_peak_rss", "building"), ("search_peak_rss", "searching")):
+        axes[2].plot(rows, [one[name] / 1e9 for one in records], marker="o", label=label)
+    axes[2].set(ylabel="memory, GB", ylim=(0, None))
+    for axis in axes:
+        axis.set(xscale="log", xlabel="rows")
+        axis.grid(alpha=0.3)
+    for axis in axes[1:]:
+        axis.legend()
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

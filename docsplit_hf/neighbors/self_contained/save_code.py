@@ -14,7 +14,7 @@ ENTRY, HANDLER = "docsplit_knn_pipeline.py", "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 # The package that neighbors/ belongs to, and what it stands on: imports run downwards only.
 ROOT = Path(__file__).parents[2]
-ROOMS = ("text", "models", "metrics", "training", "neighbors")
+ROOMS = ("text", "models", "metrics", "training", "shards", "neighbors")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
         "impl": f"{Path(ENTRY).stem}.{SelfContainedPipeline.__name__}",

@@ -59,11 +59,8 @@ def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
 
 
 def _is_worth_merging(snapshot: Snapshot) -> bool:
-    """Whether most of what an index of mapped keys was built from is still there, and most of what is there."""
-    entries = len(snapshot.index_rows)
-    return isinstance(snapshot.searched, MappedKeys) and 2 * entries >= max(
-        2 * snapshot.outside_index, len(snapshot.searched)
-    )
+    """Whether the index of mapped keys is still of much the same rows."""
+    return isinstance(snapshot.searched, MappedKeys) and 2 * snapshot.outside_index <= len(snapshot.index_rows)
 
 
 def _merge_tail(snapshot: Snapshot) -> Snapshot:
@@ -75,8 +72,6 @@ def _merge_tail(snapshot: Snapshot) -> Snapshot:
     if len(counts):
         index = faiss.clone_index(index)
         fill_index(index, snapshot.searched, len(snapshot.searched) - int(counts.sum()))
-    else:
-        index = snapshot.index
     set_nprobe(index, snapshot.options.nprobe)
     rows = len(snapshot.keys)
     index_rows = np.concatenate([snapshot.index_rows, np.repeat(np.arange(snapshot.indexed, rows), counts)])

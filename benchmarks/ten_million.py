@@ -20,6 +20,7 @@ Each figure comes from a fresh process, and shards, index and cached rows lie be
 - opening: the call of from_shards in a new process, the import of the package apart.
 - single queries, k = 64, one after the other: median and 99th percentile of 1,000; "cold": the median of 100 after the
   system was asked to forget the keys.
+- adding 10,000 rows, removing 10, and merging both into the index: in the records.
 - FAISS flat: IndexFlatL2 over the same keys in memory, as float32, up to 1,000,000 rows.
 """
 
@@ -42,7 +43,7 @@ import numpy as np
 K, DIMENSION, LATENT = 64, 384, 128
 TOPICS, SUBTOPICS = 200, 100
 SHARD, BLOCK = 500_000, 50_000
-CHOOSING, MEASURED, TIMED, COLD = 100, 200, 1000, 100
+CHOOSING, MEASURED, TIMED, COLD, ADDED = 100, 200, 1000, 100, 10_000
 NPROBES, RERANKS = (8, 16, 32, 64, 128), (2, 4, 8, 16)
 COLUMNS = (
     "rows", "index", "nprobe", "rerank", "build", "predicted", "peak while building (anonymous)", "keys on disk",
@@ -70,7 +71,7 @@ def main() -> None:
         index = arguments.index or f"IVF{lists},PQ48"
         folder = arguments.folder / str(rows)
         record = {"rows": rows, "index": index, "least_recall": least}
-        for phase in ("make", "build", "truth", "choose", "search", "flat"):
+        for phase in ("make", "build", "truth", "choose", "search", "change", "flat"):
             options = {name: record[name] for name in ("index", "nprobe", "rerank", "least_recall") if name in record}
             start = time.perf_counter()
             record |= run(phase, folder, rows, options)
@@ -253,6 +254,26 @@ def search(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **opti
     }
 
 
+def change(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **options: Any) -> dict[str, Any]:
+    """Rows that are added and removed, searched beside, and merged."""
+    from docsplit_hf import KNNDatastore
+
+    datastore = KNNDatastore.from_shards(folder / "shards", index, nprobe, rerank)
+    queries, added = load_queries(folder)[-COLD:], Source().embeddings(1_000_001, ADDED)[0]
+    steps = {
+        "add": lambda: datastore.add(added, np.zeros(ADDED, dtype=np.int64)),
+        "remove": lambda: datastore.remove([str(row) for row in range(0, rows, rows // 10)]),
+        "merge": lambda: datastore.reindex(index, nprobe, rerank),
+    }
+    record = {"added": ADDED}
+    for name, step in steps.items():
+        start = time.perf_counter()
+        step()
+        record[f"{name}_s"] = time.perf_counter() - start
+        record[f"p50_ms_after_{name}"] = median_ms(time_queries(datastore, queries)[0])
+    return record | {"change_peak_rss": peak_rss()}
+
+
 def flat(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
     if rows > 1_000_000:
         return {}
@@ -270,7 +291,7 @@ def flat(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
     return {"flat_p50_ms": median_ms(seconds)}
 
 
-PHASES = {"make": make, "build": build, "truth": truth, "choose": choose, "search": search, "flat": flat}
+PHASES = {phase.__name__: phase for phase in (make, build, truth, choose, search, change, flat)}
 
 
 def load_queries(folder: Path) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .index import BLOCK_BYTES
+from .key_matrix import as_float32
 from .passage_table import places_of
 
 # A distance by products is off by at most (D + 3)(|q|^2 + |x|^2) / 2^24: twice that is to spare.
@@ -53,7 +54,7 @@ def grouped_search(
     starts = np.cumsum(counts) - counts
     width = max(keys.shape[1], query_counts.max(initial=0))  # of a passage, or of what a query compares with it
     for first, last in _document_blocks(counts, width):
-        block = keys[starts[first] : starts[last - 1] + counts[last - 1]].astype(np.float32, copy=False)
+        block = as_float32(keys[starts[first] : starts[last - 1] + counts[last - 1]])
         norms = np.maximum.reduceat(_squares(block), starts[first:last] - starts[first])
         nearest = _nearest_by_products(queries, query_counts, block, counts[first:last])
         for query, (of_query, of_documents) in enumerate(nearest):
@@ -199,7 +200,7 @@ def _compare_one(query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts
     step = max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
     for start in range(0, len(places), step):
         part = slice(start, start + step)
-        exact[part] = _squares(query - keys[places[part]].astype(np.float32, copy=False))
+        exact[part] = _squares(query - as_float32(keys[places[part]]))
     order = np.lexsort((exact, np.repeat(np.arange(len(counts)), counts)))[firsts]
     return _Compared(exact[order], places[order], np.zeros(len(counts), dtype=np.int64))
 
@@ -210,7 +211,7 @@ def _compare(
     """Of a query of several passages, ``(u, D)``, which are as far as ``usual``, ``(u,)``, from documents."""
     compared = _Compared(np.empty(len(counts), np.float32), *np.empty((2, len(counts)), np.int64))
     for place, (start, count) in enumerate(zip(starts.tolist(), counts.tolist(), strict=True)):
-        document = keys[start : start + count].astype(np.float32, copy=False)
+        document = as_float32(keys[start : start + count])
         of_query, of_document, theirs = _nearest_by_differences(query, document)
         compared.distances[place] = matched_distances(of_query[:, None], of_document, counts[[place]])[0]
         nearer = usual - of_query

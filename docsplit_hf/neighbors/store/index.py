@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .key_matrix import as_float32
+
 if TYPE_CHECKING:
     import faiss
 
@@ -76,7 +78,7 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
     distances = np.empty((len(queries), 0), dtype=np.float32)
     rows = np.empty((len(queries), 0), dtype=np.int64)
     for start in range(0, len(keys), step):
-        block = keys[start : start + step].astype(np.float32, copy=False)
+        block = as_float32(keys[start : start + step])
         found, found_rows = faiss.knn(queries, block, min(count, len(block)))
         distances, rows = np.hstack([distances, found]), np.hstack([rows, found_rows + start])
         if rows.shape[1] > count:
@@ -105,7 +107,7 @@ def candidate_distances(queries: np.ndarray, keys: np.ndarray, candidates: np.nd
     step = max(BLOCK_BYTES // (4 * keys.shape[1] * candidates.shape[1]), 1)
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
-        difference = keys[candidates[block]].astype(np.float32, copy=False)  # (q, M, D), a copy
+        difference = as_float32(keys[candidates[block]])  # (q, M, D), a copy
         difference -= queries[block, None]
         distances[block] = np.einsum("qmd,qmd->qm", difference, difference)
     return distances
@@ -134,7 +136,7 @@ def build_index(
         if begun is None:
             size = training_rows(index, len(keys))
             sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
-            index.train(keys[sample].astype(np.float32, copy=False))
+            index.train(as_float32(keys[sample]))
             if len(keys) > KEPT_ROWS:
                 keep(index)
         fill_index(index, keys, index.ntotal, keep)
@@ -157,7 +159,7 @@ def fill_index(
             logger.info("%s of %s rows are in the index.", f"{first:,}", f"{len(keys):,}")
             keep(index)
             kept = first
-        index.add(keys[first : first + step].astype(np.float32, copy=False))
+        index.add(as_float32(keys[first : first + step]))
 
 
 def training_rows(index: faiss.Index, rows: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...text.lone_surrogates import replace_lone_surrogates
 from .index import candidate_distances
+from .row_table import values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,7 @@ def ids_of_examples(
     """For each text the id of the first row with this text, pair and labels (names, in any order), or None."""
     in_table, own = number_texts(snapshot.rows, texts, text_pairs)
     rows = np.flatnonzero(in_table >= 0)
-    ids = snapshot.rows["id"].take(rows).to_pylist()
+    ids = values_of(snapshot.rows["id"], rows)
     known: dict[tuple[int, frozenset[str]], str] = {}
     for number, label, row_id in zip(in_table[rows].tolist(), snapshot.labels[rows], ids, strict=True):
         numbers = np.flatnonzero(label) if label.ndim else [label]

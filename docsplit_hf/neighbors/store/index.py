@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 EXACT = "Flat"
 BLOCK_BYTES = 64 * 2**20  # of float32, for what is converted or gathered at a time
+SEARCHED_BYTES = 4 * 2**20  # the same for what is searched meanwhile: it stays in the processor's cache
 SPARE_CANDIDATES = 16  # beyond k: for batches FAISS computes |q|^2 - 2qx + |x|^2, whose rounding may swap the last ones
 FEWEST_ROWS = 1_000  # searched exactly in less than a millisecond
 ROWS_PER_CENTROID = 39  # FAISS's own lower bound for k-means; below it, it prints warnings and the lists are no good
@@ -68,13 +69,13 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
     """Squared L2 distances to the k nearest keys, float32 ``(Q, k)``, and their rows, int64; the lower of equals first.
 
     ``queries``: float32 ``(Q, D)``. ``keys``: float32 ``(N, D)``, searched where they lie; or float16, or mapped,
-    converted 64 MiB at a time. ``k``: from 1 to N.
+    converted 4 MiB at a time. ``k``: from 1 to N.
     """
     import faiss
 
     count = min(k + SPARE_CANDIDATES, len(keys))
     as_it_lies = isinstance(keys, np.ndarray) and keys.dtype == np.float32
-    step = len(keys) if as_it_lies else max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
+    step = len(keys) if as_it_lies else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
     distances = np.empty((len(queries), 0), dtype=np.float32)
     rows = np.empty((len(queries), 0), dtype=np.int64)
     for start in range(0, len(keys), step):

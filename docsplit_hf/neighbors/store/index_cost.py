@@ -16,7 +16,7 @@ LONG = 60.0  # seconds
 # FAISS: iterations of its k-means for lists, and for codes; the largest precomputed table; how much slower than a plain
 # product of matrices short ones are, of codes, and vectors that a graph jumps to; how many it looks at for each link.
 LIST_ITERATIONS, CODE_ITERATIONS, LARGEST_TABLE = 10, 25, 2**31
-SLOWER_CODES, SLOWER_GRAPH, VISITED_PER_LINK = 6, 8, 40
+SLOWER_CODES, SLOWER_GRAPH, VISITED_PER_LINK = 3, 8, 40
 
 
 @dataclass(frozen=True)

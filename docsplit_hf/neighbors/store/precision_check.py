@@ -10,6 +10,7 @@ import numpy as np
 from ...models.inference.batched_inference import predict
 from .embedding import PROBE_TEXTS
 from .passage_table import take_passages
+from .row_table import values_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,13 +41,12 @@ def check_precision(
     if own == built:
         what += " of another export"
     remedy = f"Load the model as the datastore was built, in {built}, or build the datastore again."
-    texts = snapshot.rows["text"].to_pylist()
-    known = [row for row, text in enumerate(texts) if text is not None]
-    if not known:
+    known = np.flatnonzero(snapshot.rows["text"].is_valid())
+    if not len(known):
         raise ValueError(f"{what}: without texts in it, its neighbors cannot be tried. {remedy}")
     rows = np.sort(np.random.default_rng(0).permutation(known)[:TRIED])
-    pairs = snapshot.rows["text_pair"].to_pylist()
-    predicted = predict(model, tokenizer, [texts[row] for row in rows], [pairs[row] for row in rows], log_cut=False)
+    texts, pairs = (values_of(snapshot.rows[name], rows) for name in ("text", "text_pair"))
+    predicted = predict(model, tokenizer, texts, pairs, log_cut=False)
     recall = _recall(snapshot, rows, predicted.retrieval_embeddings, predicted.passages)
     found = f"of the {NEAREST} nearest neighbors of {len(rows)} of its texts, {100 * recall:.1f} % are the same"
     if recall < LEAST_RECALL:

@@ -18,7 +18,9 @@ def test_blocks_make_no_difference(dtype, monkeypatch):
     keys = rng.standard_normal((500, 8)).astype(dtype)
     queries = rng.standard_normal((30, 8), dtype=np.float32)
     distances, rows = exact_search(queries, keys, 50)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.index.BLOCK_BYTES", 4 * 8 * 33)  # 33 keys at a time, fewer than k
+    monkeypatch.setattr(
+        "docsplit_hf.neighbors.store.index.SEARCHED_BYTES", 4 * 8 * 33
+    )  # 33 keys at a time, fewer than k
     again, rows_again = exact_search(queries, keys, 50)
     assert np.array_equal(rows, rows_again)
     assert np.array_equal(distances, again)

@@ -75,8 +75,8 @@ def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
         raise ValueError(f"The id {repeated[0]!r} is there already: remove it first, or give another.")
     joined = pa.concat_tables([rows, more])
     lengths = [len(chunk) for chunk in joined["id"].chunks]
-    # The large ones at the beginning stay as they are: they may lie on the disk.
-    large = next((number for number, length in enumerate(lengths) if length < SMALL_CHUNK), len(lengths))
+    # Those up to the last large one stay as they are: they may lie on the disk.
+    large = 1 + max((number for number, length in enumerate(lengths) if length >= SMALL_CHUNK), default=-1)
     if len(lengths) - large <= MOST_CHUNKS:
         return joined
     first = sum(lengths[:large])

@@ -1,6 +1,17 @@
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from docsplit_hf.neighbors.store.row_table import append_rows, automatic_ids, make_rows, renew_automatic_ids
+from docsplit_hf.neighbors.store.row_table import (
+    MOST_CHUNKS,
+    SMALL_CHUNK,
+    append_rows,
+    automatic_ids,
+    make_rows,
+    renew_automatic_ids,
+    values_of,
+    without,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +55,21 @@ def test_counters_with_and_without_a_prefix_do_not_meet():
     tables = make_rows(1, ["d0"]), make_rows(1, ["d2"])
     assert automatic_ids(2, 0, *tables, prefix="d") == (["d1", "d3"], 4)
     assert automatic_ids(2, 0, *tables) == (["0", "1"], 2)
+
+
+def test_small_chunks_are_joined_and_large_ones_stay_where_they_lie():
+    rows = make_rows(2 * SMALL_CHUNK, [f"a{i}" for i in range(2 * SMALL_CHUNK)])
+    rows = pa.concat_tables([rows.slice(0, 1), rows.slice(1, SMALL_CHUNK - 1), rows.slice(SMALL_CHUNK)])
+    grown = rows
+    for number in range(MOST_CHUNKS + 1):
+        grown = append_rows(grown, make_rows(1, [f"b{number}"]))
+    assert [len(chunk) for chunk in grown["id"].chunks] == [1, SMALL_CHUNK - 1, SMALL_CHUNK, MOST_CHUNKS + 1]
+    places = [[chunk.buffers()[2].address for chunk in table["id"].chunks[:3]] for table in (rows, grown)]
+    assert places[0] == places[1]
+    kept = np.ones(len(grown), dtype=bool)
+    kept[SMALL_CHUNK + 1] = False
+    left = without(grown, kept)
+    assert left["id"].chunk(0).buffers()[2].address == places[0][0]
+    assert left["id"].to_pylist() == [row_id for row_id in grown["id"].to_pylist() if row_id != f"a{SMALL_CHUNK + 1}"]
+    asked = np.array([len(left) - 1, 0, SMALL_CHUNK, 0])
+    assert values_of(left["id"], asked) == [f"b{MOST_CHUNKS}", "a0", f"a{SMALL_CHUNK}", "a0"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .index import new_index, parts_of, training_rows
+from .index import BLOCK_BYTES, new_index, parts_of, training_rows
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class IndexCost:
 
 
 def estimate_cost(factory: str, rows: int, dimension: int) -> IndexCost:
-    """What an index of so many keys costs. The time is right within a factor of two, where nothing else runs."""
+    """What an index of so many keys costs. The time is right within a factor of two, but of graphs (HNSW) a guess."""
     import faiss
 
     index = new_index(factory, dimension)
@@ -57,7 +57,8 @@ def estimate_cost(factory: str, rows: int, dimension: int) -> IndexCost:
         train += CODE_ITERATIONS * min(sample, 2**16) * codes
         add += codes
     disk = rows * entry + fixed
-    building = 2 * rows * entry + fixed + table + 4 * sample * dimension
+    # Lists grow by doubling; of the sample, k-means and codes have copies of their own.
+    building = 2 * rows * entry + fixed + table + 3 * 4 * sample * dimension + 2 * BLOCK_BYTES
     return IndexCost(disk, disk + table, building, (train + rows * add) / _products_per_second(dimension))
 
 

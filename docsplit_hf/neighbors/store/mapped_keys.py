@@ -17,6 +17,7 @@ from .manifest import REMEDY, DatastoreError
 # What was read stays in the page cache of the system; beyond so much it no longer counts as memory of the process.
 RELEASE_BYTES = 2**29
 BYTES_PER_ROW = 2**16  # the system maps the neighborhood of a page that is read
+TAKEN_ROWS = 2**12  # at a time
 _LONGEST_HEADER = 100_000_000  # as safetensors has it
 _DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16)}
 
@@ -127,9 +128,10 @@ class MappedKeys:
         places = np.concatenate([[0], np.searchsorted(ordered, self._ends)])
         taken = np.empty((len(flat), self.shape[1]), self.dtype)
         for array, end, first, last in zip(self._arrays, self._ends, places[:-1], places[1:], strict=True):
-            if last > first:
-                taken[order[first:last]] = array[ordered[first:last] - (end - len(array))]
-        self._count(len(flat) * BYTES_PER_ROW)
+            for start in range(first, last, TAKEN_ROWS):
+                part = slice(start, min(start + TAKEN_ROWS, last))
+                taken[order[part]] = array[ordered[part] - (end - len(array))]
+                self._count((part.stop - part.start) * BYTES_PER_ROW)
         return taken.reshape(*rows.shape, self.shape[1])
 
     def _count(self, size: int) -> None:

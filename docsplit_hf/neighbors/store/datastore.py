@@ -184,7 +184,7 @@ class KNNDatastore:
 
         Raises:
             FileNotFoundError: If the folder has no ``corpus.json``.
-            ShardsError: A ``ValueError``, if a shard is not finished, damaged, or does not fit the others.
+            ValueError: If a shard is not finished, damaged, or does not fit the others.
         """
         return cls._of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
 

@@ -264,7 +264,8 @@ def test_reindex_says_what_it_will_cost_before(keys, labels, caplog):
 
 
 @pytest.mark.parametrize(("factory", "per_row"), [("IVF4096,PQ48", 56), ("SQ8", 384), ("HNSW32,SQ8", 384 + 272)])
-def test_an_estimate_knows_the_bytes_of_codes(factory, per_row):
+def test_an_estimate_knows_the_bytes_of_codes(factory, per_row, monkeypatch):
+    monkeypatch.setattr("docsplit_hf.neighbors.store.index_cost._products_per_second", lambda dimension: 1e11)
     costs = [estimate_cost(factory, rows, 384) for rows in (1_000_000, 2_000_000)]
     assert costs[1].disk - costs[0].disk == 1_000_000 * per_row
     assert costs[0].disk <= costs[0].memory <= costs[0].building and 0 <= costs[0].seconds <= costs[1].seconds

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-CORPUS, FORMAT, VERSION = "corpus.json", "docsplit_hf shards", 1
+from .write_shards import CORPUS, FORMAT, VERSION
+
 _FIELDS = {"format": str, "version": int, "tasks": int, "dimension": int, "dtype": str, "encoder": dict}
 _SHARD_FIELDS = {"rows": int, "passages": int, "sha256": dict}
 

@@ -26,16 +26,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="With the records of ten_million.py.")
     records = [json.loads(file.read_text()) for file in parser.parse_args().folder.glob("*.json")]
     largest = max(records, key=lambda record: record["rows"])
-    each = {name: largest[name] / largest["rows"] for name in ("keys_bytes", "index_bytes", "build_s")}
+    each = {name: largest[name] / largest["rows"] for name in ("keys_bytes", "index_bytes", "build_processor_s")}
     rows = [(f"keys in {name}", *(size(DIMENSION * width * n) for n in ROWS)) for name, width in PRECISIONS.items()]
     rows.append(("shards on the disk, float16, short texts", *(size(each["keys_bytes"] * n) for n in ROWS)))
     rows.append(("index, mapped or in memory", *(size(each["index_bytes"] * n) for n in ROWS)))
-    rows.append(("building it, hours of a core", *(f"{each['build_s'] * n / 3600:,.1f}" for n in ROWS)))
+    rows.append(("building it, hours of a core", *(f"{each['build_processor_s'] * n / 3600:,.1f}" for n in ROWS)))
     for name, rate in RATES.items():
         rows.append((f"embedding in {name}, hours of a core", *(f"{n / rate / 3600:,.0f}" for n in ROWS)))
     for name, shape in SHAPES.items():
         rows.append(
-            (f"embedding by a GPU, hours ({name})", *(f"{n * flops(*shape) / PEAK / SHARE / 3600:,.1f}" for n in ROWS))
+            (f"embedding by a GPU, hours ({name})", *(f"{n * flops(*shape) / PEAK / SHARE / 3600:.2g}" for n in ROWS))
         )
     print(table(("", *(f"{n:,}" for n in ROWS)), rows))
 

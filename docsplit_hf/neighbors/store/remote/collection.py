@@ -15,6 +15,7 @@ VECTOR, PK = "vector", "pk"
 MOST_BYTES = 65_535  # of a VARCHAR
 MOST_FOUND = 16_384  # of a search, for one query
 REQUEST_BYTES = 16 * 2**20  # of 64 MB that a server takes
+ANY = "row >= 0"  # milvus-lite counts all partitions where there is no filter
 REQUEST_ROWS = 1_000  # of texts of up to 64 KB each
 UNFLUSHED_ROWS = 1_000  # what milvus-lite searches slowly
 _TEXTS = {"id": False, "content": False, "labels": False, "text": True, "text_pair": True}  # and whether null is one
@@ -78,7 +79,7 @@ class Collection:
             self._ask("create_partition", "making it", partition_name=partition)
         self._ask("load_collection", "loading it")
 
-    def count(self, partition: str, only: str = "") -> int:
+    def count(self, partition: str, only: str = ANY) -> int:
         """How many rows a partition has."""
         options = {"filter": only, "output_fields": ["count(*)"], "partition_names": [partition]}
         return int(self._ask("query", "counting its rows", **options)[0]["count(*)"])
@@ -100,7 +101,7 @@ class Collection:
             found += self._ask("query", "looking for texts", output_fields=list(fields), **options)
         return found
 
-    def rows(self, partition: str, fields: Sequence[str], only: str = "") -> Iterator[dict[str, Any]]:
+    def rows(self, partition: str, fields: Sequence[str], only: str = ANY) -> Iterator[dict[str, Any]]:
         """All rows of a partition, by their keys."""
         options = {"partition_names": [partition], "output_fields": list(fields), "filter": only}
         few = self._ask("query", "reading its rows", limit=REQUEST_ROWS, **options)

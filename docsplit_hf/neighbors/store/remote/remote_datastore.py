@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from ..key_matrix import as_matrix
 from ..labels import encode_known_labels, encode_labels, is_multi_label, rename_labels
 from ..passage_table import take_passages
 from ..precision_check import in_one_precision
-from ..row_table import is_counted
+from ..row_table import ids_among, is_counted
 from ..sampling import take_rows, with_ids
 from ..snapshot import Buffers, Snapshot, add_rows, empty_snapshot
 from .about import About, read_about, read_changed, write_about, write_changed, write_labels
@@ -272,8 +273,8 @@ class RemoteDatastore:
             found = self._firsts(EXAMPLES, labels, FIELDS)
             _check_found(labels, found)
             rows = [row | {"labels": json.dumps(names[row["id"]])} for row in found]
-            self._collection.write(EXAMPLES, rows)
-            self._changed(lambda copy: copy.relabel(labels))
+            with self._change(lambda copy: copy.relabel(labels)):
+                self._collection.write(EXAMPLES, rows)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save nothing: the examples stay where they are, and a folder names no server that its user did not choose."""
@@ -349,12 +350,12 @@ class RemoteDatastore:
             same = (before := new.get(row[PK])) and all(before[name] == row[name] for name in _SAME)
             if row[PK][:DOCUMENT] not in gone and not same:
                 raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
-        self._collection.write(REST, rest, len(ids))
-        self._collection.write(kind, own, len(ids))
         written = {row[PK] for row in (*own, *rest)}
-        self._collection.delete([key for key in all_keys(replaced) if key not in written])
         doubled = [row["id"] for row in there if row[PK][:DOCUMENT] not in gone]
-        self._changed(lambda copy: _put_into(copy, rows, kind, replacing, doubled))
+        with self._change(lambda copy: _put_into(copy, rows, kind, replacing, doubled)):
+            self._collection.write(REST, rest, len(ids))
+            self._collection.write(kind, own, len(ids))
+            self._collection.delete([key for key in all_keys(replaced) if key not in written])
         return ids
 
     def _merge(self, state: Snapshot, kind: str) -> None:
@@ -385,12 +386,15 @@ class RemoteDatastore:
         with self._writing:
             found = self._firsts(kind, ids)
             _check_found(ids, found)
-            self._collection.delete(all_keys(found))
-            self._changed(lambda copy: getattr(copy, method)(ids))
+            with self._change(lambda copy: getattr(copy, method)(ids)):
+                self._collection.delete(all_keys(found))
 
-    def _changed(self, change: Callable[[KNNDatastore], Any]) -> None:
-        """Change the copy as the collection was, and tell all others."""
-        is_known = self._copy is not None and read_changed(self._collection) == self._copied
+    @contextlib.contextmanager
+    def _change(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
+        """Change the collection within; then its copy in the same way, and tell all others."""
+        before, self._copied = self._copied, ""  # what fails half-way leaves a copy that is fetched again
+        yield
+        is_known = self._copy is not None and read_changed(self._collection) == before
         token = write_changed(self._collection, self._about)
         if is_known:
             change(self._copy)
@@ -469,6 +473,8 @@ def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str
     """Do with a copy what was done with the collection."""
     texts = [rows.rows[name].to_pylist() for name in ("text", "text_pair", "id")]
     passages = take_passages(rows.passages, np.arange(len(rows.keys)))
+    tables = [state.rows for state in (copy.snapshot, copy.snapshot.documents) if state is not None]
+    doubled = sorted(ids_among(doubled, *tables))  # not what was written in part
     if kind == DOCUMENTS:
         copy.remove_documents(doubled)
         copy.add_documents(rows.keys, *texts, passages)

@@ -174,20 +174,22 @@ def check_installed() -> None:
         raise ModuleNotFoundError("pymilvus is not installed: pip install 'docsplit_hf[milvus]'") from error
 
 
-def _explained(error: Exception, timeout: float) -> str:
+def _explained(error: BaseException, timeout: float) -> str:
     """What happened, and what to do."""
-    said = str(getattr(error, "message", "") or error).strip()
-    lower = said.lower()
-    if "unauthenticated" in lower or "auth check failure" in lower:
+    said = str(getattr(error, "message", "") or error).strip().split(", debug=")[0]
+    # pymilvus says no more of a refused token than that it cannot connect; and it raises errors from themselves.
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None and cause not in causes:
+        causes.append(cause)
+    signs = " ".join([said, *map(str, causes)]).lower()
+    if "unauthenticated" in signs or "auth check failure" in signs:
         return "the token was refused: pass the right one as token, or name its environment variable as token_variable."
-    if "permission" in lower:
+    if "permission" in signs:
         return f"the user of this token may not do that: give the user the rights, or take another token. ({said})"
-    if "open local milvus failed" in lower:
-        return "the folder cannot be opened: milvus-lite lets one process use it at a time. End the other one."
-    signs = ("unavailable", "deadline", "timeout", "connect")
-    if any(sign in lower for sign in signs):
-        brief = said.split(", debug=")[0]
-        return f"no answer within {timeout:g} s: is the server there? Try again, or pass a longer timeout. ({brief})"
+    if "open local milvus failed" in signs:
+        return f"the folder cannot be opened: one process at a time may use it. End the other one. ({said})"
+    if any(sign in signs for sign in ("unavailable", "deadline", "timeout", "connect")):
+        return f"no answer within {timeout:g} s: is the server there? Try again, or pass a longer timeout. ({said})"
     return f"it was refused: {said}"
 
 

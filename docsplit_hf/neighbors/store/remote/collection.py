@@ -15,6 +15,7 @@ VECTOR, PK = "vector", "pk"
 MOST_BYTES = 65_535  # of a VARCHAR
 MOST_FOUND = 16_384  # of a search, for one query
 REQUEST_BYTES = 16 * 2**20  # of 64 MB that a server takes
+FOLDER_QUERIES = 8  # of a request: milvus-lite holds the differences of each from all rows, float32 (Q, N, D)
 ANY = "row >= 0"  # milvus-lite counts all partitions where there is no filter
 REQUEST_ROWS = 1_000  # of texts of up to 64 KB each
 UNFLUSHED_ROWS = 1_000  # what milvus-lite searches slowly
@@ -115,13 +116,14 @@ class Collection:
         finally:
             iterator.close()
 
-    def search(self, partition: str, vectors: np.ndarray, limit: int, fields: Sequence[str]) -> Iterator[list[Any]]:
-        """The nearest rows of each vector, float32 ``(Q, D)``, by squared L2."""
+    def search(self, partition: str, vectors: np.ndarray, limit: int) -> Iterator[list[str]]:
+        """The keys of the rows that are nearest to each vector, float32 ``(Q, D)``, by squared L2."""
         size = max(min(MOST_FOUND, REQUEST_BYTES // vectors[:1].nbytes, 2**18 // limit), 1)
+        size = min(size, FOLDER_QUERIES) if self._is_folder else size
         for start in range(0, len(vectors), size):
-            options = {"limit": limit, "partition_names": [partition], "output_fields": list(fields)}
-            part = list(vectors[start : start + size])
-            yield from self._ask("search", "searching", data=part, anns_field=VECTOR, **options)
+            options = {"limit": limit, "partition_names": [partition], "output_fields": [PK], "anns_field": VECTOR}
+            found = self._ask("search", "searching", data=list(vectors[start : start + size]), **options)
+            yield from ([hit[PK] for hit in hits] for hits in found)
 
     def write(self, partition: str, rows: Sequence[dict[str, Any]], documents: int = 0) -> None:
         """Write rows, in place of those of the same keys, in requests that keep the rows of a document together."""

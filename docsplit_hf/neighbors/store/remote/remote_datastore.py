@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..documents import PREFIX
 from ..key_matrix import as_matrix
 from ..labels import encode_known_labels, encode_labels, is_multi_label, rename_labels
-from ..passage_table import take_passages
 from ..precision_check import in_one_precision
-from ..row_table import ids_among, is_counted
-from ..sampling import take_rows, with_ids
-from ..snapshot import Buffers, Snapshot, add_rows, empty_snapshot
-from .about import About, read_about, read_changed, write_about, write_changed, write_labels
+from ..sampling import take_rows
+from ..snapshot import Snapshot, empty_snapshot
+from .about import About, read_about, read_changed, write_about, write_labels
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection
+from .local_copy import LocalCopy
 from .remote_search import remote_search
-from .rows import (
-    DOCUMENT,
-    LOCATING,
-    all_keys,
-    content_numbers,
-    document_key,
-    names_of,
-    repeatable_ids,
-    to_rows,
-    to_snapshot,
-)
+from .rows import LOCATING, all_keys, content_numbers, names_of, to_snapshot
+from .writing import check_found, find_rows, new_rows, put, renumbered
 
 if TYPE_CHECKING:
     from ....models.inference.passages import Passages
@@ -45,11 +34,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_COPIED = 2**31  # bytes of keys that are fetched for what needs all rows
 BLOCK_ROWS = 10_000  # of another datastore, written at a time
 SAMPLE = 500  # examples to calibrate on: each is a search
 ONE_EACH = "passage == 0"  # of a document's rows
-_SAME = ("content", "labels", "passages")  # what an added row and one of the same id must share
 
 
 class RemoteDatastore:
@@ -65,11 +52,8 @@ class RemoteDatastore:
     """
 
     def __init__(self, collection: Collection, about: About, as_local: Callable[[Snapshot], KNNDatastore]) -> None:
-        self._collection, self._about, self._as_local = collection, about, as_local
-        self._writing = threading.Lock()
-        self._copy: KNNDatastore | None = None
-        self._copied = ""  # the change up to which the copy goes
-        self._last_row = 0
+        self._collection, self._about = collection, about
+        self._copy, self._writing, self._last_row = LocalCopy(collection, as_local), threading.Lock(), 0
 
     def __len__(self) -> int:
         return self._collection.count(EXAMPLES, ONE_EACH)
@@ -133,7 +117,7 @@ class RemoteDatastore:
     @property
     def fitted(self) -> FittedState | None:
         """What was fitted by this process; None if nothing was."""
-        return None if self._copy is None else self._copy.fitted
+        return None if self._copy.datastore is None else self._copy.datastore.fitted
 
     @fitted.setter
     def fitted(self, state: FittedState | None) -> None:
@@ -142,8 +126,8 @@ class RemoteDatastore:
 
     def change_fitted(self, change: Callable[[FittedState], FittedState]) -> None:
         """Change what was fitted, if anything was."""
-        if self._copy is not None:
-            self._copy.change_fitted(change)
+        if self._copy.datastore is not None:
+            self._copy.datastore.change_fitted(change)
 
     def label_array(self, labels: Sequence[Any]) -> np.ndarray:
         """Labels as ``KNNDatastore.label_array`` gives them."""
@@ -165,7 +149,7 @@ class RemoteDatastore:
 
     def ids_there(self, ids: Iterable[str]) -> set[str]:
         """Those of some ids that examples have."""
-        return {row["id"] for row in self._firsts(EXAMPLES, ids)}
+        return {row["id"] for row in find_rows(self._collection, EXAMPLES, ids)}
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same; the order of keys is that of hashes, and so random."""
@@ -199,13 +183,15 @@ class RemoteDatastore:
             RemoteDatastoreError: If Milvus cannot be reached, or refuses.
         """
         with self._writing:
-            self._decide(labels)
-            encoded, names = encode_labels(labels, self.label_names, self.multi_label)
+            several = is_multi_label(labels) if self._about.multi_label is None else self.multi_label
+            encoded, names = encode_labels(labels, self.label_names, several)
             if len(names) > len(self.label_names):  # somebody else may have added them
                 self._refresh_about()
-                encoded, names = encode_labels(labels, self.label_names, self.multi_label)
-            given = names_of(encoded, names)
-            rows = self._checked(keys, encoded, names, texts, text_pairs, ids, passages, given, EXAMPLES)
+                encoded, names = encode_labels(labels, self.label_names, several)
+            more = (texts, text_pairs, ids, passages)
+            rows = new_rows(EXAMPLES, self.dimension, keys, encoded, names, *more)
+            if self._about.multi_label is None and len(rows.keys):
+                self._set(multi_label=several)
             self._add_labels(names)
             return self._put(rows, EXAMPLES, list(replacing))
 
@@ -220,7 +206,7 @@ class RemoteDatastore:
         """Add unlabeled documents, which no search of the examples sees, and return their ids. As ``add``."""
         with self._writing:
             none = np.zeros((len(keys), 0), dtype=bool)
-            rows = self._checked(keys, none, (), texts, text_pairs, ids, passages, [[]] * len(keys), DOCUMENTS)
+            rows = new_rows(DOCUMENTS, self.dimension, keys, none, (), texts, text_pairs, ids, passages)
             return self._put(rows, DOCUMENTS, [])
 
     def merge(self, other: KNNDatastore) -> None:
@@ -270,10 +256,10 @@ class RemoteDatastore:
         with self._writing:
             encoded = encode_known_labels(labels.values(), self.label_names, self.multi_label)
             names = dict(zip(labels, names_of(encoded, self.label_names), strict=True))
-            found = self._firsts(EXAMPLES, labels, FIELDS)
-            _check_found(labels, found)
+            found = find_rows(self._collection, EXAMPLES, labels, FIELDS)
+            check_found(labels, found)
             rows = [row | {"labels": json.dumps(names[row["id"]])} for row in found]
-            with self._change(lambda copy: copy.relabel(labels)):
+            with self._copy.change(self._about, lambda copy: copy.relabel(labels)):
                 self._collection.write(EXAMPLES, rows)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -301,10 +287,6 @@ class RemoteDatastore:
         self._about = replace(self._about, **changes)
         write_about(self._collection, self._about)
 
-    def _decide(self, labels: Sequence[Any]) -> None:
-        if self._about.multi_label is None and len(labels):
-            self._set(multi_label=is_multi_label(labels))
-
     def _add_labels(self, names: tuple[str, ...]) -> None:
         write_labels(self._collection, self._about, names[len(self.label_names) :], self._next_rows(len(names)))
         self._about = replace(self._about, label_names=names)
@@ -315,59 +297,14 @@ class RemoteDatastore:
         self._last_row = first + count
         return first
 
-    def _checked(
-        self,
-        keys: Any,
-        labels: np.ndarray,
-        names: tuple[str, ...],
-        texts: Iterable[str | None] | None,
-        pairs: Iterable[str | None] | None,
-        ids: Iterable[str] | None,
-        passages: Passages | None,
-        given: list[list[str]],
-        kind: str,
-    ) -> Snapshot:
-        """New rows as a snapshot of their own: all that is to be checked of them is checked."""
-        keys = as_matrix(keys, "keys", self.dimension)
-        empty = empty_snapshot(self.dimension, names, labels.ndim == 2)
-        rows = add_rows(empty, Buffers(empty), keys, labels, names, texts, pairs, ids, passages)
-        if ids is not None:
-            return rows
-        table = rows.rows.to_pydict()
-        contents = content_numbers(table["text"], table["text_pair"], rows.keys)
-        return with_ids(rows, repeatable_ids(contents, given, kind))
-
     def _put(self, rows: Snapshot, kind: str, replacing: list[str]) -> list[str]:
-        """Write rows, then remove what they replace."""
-        ids = rows.rows["id"].to_pylist()
-        replaced = self._either(replacing)
-        _check_found(replacing, replaced)
-        there = self._either(ids)
-        gone = {row[PK][:DOCUMENT] for row in replaced}
-        own, rest = to_rows(rows, kind, self._next_rows(len(ids)))
-        new = {row[PK]: row for row in own if row["passage"] == 0}
-        for row in there:
-            same = (before := new.get(row[PK])) and all(before[name] == row[name] for name in _SAME)
-            if row[PK][:DOCUMENT] not in gone and not same:
-                raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
-        written = {row[PK] for row in (*own, *rest)}
-        doubled = [row["id"] for row in there if row[PK][:DOCUMENT] not in gone]
-        with self._change(lambda copy: _put_into(copy, rows, kind, replacing, doubled)):
-            self._collection.write(REST, rest, len(ids))
-            self._collection.write(kind, own, len(ids))
-            self._collection.delete([key for key in all_keys(replaced) if key not in written])
-        return ids
+        change = partial(self._copy.change, self._about)
+        return put(self._collection, rows, kind, self._next_rows(len(rows.keys)), replacing, change)
 
     def _merge(self, state: Snapshot, kind: str) -> None:
-        ids = state.rows["id"].to_pylist()
-        table = state.rows.to_pydict()
-        contents = content_numbers(table["text"], table["text_pair"], state.keys)
-        fresh = repeatable_ids(contents, names_of(state.labels, state.label_names), kind)
-        prefix = PREFIX if kind == DOCUMENTS else ""
-        pairs = zip(ids, fresh, strict=True)
-        state = with_ids(state, [new if is_counted(old, state.next_id, prefix) else old for old, new in pairs])
-        for start in range(0, len(ids), BLOCK_ROWS):
-            rows = np.arange(start, min(start + BLOCK_ROWS, len(ids)))
+        state = renumbered(state, kind)
+        for start in range(0, len(state.keys), BLOCK_ROWS):
+            rows = np.arange(start, min(start + BLOCK_ROWS, len(state.keys)))
             self._put(take_rows(state, rows), kind, [])
 
     def _check_other(self, state: Snapshot) -> None:
@@ -384,60 +321,16 @@ class RemoteDatastore:
             raise ValueError(f"{method} takes a list of ids, got one string: pass [{ids!r}].")
         ids = list(ids)
         with self._writing:
-            found = self._firsts(kind, ids)
-            _check_found(ids, found)
-            with self._change(lambda copy: getattr(copy, method)(ids)):
+            found = find_rows(self._collection, kind, ids)
+            check_found(ids, found)
+            with self._copy.change(self._about, lambda copy: getattr(copy, method)(ids)):
                 self._collection.delete(all_keys(found))
 
-    @contextlib.contextmanager
-    def _change(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
-        """Change the collection within; then its copy in the same way, and tell all others."""
-        before, self._copied = self._copied, ""  # what fails half-way leaves a copy that is fetched again
-        yield
-        is_known = self._copy is not None and read_changed(self._collection) == before
-        token = write_changed(self._collection, self._about)
-        if is_known:
-            change(self._copy)
-            self._copied = token
-
     def _local(self) -> KNNDatastore:
-        token = read_changed(self._collection)
-        if self._copy is not None and token == self._copied:
-            return self._copy
-        self._refresh_about()
-        count = sum(self._collection.count(kind) for kind in (EXAMPLES, DOCUMENTS, REST))
-        if (size := 4 * count * self.dimension) > MOST_COPIED:
-            raise ValueError(
-                f"This needs all rows, and the keys of {self._collection!r} have {size / 2**30:.1f} GiB, more than "
-                f"{MOST_COPIED / 2**30:g}: take a sample of them into a KNNDatastore, and work on that."
-            )
-        rest = list(self._collection.rows(REST, FIELDS))
-        examples, documents = (
-            [*self._collection.rows(kind, FIELDS), *(row for row in rest if row[PK][0] == kind[0])]
-            for kind in (EXAMPLES, DOCUMENTS)
-        )
-        snapshot, unlabeled = self._decoded(examples), to_snapshot(documents, self._about, labeled=False)
-        written = len({row[PK][:DOCUMENT] for row in (*examples, *documents)})
-        logger.info("Fetched %d rows from %r.", len(snapshot.keys) + len(unlabeled.keys), self._collection)
-        if (lost := written - len(snapshot.keys) - len(unlabeled.keys)) > 0:
-            logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", lost)
-        fitted = self.fitted
-        whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None, fitted=fitted)
-        self._copy, self._copied = self._as_local(whole), token
-        return self._copy
-
-    def _firsts(self, kind: str, ids: Iterable[str], fields: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """The first rows of documents by their ids."""
-        for row_id in (ids := list(ids)):
-            if not isinstance(row_id, str):
-                raise ValueError(
-                    f"There is no row with the id {row_id!r}: ids are strings, as add and search give them."
-                )
-        keys = [f"{document_key(kind, row_id)}p0" for row_id in dict.fromkeys(ids)]
-        return self._collection.get(keys, fields or [PK, "id", *_SAME, *LOCATING])
-
-    def _either(self, ids: Sequence[str]) -> list[dict[str, Any]]:
-        return [row for kind in (EXAMPLES, DOCUMENTS) for row in self._firsts(kind, ids)]
+        if not self._copy.is_current():
+            self._refresh_about()
+            self._copy.fetch(self._about)
+        return self._copy.datastore
 
     def _with_contents(self, kind: str, contents: Sequence[str]) -> list[dict[str, Any]]:
         found = self._collection.find(kind, "content", contents, [PK, *LOCATING])
@@ -460,25 +353,3 @@ class RemoteDocuments:
             return to_snapshot(rows, self._about, labeled=False)
 
         return remote_search(self._collection, DOCUMENTS, self._about.dimension, decoded, queries, k, passages)
-
-
-def _check_found(ids: Iterable[str], found: list[dict[str, Any]]) -> None:
-    known = {row["id"] for row in found}
-    for row_id in ids:
-        if row_id not in known:
-            raise ValueError(f"There is no row with the id {row_id!r}: ids are strings, as add and search give them.")
-
-
-def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], doubled: list[str]) -> None:
-    """Do with a copy what was done with the collection."""
-    texts = [rows.rows[name].to_pylist() for name in ("text", "text_pair", "id")]
-    passages = take_passages(rows.passages, np.arange(len(rows.keys)))
-    tables = [state.rows for state in (copy.snapshot, copy.snapshot.documents) if state is not None]
-    doubled = sorted(ids_among(doubled, *tables))  # not what was written in part
-    if kind == DOCUMENTS:
-        copy.remove_documents(doubled)
-        copy.add_documents(rows.keys, *texts, passages)
-        return
-    names = names_of(rows.labels, rows.label_names)
-    labels = names if copy.multi_label else [name for (name,) in names]
-    copy.add(rows.keys, labels, *texts, replacing=[*replacing, *doubled], passages=passages)

@@ -10,7 +10,7 @@ import numpy as np
 from ..key_matrix import as_matrix, check_finite
 from ..passage_table import check_passages
 from .collection import FIELDS, MOST_FOUND, PK, Collection
-from .rows import DOCUMENT, LOCATING, all_keys
+from .rows import DOCUMENT, all_keys
 
 if TYPE_CHECKING:
     from ....models.inference.passages import Passages
@@ -39,28 +39,31 @@ def remote_search(
     vectors, counts = (queries, np.ones(len(queries), np.int64)) if asked is None else (asked.keys, asked.counts)
     check_finite(vectors, "embeddings of passages")
     wanted = min((k if asked is None else PER_PASSAGE * k) + SPARE, MOST_FOUND)
-    found = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)
-    return decoded(collection.get(all_keys(found), FIELDS)).search(queries, int(k), passages)
+    near = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)
+    firsts = collection.get([f"{document}p0" for document in near], FIELDS)
+    there = {row[PK] for row in firsts}
+    others = collection.get([key for key in all_keys(firsts) if key not in there], FIELDS)
+    return decoded([*firsts, *others]).search(queries, int(k), passages)
 
 
 def _candidates(
     collection: Collection, partition: str, vectors: np.ndarray, counts: np.ndarray, wanted: int
-) -> list[dict[str, Any]]:
-    """A row of each document that is near, as many documents for each query as are wanted, if there are so many."""
-    found: dict[str, dict[str, Any]] = {}
+) -> list[str]:
+    """What the keys of near documents begin with: as many for each query as are wanted, if there are so many."""
+    found: dict[str, None] = {}
     ends, pending, limit = np.cumsum(counts), np.arange(len(counts)), wanted
     while len(pending):
         places = np.concatenate([np.arange(ends[query] - counts[query], ends[query]) for query in pending])
-        hits = collection.search(partition, vectors[places], limit, LOCATING)
+        hits = collection.search(partition, vectors[places], limit)
         short = []
         for query in pending:
             own, full = {}, False
             for _ in range(counts[query]):
-                rows = next(hits)
-                full |= len(rows) == limit
-                own |= {row[PK][:DOCUMENT]: row["entity"] | {PK: row[PK]} for row in rows}
+                keys = next(hits)
+                full |= len(keys) == limit
+                own |= dict.fromkeys(key[:DOCUMENT] for key in keys)
             found |= own
             if full and len(own) < wanted and limit < MOST_FOUND:  # many passages of a few documents are near
                 short.append(query)
         pending, limit = np.array(short, dtype=np.int64), min(4 * limit, MOST_FOUND)
-    return list(found.values())
+    return list(found)

@@ -79,7 +79,9 @@ def test_an_add_that_was_cut_is_repeated(proxy, server, monkeypatch, share, doin
     before = proxy.passed
     connect(proxy, "whole").add(keys, ["fruit"] * 300, **rows)
     proxy.drop_after(share * (proxy.passed - before))
-    with pytest.raises(RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: is the server there\? Try again"):
+    with pytest.raises(
+        RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: is the server there\? Try again"
+    ):
         datastore.add(keys, ["fruit"] * 300, **rows)
     direct = KNNDatastore.connect(f"http://127.0.0.1:{server}", datastore.collection)
     assert (0 < direct._collection.count("examples") < rows["passages"].counts.sum()) == (share > 0.1)
@@ -157,7 +159,9 @@ def test_a_wrong_token_is_refused_and_no_token_is_shown(guarded, monkeypatch, ca
         datastore.add(np.eye(8), ["fruit"] * 8)
         assert len(datastore) == 8
         for wrong in ("another-secret", None):
-            with pytest.raises(RemoteDatastoreError, match="the token was refused: pass the right one as token") as refused:
+            with pytest.raises(
+                RemoteDatastoreError, match="the token was refused: pass the right one as token"
+            ) as refused:
                 KNNDatastore.connect(guarded, "guarded", token=wrong, **options)
             assert "secret" not in str(refused.value) and refused.value.__cause__ is None
     said = [caplog.text, *capfd.readouterr(), repr(datastore), str(vars(datastore))]

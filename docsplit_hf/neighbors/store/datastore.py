@@ -226,7 +226,7 @@ class KNNDatastore:
         Raises:
             ModuleNotFoundError: If pymilvus is not installed.
             ValueError: If the address, the name or the token's variable is wrong, or the collection is another one.
-            RemoteDatastoreError: A ``RuntimeError``, if Milvus cannot be reached, or refuses.
+            RemoteDatastoreError: An ``OSError``, if Milvus cannot be reached, or refuses.
         """
         new = (index, dimension, label_names, multi_label, probe)
         return connect(cls._of, address, collection, token, token_variable, timeout, *new)

@@ -20,7 +20,7 @@ def is_remote(name: object) -> bool:
 def parse_address(address: str | Path, collection: str | None = None) -> tuple[str, str]:
     """What pymilvus opens, an address or a folder, and the name of the collection.
 
-    ``milvus://HOST:PORT/COLLECTION``, or ``milvus:///FOLDER.db/COLLECTION``, names both.
+    ``milvus://HOST:PORT/COLLECTION``, or ``milvus://FOLDER.db/COLLECTION``, names both.
     """
     address = os.fspath(address)
     if "@" in urlsplit(address).netloc:  # not shown: it holds a password
@@ -30,7 +30,7 @@ def parse_address(address: str | Path, collection: str | None = None) -> tuple[s
         place, _, named = rest.rpartition("/")
         if not place or collection not in (None, named):
             raise ValueError(f"{address!r} is no address of a datastore: write milvus://HOST:19530/COLLECTION.")
-        address, collection = (place if place.startswith("/") else f"http://{place}"), named
+        address, collection = (place if place.endswith(".db") else f"http://{place}"), named
     if collection is None:
         raise ValueError(f"Which collection of {address!r}? Pass its name as collection.")
     if not isinstance(collection, str) or not _NAME.fullmatch(collection):

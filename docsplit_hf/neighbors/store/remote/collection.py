@@ -24,7 +24,7 @@ _NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
 FIELDS = [PK, *_TEXTS, *_NUMBERS, VECTOR]
 
 
-class RemoteDatastoreError(RuntimeError):
+class RemoteDatastoreError(OSError):
     """A Milvus server was not reached, or did not do what it was asked."""
 
 

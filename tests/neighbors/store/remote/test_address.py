@@ -11,6 +11,7 @@ from docsplit_hf.neighbors.store.remote.address import find_token, parse_address
         ("milvus://host:19530/contracts", None, ("http://host:19530", "contracts")),
         ("milvus://host:19530/contracts/", "contracts", ("http://host:19530", "contracts")),
         ("milvus:///data/x.db/contracts", None, ("/data/x.db", "contracts")),
+        ("milvus://x.db/contracts", None, ("x.db", "contracts")),
         ("data/x.db", "contracts", ("data/x.db", "contracts")),
     ],
 )

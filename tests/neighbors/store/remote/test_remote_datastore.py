@@ -47,7 +47,7 @@ def test_a_document_that_was_written_in_part_is_not_there_until_it_is_repeated(m
 
     with monkeypatch.context() as patch:
         patch.setattr(collection_module.Collection, "write", fail)
-        with pytest.raises(RuntimeError, match="gone"):
+        with pytest.raises(OSError, match="gone"):
             datastore.add(keys, ["fruit"] * 30, **given)
     ends = np.cumsum(passages.counts)
     there = ends <= ends[-1] // 2 + 1

@@ -36,6 +36,7 @@ def test_a_document_that_was_written_in_part_is_not_there_until_it_is_repeated(m
     passages = make_passages(keys)
     given = {"texts": ["x" * 9] * 30, "ids": [str(i) for i in range(30)], "passages": passages}
     datastore.add(keys[:1], ["fruit"], ids=["whole"])
+    assert len(datastore.snapshot.keys) == 1  # a copy, which is to learn what was written
     write, written = collection_module.Collection.write, []
 
     def fail(self, partition, rows, documents=0):

@@ -7,9 +7,11 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf import KNNClassifierTrainingArguments
+from docsplit_hf import KNNClassifierTrainingArguments, KNNDatastore
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
+from docsplit_hf.neighbors.store.remote.address import is_remote, parse_address
+from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore
 from docsplit_hf.text.paper_tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")
@@ -137,10 +139,23 @@ class DatastoreArguments:
     index: str = HfArg(default="Flat", help="A FAISS index_factory string. Flat is exact, and right to 200,000 rows.")
     nprobe: int | None = HfArg(default=None, help="Lists of an IVF index to search.")
     rerank: int | None = HfArg(default=None, help="Look up this many times k, and choose exactly among them.")
+    datastore: str | None = HfArg(
+        default=None,
+        help="A collection of Milvus, milvus://HOST:19530/COLLECTION: the examples are put there too, after they were "
+        "learned from. With --predict alone, neighbors are looked up there. Needs docsplit_hf[milvus].",
+    )
+    datastore_token_variable: str | None = HfArg(
+        default=None, help="The name of the environment variable with the token of that server, if it asks for one."
+    )
 
     def options(self) -> dict[str, Any]:
         """As ``KNNDatastore.build`` takes them."""
-        return {"dtype" if name == "keys_dtype" else name: value for name, value in vars(self).items()}
+        local = ("store_texts", "keys_dtype", "index", "nprobe", "rerank")
+        return {"dtype" if name == "keys_dtype" else name: getattr(self, name) for name in local}
+
+    def connect(self, **new: Any) -> RemoteDatastore:
+        """The collection; ``new`` is for one that is not there yet."""
+        return KNNDatastore.connect(self.datastore, token_variable=self.datastore_token_variable, **new)
 
 
 @dataclass
@@ -231,6 +246,8 @@ def check_options(
     if of_answers and "predict" not in given:
         raise ValueError(f"--{sorted(of_answers)[0]} is about the answers to a file: give it by --predict.")
     has_examples = bool(data.dataset_name or data.task_name)
+    if datastore.datastore is not None:
+        _check_remote(datastore.datastore, has_examples or model.no_training or "predict" in given)
     if "audit" in given and has_examples and not model.no_training:
         raise ValueError(
             "--audit cannot check labels that a classifier was trained on: it has seen them all. Audit them with the "
@@ -265,6 +282,14 @@ def check_options(
             f"--no_training takes the encoder as it is, and has no use for --{', --'.join(wrong)}: leave out one or "
             f"the other.{to_push}"
         )
+
+
+def _check_remote(address: str, is_used: bool) -> None:
+    if not is_remote(address):
+        raise ValueError(f"--datastore {address}: write milvus://HOST:19530/COLLECTION.")
+    parse_address(address)
+    if not is_used:
+        raise ValueError("--datastore is for examples (--dataset_name) or answers (--predict): give one of them, too.")
 
 
 def _check_neighbors(given: set[str], model: ModelArguments) -> None:

@@ -205,10 +205,18 @@ def go_on_answering(classifier: str) -> str:
     return f"the same command with {options}, goes on from there."
 
 
-def open_classifier(classifier: str, arguments: RunArguments):
-    """A classifier that is there."""
+def upload(datastore, remote: DatastoreArguments) -> None:
+    """Put what was built into a collection of Milvus, too; what is there already stays."""
+    new = {"label_names": datastore.label_names, "multi_label": datastore.multi_label, "probe": datastore.probe}
+    collection = remote.connect(dimension=datastore.dimension, **new)
+    collection.merge(datastore)
+    print(f"The examples are in {remote.datastore}, too: {len(collection):,} in all.")
+
+
+def open_classifier(classifier: str, arguments: RunArguments, datastore=None):
+    """A classifier that is there, with its own examples or those of another datastore."""
     folder = open_checkpoint(classifier).path  # whose error says what is wrong with a mistyped name
-    pipe = pipeline("docsplit-knn", model=folder, device=arguments.device)
+    pipe = pipeline("docsplit-knn", model=folder, device=arguments.device, datastore=datastore)
     if pipe.datastore is None:
         raise ValueError(
             f"{classifier} holds no classifier with its examples, and nothing is trained without --dataset_name: give "
@@ -249,10 +257,15 @@ def audit_classifier(classifier: str, audit: AuditArguments, arguments: RunArgum
 
 
 def predict(
-    classifier: str, texts: PredictionFiles, prediction: PredictionArguments, arguments: RunArguments, **options
+    classifier: str,
+    texts: PredictionFiles,
+    prediction: PredictionArguments,
+    arguments: RunArguments,
+    datastore=None,
+    **options,
 ) -> None:
     """Classify texts by a classifier that is there."""
-    pipe = open_classifier(classifier, arguments)
+    pipe = open_classifier(classifier, arguments, datastore)
     options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
     options |= {"explain": True} if prediction.predict_explain else {}
     if prediction.predict_reject is not None:
@@ -305,7 +318,8 @@ def main() -> None:
             show_log(arguments.process_index)
             classifier = model_arguments.model_name_or_path or arguments.output_dir
             if arguments.process_index == 0:
-                predict(classifier, texts, prediction, arguments, max_length=model_arguments.max_length)
+                options = {"datastore": datastore.connect()} if datastore.datastore else {}
+                predict(classifier, texts, prediction, arguments, max_length=model_arguments.max_length, **options)
             return
         is_new = not arguments.overwrite_output_dir and not arguments.resume_from_checkpoint
         if is_new and texts.partial.exists() and Path(arguments.output_dir, "metrics.json").exists():
@@ -333,6 +347,8 @@ def main() -> None:
         written = metrics if report is None else metrics | {"fit": asdict(report)}
         Path(arguments.output_dir, "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
         last_screen(arguments.output_dir, metrics, report, splits, "accuracy" if task is None else task.metric)
+        if datastore.datastore:
+            upload((pipe if trainer is None else trainer).datastore, datastore)
     if trainer is not None:
         end_run(trainer)
     if audit.audit:

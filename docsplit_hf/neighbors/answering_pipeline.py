@@ -188,7 +188,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         **overrides: Any,
     ) -> Mixture:
         config, datastore = self.model.config, self._datastore()
-        ready = self._experts = ready_experts(datastore.snapshot, self._experts)  # threads may set it meanwhile
+        ready = self._ready_experts(datastore)
         chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
         if ready is not None and not overrides:
             mixture = mix_experts(ready, predictions, texts, config.k, config.knn_temperature, shown, reject)
@@ -202,7 +202,12 @@ class AnsweringPipeline(TextClassificationPipeline):
         else:
             mixture = mix_with_neighbors(predictions, datastore, **chosen, shown=shown.neighbors)
         mixture = mixture._replace(shares=predictions.shares, texts=texts, passages=predictions.passages)
-        return with_documents(mixture, datastore.snapshot, predictions, shown.documents)
+        return with_documents(mixture, datastore, predictions, shown.documents)
+
+    def _ready_experts(self, datastore: KNNDatastore) -> ReadyExperts | None:
+        # The rows of a remote datastore are fetched for fitted experts only; threads may set them meanwhile.
+        ready = self._experts = None if datastore.fitted is None else ready_experts(datastore.snapshot, self._experts)
+        return ready
 
     def _datastore(self) -> KNNDatastore:
         if self.datastore is None or not len(self.datastore):
@@ -219,7 +224,7 @@ class AnsweringPipeline(TextClassificationPipeline):
     ) -> Iterator[Any]:
         datastore = self._datastore()  # which says so before anything is computed
         preprocess_params, forward_params, postprocess_params = parameters
-        ready = self._experts = ready_experts(datastore.snapshot, self._experts)
+        ready = self._ready_experts(datastore)
         _check_answers(ready, datastore.label_names, forward_params, postprocess_params)
         asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
         done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))

@@ -12,6 +12,7 @@ from ..models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, table
 from ..training.model_card import save_model_card
 from .experts.fit_report import FitReport
+from .store.remote.remote_datastore import RemoteDatastore
 
 if TYPE_CHECKING:
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -104,6 +105,12 @@ def _labels(facts: ClassifierFacts) -> str:
     if facts.datastore is None:
         names = config.label_names
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
+    if isinstance(facts.datastore, RemoteDatastore):
+        names = facts.datastore.label_names
+        return (
+            f"{len(names)} labels: {', '.join(names)}. The {len(facts.datastore):,} examples are in a collection of "
+            "Milvus, which is no part of this folder: give it to the pipeline as `datastore`."
+        )
     names, labels = facts.datastore.label_names, facts.datastore.labels
     counts = labels.sum(0) if facts.datastore.multi_label else np.bincount(labels, minlength=len(names))
     rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]

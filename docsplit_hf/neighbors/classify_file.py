@@ -21,6 +21,7 @@ from ..models.inference.batched_inference import input_length
 from ..models.inference.cut_texts import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
+from .store.remote.remote_datastore import RemoteDatastore
 from .suggestions.suggest import SUGGESTED
 
 if TYPE_CHECKING:
@@ -161,7 +162,12 @@ def _fingerprint(pipe: KNNClassifierPipeline) -> str:
     """The SHA-256 of all that answers depend on: model, tokenizer, calibration, examples, documents, fitted experts."""
     examples = pipe.datastore
     digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer).encode())
-    for store in (examples, None if examples is None else examples.documents):
+    if isinstance(examples, RemoteDatastore):
+        stores: tuple[Any, ...] = ()
+        digest.update(json.dumps(examples.content()).encode())
+    else:
+        stores = (examples, None if examples is None else examples.documents)
+    for store in stores:
         if store is not None:
             for array in (store.keys, store.labels):
                 digest.update(np.ascontiguousarray(array))

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from .store.classifier_files import check_classifier
 from .store.datastore import KNNDatastore
 from .store.embedding import check_problem_type, encoder_probe
-from .store.precision_check import check_precision
+from .store.precision_check import check_precision, in_one_precision
+from .store.remote.address import is_remote
+from .store.remote.remote_datastore import RemoteDatastore
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -24,22 +27,29 @@ logger = logging.getLogger(__name__)
 def find_datastore(
     model: KNNClassifier,
     tokenizer: PreTrainedTokenizerBase,
-    given: KNNDatastore | str | Path | None,
+    given: KNNDatastore | RemoteDatastore | str | Path | None,
     is_classifier: bool,
     token: str | bool | None,
-) -> KNNDatastore | None:
+) -> KNNDatastore | RemoteDatastore | None:
     """The datastore, checked to be of this encoder and these labels. Only a classifier may have one in its folder."""
-    if isinstance(given, KNNDatastore):
+    probe = None
+    if isinstance(given, (KNNDatastore, RemoteDatastore)):
         datastore = given
+    elif is_remote(given):
+        probe, several = encoder_probe(model, tokenizer), model.config.problem_type == MULTI_LABEL
+        new = {"probe": probe, "label_names": model.config.label_names}
+        new |= {"multi_label": several} if model.config.num_labels else {}
+        datastore = KNNDatastore.connect(given, token=token if isinstance(token, str) else None, **new)
     elif given is not None:
         datastore = KNNDatastore.from_pretrained(given, token=token)
     else:
         datastore = _own_datastore(model, token) if is_classifier else None
     if datastore is None:
         return None
-    probe = encoder_probe(model, tokenizer)
+    probe = encoder_probe(model, tokenizer) if probe is None else probe
     datastore.check_encoder(probe)
-    check_precision(model, tokenizer, probe, datastore.snapshot)
+    if datastore.probe is not None and not in_one_precision(probe, datastore.probe):
+        check_precision(model, tokenizer, probe, datastore.snapshot)
     check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
     trained = tuple(model.config.label_names)
     names = datastore.label_names[: len(trained)]

@@ -18,7 +18,6 @@ from .editing.add_documents import add_documents
 from .editing.add_examples import add_examples, datastore_to_grow
 from .editing.add_labels import described_examples
 from .editing.relabel import relabel
-from .experts.fitted_experts import ready_experts
 from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
@@ -53,9 +52,11 @@ class KNNClassifierPipeline(AnsweringPipeline):
     Args:
         model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
         tokenizer: Its tokenizer; an ``EndpointClassifier`` has none.
-        datastore: The labeled examples, or the folder or repository that they are in. None: those of the model's own
+        datastore: The labeled examples, or the folder or repository that they are in, or
+            ``"milvus://HOST:19530/COLLECTION"``, which is made if it is not there. None: those of the model's own
             folder or repository, if it has any.
-        datastore_token: For a datastore in a private repository: ``pipeline`` keeps its ``token`` to itself.
+        datastore_token: For a datastore in a private repository, or on a server that asks for one: ``pipeline`` keeps
+            its ``token`` to itself.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
         long_documents: What is read of long texts: ``"first"``, their beginning, where it is logged how much is left
             out; ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. None:
@@ -184,7 +185,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         texts, labels, ids = described_examples(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        before = set() if self.datastore is None else set(self.datastore.ids) & set(ids)
+        before = set() if self.datastore is None else self.datastore.ids_there(ids)
         has_head = self.model.config.num_labels > 0
         return self._add_examples(texts, labels, ids, not has_head, allow_duplicates=True, replacing=before)
 
@@ -310,11 +311,10 @@ class KNNClassifierPipeline(AnsweringPipeline):
             TypeError: If a text is not a string.
             ValueError: If there are no texts but empty ones, nothing was fitted, or ``reject`` is not between 0 and 1.
         """
-        snapshot = self._datastore().snapshot
-        ready = self._experts = ready_experts(snapshot, self._experts)
+        ready = self._ready_experts(self._datastore())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        watcher = Watcher(self.model, self.tokenizer, ready, known_words(snapshot), options)
+        watcher = Watcher(self.model, self.tokenizer, ready, known_words(ready.snapshot), options)
         return watch(watcher, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:

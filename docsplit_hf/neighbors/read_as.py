@@ -57,7 +57,7 @@ def read_as(
             for name in changed:
                 setattr(config, name, own[name])
             raise
-    if has_texts and datastore.snapshot.passages is not None and config.long_documents not in SEVERAL_VECTORS:
+    if has_texts and datastore.has_passages and config.long_documents not in SEVERAL_VECTORS:
         logger.warning(
             "The datastore has passages, and texts are read with long_documents=%r: pass what its own were read with, "
             "'passages' or 'late'.",

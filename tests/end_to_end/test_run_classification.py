@@ -293,6 +293,26 @@ def test_long_documents_are_read_in_passages_and_answers_name_one(few_labels, wo
         assert passage["text"] == answer["body"][passage["start"] : passage["end"]] != answer["body"]
 
 
+def test_examples_go_into_a_collection_and_answers_come_from_it(few_labels, workshop, tmp_path, run_script):
+    address, folder, answers = f"milvus://{tmp_path}/examples.db/topics", tmp_path / "classifier", tmp_path / "a.jsonl"
+    options = [f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}", f"--datastore={address}"]
+    made = run_script(SCRIPT, "--no_training", *columns(few_labels), *options)
+    assert f"The examples are in {address}, too: 10 in all." in made
+    options = [
+        f"--model_name_or_path={folder}",
+        f"--predict={few_labels / 'test.csv'}",
+        "--text_column=body",
+        "--use_cpu",
+    ]
+    run_script(SCRIPT, *options, f"--datastore={address}", f"--predict_output={answers}", "--predict_neighbors=2")
+    rows = [json.loads(line) for line in answers.open()]
+    texts = {row["body"] for row in csv.DictReader((few_labels / "train.csv").open(newline=""))}
+    assert len(rows) == 8 and all(neighbor["text"] in texts for row in rows for neighbor in row["neighbors"])
+    assert all(
+        neighbor["id"].startswith("e") for row in rows for neighbor in row["neighbors"]
+    )  # made by the collection
+
+
 def test_what_is_about_answers_needs_texts_to_answer(fitted, run_script):
     printed = run_script(SCRIPT, f"--model_name_or_path={fitted[0]}", "--predict_reject=0.05", code=2)
     assert "--predict_reject is about the answers to a file: give it by --predict" in printed
@@ -391,6 +411,9 @@ REFUSED = {
         "corrects a classifier that is there",
     ),
     "applying to nothing": (["--apply_audit=r.json"], "give it by --model_name_or_path"),
+    "no collection": (["--dataset_name=a.csv", "--datastore=milvus://host:19530"], "write milvus://HOST"),
+    "a folder": (["--dataset_name=a.csv", "--datastore=examples.db"], "write milvus://HOST"),
+    "a collection for nothing": (["--datastore=milvus://host:19530/a"], "give one of them, too"),
     "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
 }
 

@@ -17,6 +17,7 @@ from ..store.duplicates import first_of_equals, ids_of_examples, number_texts
 from ..store.embedding import encoder_probe
 from ..store.labels import is_multi_label
 from ..store.passage_table import take_passages
+from ..store.remote.remote_datastore import RemoteDatastore
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def add_examples(
     known: list[Any] = [None] * len(texts)
     first: Sequence[int] = range(len(texts))
     if not allow_duplicates:
-        known = ids_of_examples(datastore.snapshot, texts, pairs, labels)
+        known = ids_of_examples(datastore.with_texts(texts, pairs), texts, pairs, labels)
         first = first_of_equals(texts, pairs, labels)
     rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
     if len(rows) < len(texts):
@@ -81,6 +82,8 @@ def datastore_to_grow(
     """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
     config = model.config
     several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
+    if isinstance(datastore, RemoteDatastore):
+        return datastore  # its first labels say so
     if datastore is not None and (len(datastore) or datastore.multi_label == several):
         return datastore
     probe = encoder_probe(model, tokenizer)
@@ -100,7 +103,7 @@ def _embed(
     pairs: list[str | None],
 ) -> tuple[np.ndarray, Passages | None, list[str]]:
     """The embeddings and passages of texts, and the ids of documents that some of them were: these have theirs."""
-    documents = datastore.snapshot.documents
+    documents = datastore.with_texts(texts, pairs).documents
     if documents is None or not len(documents.keys):
         predictions = predict(model, tokenizer, texts, pairs)
         return predictions.retrieval_embeddings, predictions.passages, []

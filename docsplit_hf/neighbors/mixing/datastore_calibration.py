@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..store.duplicates import equal_neighbors
+from ..store.passage_table import take_passages
+from ..store.sampling import sample_rows, take_rows
 from .calibration import Calibration, calibrate
 from .classifier_distribution import classifier_probabilities
 
@@ -79,22 +81,28 @@ def calibrate_leaving_one_out(
     the rows; None for neighbors alone. A classifier that was trained on these examples is right about nearly all of
     them, so the weight of the neighbors comes out too small: use held-out examples where there are any.
     """
-    keys, labels = datastore.keys, datastore.labels
-    if len(keys) < 2:
-        raise TooFewExamplesError(f"{len(keys)} examples are too few to leave one out: add more.")
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if (count := len(datastore)) < 2:
+        raise TooFewExamplesError(f"{count} examples are too few to leave one out: add more.")
     if rows is None:
-        rows = leave_one_out_rows(datastore)
-    queries, passages, wanted = keys[rows].astype(np.float32), datastore.passages_of(rows), MOST_NEIGHBORS + 1
+        left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
+    else:
+        left_out = take_rows(datastore.snapshot, rows)
+    queries, own, wanted = left_out.keys.astype(np.float32), left_out.rows.to_pydict(), MOST_NEIGHBORS + 1
+    passages = take_passages(left_out.passages, np.arange(len(queries)))
     while True:
         neighbors = datastore.search(queries, wanted, passages)
-        own = neighbors.table.select(["text", "text_pair"]).take(rows).to_pydict()
-        is_self = (neighbors.rows == rows[:, None]) | equal_neighbors(neighbors, queries, *own.values())
-        if (~is_self).sum(1).min() >= MOST_NEIGHBORS or wanted >= min(len(keys), MOST_COPIES):
+        places = pc.index_in(pa.array(own["id"], pa.string()), value_set=neighbors.table["id"].combine_chunks())
+        is_self = neighbors.rows == places.to_numpy(zero_copy_only=False)[:, None]
+        is_self |= equal_neighbors(neighbors, queries, own["text"], own["text_pair"])
+        if (~is_self).sum(1).min() >= MOST_NEIGHBORS or wanted >= min(count, MOST_COPIES):
             break
         wanted *= 2
     usable = ~is_self.all(1)
     if not usable.any():
-        raise TooFewExamplesError(f"The {len(rows)} examples are all the same text: add others.")
+        raise TooFewExamplesError(f"The {len(queries)} examples are all the same text: add others.")
     if not usable.all():
         logger.warning(
             "%d examples are there more than %d times: they are left out of the calibration.",
@@ -106,7 +114,7 @@ def calibrate_leaving_one_out(
     return calibrate(
         np.take_along_axis(neighbors.distances[used], others, axis=1),
         neighbors.labels[used[:, None], others],
-        labels[rows[used]],
+        left_out.labels[used],
         None if classifier is None else classifier[used],
     )
 
@@ -125,9 +133,7 @@ def leave_one_out_rows(datastore: KNNDatastore) -> np.ndarray:
 
     2,000 rows, or as many as have 2,000 passages: looking up a row takes as long as it has passages.
     """
-    count, passages = len(datastore), len(datastore.snapshot.searched)
-    size = min(count, max(LEAVE_ONE_OUT_SAMPLE * count // max(passages, 1), LEAST_LEFT_OUT))
-    return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
+    return sample_rows(datastore.snapshot, LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
 
 
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ...models.inference.passages import Passages
     from ..store.datastore import KNNDatastore
     from ..store.neighbors import Neighbors
-    from ..store.snapshot import Snapshot
 
 
 class Mixture(NamedTuple):
@@ -63,7 +62,7 @@ def mix_with_neighbors(
     voting, labels = neighbors.distances[:, :k], neighbors.labels[:, :k]
     knn = knn_probabilities(voting, labels, len(names), temperature)
     # calibrate() goes by equation 2 itself: that it should know of the smoothing made no measurable difference.
-    knn = add_one_smoothing(knn, len(neighbors.table), datastore.multi_label)
+    knn = add_one_smoothing(knn, len(datastore), datastore.multi_label)
     weights = np.zeros(neighbors.distances.shape)
     weights[:, :k] = neighbor_weights(voting, temperature)
     classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
@@ -73,11 +72,11 @@ def mix_with_neighbors(
     return Mixture(interpolate(knn, classifier, weight), knn, classifier, weights, neighbors, names)
 
 
-def with_documents(mixture: Mixture, snapshot: Snapshot, predictions: Predictions, count: int) -> Mixture:
+def with_documents(mixture: Mixture, datastore: KNNDatastore, predictions: Predictions, count: int) -> Mixture:
     """The mixture with the nearest documents without labels, if any are asked for."""
     if not count:
         return mixture
-    if snapshot.documents is None or not len(snapshot.documents.keys):
+    if (documents := datastore.documents) is None:
         raise ValueError(f"return_documents={count}: there are no documents without labels, call add_documents(texts).")
-    found = snapshot.documents.search(predictions.retrieval_embeddings, count, predictions.passages)
+    found = documents.search(predictions.retrieval_embeddings, count, predictions.passages)
     return mixture._replace(documents=found)

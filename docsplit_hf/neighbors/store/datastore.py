@@ -22,6 +22,9 @@ from .key_matrix import as_matrix, freeze
 from .labels import encode_known_labels, encode_labels, is_multi_label
 from .merging import merge_snapshots
 from .passage_table import take_passages
+from .remote.connect import connect
+from .row_table import ids_among
+from .sampling import sample_rows, take_rows
 from .snapshot import (
     Buffers,
     Snapshot,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from ...models.inference.passages import Passages
     from ...models.portable.modeling_knn_classifier import KNNClassifier
     from .neighbors import Neighbors
+    from .remote.remote_datastore import RemoteDatastore
 
 
 class KNNDatastore:
@@ -188,6 +192,45 @@ class KNNDatastore:
         """
         return cls._of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
 
+    @classmethod
+    def connect(
+        cls,
+        address: str | Path,
+        collection: str | None = None,
+        *,
+        token: str | None = None,
+        token_variable: str | None = None,
+        timeout: float = 30.0,
+        index: str = "AUTOINDEX",
+        dimension: int | None = None,
+        label_names: Sequence[str] = (),
+        multi_label: bool | None = None,
+        probe: Any = None,
+    ) -> RemoteDatastore:
+        """The datastore in a collection of Milvus, which is searched and changed there (``docsplit_hf[milvus]``).
+
+        docsplit_hf has never run against a Milvus server: it is tested with milvus-lite.
+
+        Args:
+            address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the
+                collection, ``"milvus://HOST:19530/COLLECTION"``.
+            collection: The name of the collection. It is made if it is not there and the dimension is known.
+            token: For a server that asks for one; it is kept in memory only.
+            token_variable: The name of the environment variable that has it, instead.
+            timeout: Seconds after which a request, with all its repetitions, has failed.
+            index: Of a new collection, what Milvus searches with: ``"AUTOINDEX"``, ``"FLAT"`` (exact), ``"HNSW"``,
+                ``"IVF_FLAT"``, ``"DISKANN"``.
+            dimension, label_names, multi_label, probe: Of a new collection, as for ``empty``. None: the dimension of
+                the probe, and whether the first labels are lists.
+
+        Raises:
+            ModuleNotFoundError: If pymilvus is not installed.
+            ValueError: If the address, the name or the token's variable is wrong, or the collection is another one.
+            RemoteDatastoreError: An ``OSError``, if Milvus cannot be reached, or refuses.
+        """
+        new = (index, dimension, label_names, multi_label, probe)
+        return connect(cls._of, address, collection, token, token_variable, timeout, *new)
+
     def __len__(self) -> int:
         return len(self._state.keys)
 
@@ -243,6 +286,16 @@ class KNNDatastore:
     def multi_label(self) -> bool:
         """Whether a row may have several labels."""
         return self._state.multi_label
+
+    @property
+    def probe(self) -> np.ndarray | None:
+        """The fingerprint of the encoder that made the keys, ``(P, D)``; None if it is not known."""
+        return self._state.probe
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether a row has several passages."""
+        return self._state.passages is not None
 
     @property
     def keys(self) -> np.ndarray:
@@ -315,6 +368,18 @@ class KNNDatastore:
                 passages do not fit them.
         """
         return self._state.search(queries, k, passages)
+
+    def with_texts(self, texts: Sequence[str], pairs: Sequence[str | None]) -> Snapshot:
+        """A snapshot that has at least the examples and documents of these texts: here all of them."""
+        return self._state
+
+    def ids_there(self, ids: Iterable[str]) -> set[str]:
+        """Those of some ids that rows have."""
+        return ids_among(ids, self._state.rows)
+
+    def sample(self, passages: int, least: int) -> Snapshot:
+        """Random rows, always the same: as many as have so many passages, but at least ``least``."""
+        return take_rows(self._state, sample_rows(self._state, passages, least))
 
     def passages_of(self, rows: Any) -> Passages | None:
         """The passages of some rows, as ``search`` takes them of queries; None if all rows have one, their key.

@@ -141,14 +141,16 @@ def renew_automatic_ids(
     import pyarrow as pa
 
     ids = rows["id"].to_pylist()
-    is_counted = [row_id.startswith(prefix) and _is_number(row_id[len(prefix) :], counter) for row_id in ids]
-    given = rows.filter(pa.array([not counted for counted in is_counted], pa.bool_()))
-    fresh, next_id = automatic_ids(sum(is_counted), next_id, given, *tables, prefix=prefix)
+    were_counted = [is_counted(row_id, counter, prefix) for row_id in ids]
+    given = rows.filter(pa.array([not counted for counted in were_counted], pa.bool_()))
+    fresh, next_id = automatic_ids(sum(were_counted), next_id, given, *tables, prefix=prefix)
     numbers = iter(fresh)
-    renewed = [next(numbers) if counted else row_id for row_id, counted in zip(ids, is_counted, strict=True)]
+    renewed = [next(numbers) if counted else row_id for row_id, counted in zip(ids, were_counted, strict=True)]
     return rows.set_column(0, "id", pa.array(renewed, pa.string())), next_id
 
 
-def _is_number(row_id: str, below: int) -> bool:
-    digits = row_id.isascii() and row_id.isdecimal() and len(row_id) <= len(str(below))
-    return digits and str(int(row_id)) == row_id and int(row_id) < below
+def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
+    """Whether an id has the form of those that a counter gave before it stood at ``below``."""
+    number = row_id[len(prefix) :]
+    digits = number.isascii() and number.isdecimal() and len(number) <= len(str(below))
+    return row_id.startswith(prefix) and digits and str(int(number)) == number and int(number) < below

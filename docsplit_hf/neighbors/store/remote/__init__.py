@@ -1,0 +1,1 @@
+"""A datastore on a Milvus server, by its address."""

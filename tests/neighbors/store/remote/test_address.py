@@ -1,0 +1,46 @@
+import pytest
+
+from docsplit_hf.neighbors.store.remote.address import find_token, parse_address
+
+
+@pytest.mark.parametrize(
+    "address, collection, expected",
+    [
+        ("http://host:19530", "contracts", ("http://host:19530", "contracts")),
+        ("https://host", "_c1", ("https://host", "_c1")),
+        ("milvus://host:19530/contracts", None, ("http://host:19530", "contracts")),
+        ("milvus://host:19530/contracts/", "contracts", ("http://host:19530", "contracts")),
+        ("milvus:///data/x.db/contracts", None, ("/data/x.db", "contracts")),
+        ("milvus://x.db/contracts", None, ("x.db", "contracts")),
+        ("data/x.db", "contracts", ("data/x.db", "contracts")),
+    ],
+)
+def test_an_address_names_a_server_or_a_folder(address, collection, expected):
+    assert parse_address(address, collection) == expected
+
+
+@pytest.mark.parametrize(
+    "address, collection, message",
+    [
+        ("http://host:19530", None, "Pass its name as collection"),
+        ("http://host:19530", "a b", "no name of a collection"),
+        ("milvus://host:19530", None, "write milvus://HOST:19530/COLLECTION"),
+        ("milvus://host/one", "another", "write milvus://HOST:19530/COLLECTION"),
+        ("host:19530", "contracts", "neither an address"),
+        ("data", "contracts", "ends in .db"),
+        ("http://root:hush@host:19530", "contracts", "pass token"),
+    ],
+)
+def test_what_is_no_address_is_refused_without_showing_a_password(address, collection, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        parse_address(address, collection)
+    assert "hush" not in str(refused.value)
+
+
+def test_a_token_is_given_or_named(monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "hush")
+    assert (find_token(None, "MY_TOKEN"), find_token("given", None), find_token(None, None)) == ("hush", "given", "")
+    with pytest.raises(ValueError, match="not both"):
+        find_token("hush", "MY_TOKEN")
+    with pytest.raises(ValueError, match="'NO_TOKEN', named by token_variable, is not set"):
+        find_token(None, "NO_TOKEN")

@@ -1,0 +1,170 @@
+"""A server that goes away, does not answer, or refuses: a clear error, and nothing is lost or doubled.
+
+A server of milvus-lite in a process of its own, behind a proxy that drops the connection.
+"""
+
+import base64
+import logging
+import socket
+import subprocess
+import sys
+import time
+from concurrent import futures
+
+import grpc
+import numpy as np
+import pytest
+from milvus_lite.adapter.grpc.servicer import MilvusServicer
+from milvus_lite.db import MilvusLite
+from pymilvus.grpc_gen import milvus_pb2_grpc
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.store.remote import collection as collection_module
+from docsplit_hf.neighbors.store.remote.collection import RemoteDatastoreError
+
+from ..datastores import make_passages
+from .proxy import Proxy
+
+TOKEN = "root:hush-hush"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("server") / "data"
+    code = f"from milvus_lite.adapter.grpc.server import run_server; run_server({str(folder)!r}, '127.0.0.1', {port})"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    yield port
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def proxy(server):
+    proxy = Proxy(server)
+    yield proxy
+    proxy.close()
+
+
+def connect(proxy, collection, **options):
+    options = {"dimension": 8, "index": "FLAT", "timeout": 1.0} | options
+    return KNNDatastore.connect(f"http://127.0.0.1:{proxy.port}", collection, **options)
+
+
+def until_it_works(call):
+    """The result of a call that is repeated, as its error says, while the connection is made again."""
+    for _ in range(20):
+        try:
+            return call()
+        except RemoteDatastoreError as error:
+            last = error
+            time.sleep(0.2)
+    raise last
+
+
+@pytest.mark.parametrize("share, doing", [(0.1, "while reading rows"), (0.5, "while adding 300 rows"), (0.9, "adding")])
+def test_an_add_that_was_cut_is_repeated(proxy, server, monkeypatch, share, doing):
+    """Documents of several passages, with ids made of what they say, in twenty requests or so."""
+    monkeypatch.setattr(collection_module, "REQUEST_BYTES", 10_000)
+    datastore = connect(proxy, f"cut_{int(100 * share)}")
+    keys = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
+    rows = {"texts": [f"Text {i}" for i in range(300)], "passages": make_passages(keys)}
+    before = proxy.passed
+    connect(proxy, "whole").add(keys, ["fruit"] * 300, **rows)
+    proxy.drop_after(share * (proxy.passed - before))
+    with pytest.raises(
+        RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: is the server there\? Try again"
+    ):
+        datastore.add(keys, ["fruit"] * 300, **rows)
+    direct = KNNDatastore.connect(f"http://127.0.0.1:{server}", datastore.collection)
+    assert (0 < direct._collection.count("examples") < rows["passages"].counts.sum()) == (share > 0.1)
+    proxy.resume()
+    ids = until_it_works(lambda: datastore.add(keys, ["fruit"] * 300, **rows))
+    assert len({*ids}) == len(datastore) == 300
+    reference = KNNDatastore(keys, ["fruit"] * 300, ["fruit"], **rows, ids=ids)
+    np.testing.assert_array_equal(datastore.snapshot.passages.keys, reference.snapshot.passages.keys)
+    assert datastore.snapshot.rows["text"].to_pylist() == rows["texts"]
+    queries = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
+    assert datastore.search(queries, 9).ids == reference.search(queries, 9).ids
+
+
+def test_a_search_that_was_cut_is_repeated(proxy):
+    datastore, keys = connect(proxy, "search"), np.random.default_rng(0).standard_normal((200, 8))
+    datastore.add(keys, ["fruit"] * 200)
+    wanted = datastore.search(keys, 5).ids
+    proxy.drop_after(1_000)  # the queries alone have 6,400
+    with pytest.raises(RemoteDatastoreError, match="while searching: no answer within 1 s: is the server there"):
+        datastore.search(keys, 5)
+    proxy.resume()
+    assert until_it_works(lambda: datastore.search(keys, 5).ids) == wanted
+    assert len(datastore) == 200
+
+
+def test_a_server_that_says_nothing_is_given_up(proxy):
+    datastore = connect(proxy, "silent")
+    proxy.hang()
+    start = time.monotonic()
+    with pytest.raises(RemoteDatastoreError, match="while counting its rows: no answer within 1 s"):
+        len(datastore)
+    assert time.monotonic() - start < 4
+
+
+def test_where_there_is_no_server_it_says_so():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(RemoteDatastoreError, match=f"127.0.0.1:{port}, while connecting: no answer .* is the server"):
+        KNNDatastore.connect(f"http://127.0.0.1:{port}", "any", timeout=1.0)
+
+
+class Guard(grpc.ServerInterceptor):
+    """Lets in who has the token, as Milvus does; milvus-lite itself asks for none."""
+
+    def __init__(self):
+        self.expected = base64.b64encode(TOKEN.encode()).decode()
+        self.refusal = grpc.unary_unary_rpc_method_handler(self.refuse)
+
+    def refuse(self, request, context):
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "auth check failure, please check api key is correct")
+
+    def intercept_service(self, continuation, details):
+        given = dict(details.invocation_metadata).get("authorization")
+        return continuation(details) if given == self.expected else self.refusal
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    database = MilvusLite(str(tmp_path_factory.mktemp("guarded") / "data"))
+    server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Guard()])
+    milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(database), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"http://127.0.0.1:{port}"
+    server.stop(0)
+    database.close()
+
+
+def test_a_wrong_token_is_refused_and_no_token_is_shown(guarded, monkeypatch, caplog, capfd):
+    """Neither in errors, nor in logs of any level, nor in what is printed of the datastore."""
+    monkeypatch.setenv("MY_TOKEN", TOKEN)
+    options = {"dimension": 8, "timeout": 2.0}
+    with caplog.at_level(logging.DEBUG):
+        datastore = KNNDatastore.connect(guarded, "guarded", token_variable="MY_TOKEN", **options)
+        datastore.add(np.eye(8), ["fruit"] * 8)
+        assert len(datastore) == 8
+        for wrong in ("another-secret", None):
+            with pytest.raises(
+                RemoteDatastoreError, match="the token was refused: pass the right one as token"
+            ) as refused:
+                KNNDatastore.connect(guarded, "guarded", token=wrong, **options)
+            assert "secret" not in str(refused.value) and refused.value.__cause__ is None
+    said = [caplog.text, *capfd.readouterr(), repr(datastore), str(vars(datastore))]
+    encoded = [base64.b64encode(token.encode()).decode() for token in (TOKEN, "another-secret")]
+    for secret in (TOKEN, "hush-hush", "another-secret", *encoded):
+        assert not any(secret in text for text in said)

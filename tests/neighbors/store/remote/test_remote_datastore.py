@@ -1,0 +1,230 @@
+"""What is special about a datastore in a collection: repeating, others that write, long texts, what is kept where."""
+
+import copy
+import logging
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from transformers import BertModel, pipeline
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.store.remote import collection as collection_module
+from docsplit_hf.neighbors.store.remote import local_copy
+from docsplit_hf.neighbors.store.remote import remote_datastore as remote_datastore_module
+
+from ..datastores import fill, make_datastore, make_passages, with_passages
+from .conftest import NAMES
+
+
+def test_an_add_is_repeated_without_doubles(milvus):
+    """With ids that were given, and with those that were made: of equal rows in one call each stays."""
+    datastore, keys = milvus.make(), np.eye(8)
+    labels, texts = ["fruit", "fruit", "mineral", "fruit"], ["same", "same", "same", None]
+    for ids in (None, ["a", "b", "c", "d"]):
+        before = len(datastore)
+        first = datastore.add(keys[:4], labels, texts, ids=ids)
+        assert datastore.add(keys[:4], labels, texts, ids=ids) == first
+        assert len(datastore) == before + 4 and len({*first}) == 4
+    with pytest.raises(ValueError, match="'a' is there already"):
+        datastore.add(keys[:1], ["mineral"], ["same"], ids=["a"])
+
+
+def test_a_document_that_was_written_in_part_is_not_there_until_it_is_repeated(milvus, monkeypatch, caplog):
+    datastore, keys = milvus.make(), np.random.default_rng(0).standard_normal((30, 8)).astype(np.float32)
+    passages = make_passages(keys)
+    given = {"texts": ["x" * 9] * 30, "ids": [str(i) for i in range(30)], "passages": passages}
+    datastore.add(keys[:1], ["fruit"], ids=["whole"])
+    assert len(datastore.snapshot.keys) == 1  # a copy, which is to learn what was written
+    write, written = collection_module.Collection.write, []
+
+    def fail(self, partition, rows, documents=0):
+        if partition == "examples":
+            assert not written.append(1) and len(rows) == passages.counts.sum()
+            write(self, partition, rows[: len(rows) // 2 + 1])
+            raise collection_module.RemoteDatastoreError("gone")
+        write(self, partition, rows, documents)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collection_module.Collection, "write", fail)
+        with pytest.raises(OSError, match="gone"):
+            datastore.add(keys, ["fruit"] * 30, **given)
+    ends = np.cumsum(passages.counts)
+    there = ends <= ends[-1] // 2 + 1
+    assert 0 < there.sum() < 30 and (~there).any()
+    cut = [str(i) for i in np.flatnonzero(~there)]
+    assert not {*cut} & {*datastore.search(keys[:1], 100).ids[0]}
+    assert len(datastore.snapshot.keys) == 1 + there.sum()
+    datastore.add(keys, ["fruit"] * 30, **given)
+    assert len(datastore) == 31 and sorted(datastore.search(keys[:1], 100).ids[0]) == sorted([*given["ids"], "whole"])
+    np.testing.assert_array_equal(datastore.snapshot.passages.counts, [1, *passages.counts])
+
+
+def test_long_texts_are_whole(milvus):
+    """A field holds 65,535 bytes: longer texts have characters of several bytes across the cuts."""
+    datastore, keys = milvus.make(), np.eye(8, dtype=np.float32)
+    texts = ["ü北a" * 30_000, None, "", "short", "é" * 65_535]
+    pairs = [None, "b" * 200_000, "p", "", None]
+    datastore.add(keys[:5], ["fruit"] * 5, texts, pairs, ids=list("abcde"))
+    found = datastore.search(keys[:1], 5)
+    assert dict(zip(found.ids[0], zip(found.texts[0], found.text_pairs[0], strict=True), strict=True)) == dict(
+        zip("abcde", zip(texts, pairs, strict=True), strict=True)
+    )
+    datastore.remove(list("abd"))
+    assert datastore._collection.count("rest") == 2  # of e: 131,070 bytes
+
+
+def test_two_that_are_connected_see_each_other(milvus):
+    """Rows and new labels at once, and a copy of all rows when it is asked for again."""
+    one = milvus.make(names=["fruit"])
+    other = milvus.connect(one)
+    one.add(np.eye(8)[:2], ["fruit", "fruit"], ids=["a", "b"])
+    assert len(other) == 2 and len(other.snapshot.keys) == 2
+    one.add(np.eye(8)[2:4], ["mineral", "gravel"], ids=["c", "d"])
+    assert other.search(np.eye(8)[3:4], 1).example(0, 0)["label"] == "gravel"
+    other.add(np.eye(8)[4:5], ["sand"], ids=["e"])
+    assert one.snapshot.rows["id"].to_pylist() == list("abcde") == other.snapshot.rows["id"].to_pylist()
+    assert one.label_names == other.label_names == ("fruit", "mineral", "gravel", "sand")
+    copied = other._copy.datastore
+    other.relabel({"a": "sand"})
+    other.add(np.eye(8)[5:6], ["sand"], ids=["f"], replacing=["b"])
+    assert other._local() is copied  # its own changes are made in it
+    assert [other.snapshot.label_names[i] for i in other.snapshot.labels] == [
+        "sand",
+        "mineral",
+        "gravel",
+        "sand",
+        "sand",
+    ]
+    assert one.snapshot.rows["id"].to_pylist() == list("acdef")
+
+
+@pytest.mark.parametrize("multi_label, several", [(False, False), (True, True)])
+def test_another_datastore_is_merged_and_again(milvus, monkeypatch, multi_label, several):
+    monkeypatch.setattr(remote_datastore_module, "BLOCK_ROWS", 13)
+    make = with_passages if several else make_datastore
+    local = fill(make(multi_label=multi_label, probe=np.ones((3, 8))), passages=several)
+    local.add(np.ones((1, 8)), [["gravel"]] if multi_label else ["gravel"], ids=["kept"])
+    remote = milvus.make(names=["mineral"])
+    for _ in range(2):
+        remote.merge(local)
+        assert (len(remote), len(remote.documents)) == (len(local), len(local.documents))
+    remote = milvus.reopened(remote)
+    np.testing.assert_array_equal(remote.probe, np.ones((3, 8)))
+    asked = make_passages(np.eye(8)[:3]) if several else None
+    found, wanted = remote.search(np.eye(8)[:3], 6, asked), local.search(np.eye(8)[:3], 6, asked)
+    np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-5)
+    for query, rank in np.ndindex(3, 6):
+        own, other = found.example(query, rank), wanted.example(query, rank)
+        assert {**own, "id": 0, "labels": sorted(own.get("labels", []))} == {
+            **other, "id": 0, "distance": pytest.approx(other["distance"]), "labels": sorted(other.get("labels", []))
+        }  # fmt: skip
+    assert remote.ids_there(["kept"]) == {"kept"}
+    np.testing.assert_allclose(
+        remote.documents.search(np.eye(8)[:3], 4, asked).distances,
+        local.documents.search(np.eye(8)[:3], 4, asked).distances,
+        rtol=1e-5,
+    )
+    with pytest.raises(ValueError, match="differ from the datastore's"):
+        remote.merge(make_datastore(multi_label=multi_label, probe=-np.ones((3, 8))))
+    with pytest.raises(ValueError, match="several labels"):
+        remote.merge(make_datastore(multi_label=not multi_label, probe=np.ones((3, 8))))
+
+
+def test_many_passages_of_few_documents_do_not_hide_the_others(milvus):
+    """What is nearest is 200 passages of one document: more are asked for."""
+    keys = np.eye(8, dtype=np.float32)
+    counts = np.array([200, 1, 1, 1])
+    embeddings = np.concatenate([np.repeat(keys[:1], 200, axis=0), keys[1:4]])
+    passages = type(make_passages(keys))(embeddings, counts, np.zeros((203, 2), np.int64))
+    datastore = milvus.make()
+    datastore.add(keys[:4], ["fruit"] * 4, ids=list("abcd"), passages=passages)
+    assert sorted(datastore.search(keys[:1], 4).ids[0]) == list("abcd")
+
+
+def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
+    datastore, keys = milvus.make(), np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+    ids = datastore.add(keys, ["fruit"] * 50, passages=make_passages(keys), texts=["x" * 9] * 50)
+    monkeypatch.setattr(collection_module, "REQUEST_ROWS", 7)
+    np.testing.assert_array_equal(datastore.snapshot.keys, keys)
+    sampled = datastore.sample(20, 10).rows["id"].to_pylist()
+    assert len(sampled) == 20 and {*sampled} < {*ids} and sampled == datastore.sample(20, 10).rows["id"].to_pylist()
+
+
+def test_all_rows_are_fetched_only_where_they_are_few(milvus, monkeypatch):
+    datastore = milvus.make()
+    datastore.add(np.eye(8), ["fruit"] * 8)
+    monkeypatch.setattr(local_copy, "MOST_COPIED", 8 * 8 * 4 - 1)
+    with pytest.raises(ValueError, match="needs all rows, and the keys of the collection .* have 0.0 GiB, more than"):
+        datastore.snapshot  # noqa: B018
+    assert datastore.search(np.eye(8)[:1], 2).rows.shape == (1, 2)
+
+
+def test_a_connection_is_neither_copied_nor_saved(milvus, tmp_path, caplog):
+    datastore = milvus.make()
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="connect again"):
+            attempt(datastore)
+    with caplog.at_level(logging.WARNING):
+        datastore.save_pretrained(tmp_path)
+    assert "give it to the pipeline as datastore again" in caplog.text and not list(tmp_path.iterdir())
+
+
+def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, tokenizer, texts, tmp_path):
+    """The folder has no rows and no address; another encoder is refused."""
+    address = f"milvus://{milvus.address}/{next(milvus.names)}"
+    options = {"tokenizer": tokenizer, "device": "cpu"}
+    pipe = pipeline("docsplit-knn", model=BertModel(tiny_config), datastore=address, **options)
+    pipe.add_examples(texts[:6], ["river", "engine"] * 3)
+    pipe.save_pretrained(tmp_path)
+    card = (tmp_path / "README.md").read_text()
+    assert "The 6 examples are in a collection of Milvus" in card
+    assert not any(milvus.address in path.read_text() for path in tmp_path.glob("*.[jm]*"))
+    assert not (tmp_path / "datastore").exists()
+    again = pipeline("docsplit-knn", model=str(tmp_path), datastore=address, device="cpu")
+    assert again(texts[:8]) == pipe(texts[:8])
+    other = BertModel(tiny_config)
+    for parameter in other.parameters():
+        parameter.data.neg_()
+    with pytest.raises(ValueError, match="built by another encoder"):
+        pipeline("docsplit-knn", model=other, datastore=address, **options)
+    narrow = replace_width(tiny_config)
+    with pytest.raises(ValueError, match="keys of dimension 32, not 16|has keys of dimension"):
+        pipeline("docsplit-knn", model=BertModel(narrow), datastore=address, **options)
+
+
+def replace_width(config):
+    narrow = copy.deepcopy(config)
+    narrow.hidden_size = config.hidden_size // 2
+    return narrow
+
+
+def test_a_collection_of_another_kind_is_refused(milvus):
+    datastore = milvus.make()
+    client = datastore._collection._client
+    client.create_collection("photographs", dimension=4)
+    with pytest.raises(ValueError, match="no datastore of docsplit_hf: it has the fields"):
+        KNNDatastore.connect(milvus.address, "photographs")
+    with pytest.raises(ValueError, match="pass dimension"):
+        KNNDatastore.connect(milvus.address, "missing")
+    with pytest.raises(ValueError, match="dimension 8, not 9"):
+        milvus.connect(datastore, dimension=9)
+    datastore.add(np.eye(8)[:1], ["fruit"])
+    with pytest.raises(ValueError, match="have one label each"):
+        milvus.connect(datastore, multi_label=True)
+    datastore._about = replace(datastore._about, multi_label=True)
+    rows = [row | {"text": row["text"].replace('"version": 1', '"version": 2')} for row in about_rows(datastore)]
+    datastore._collection.write("about", rows)
+    with pytest.raises(ValueError, match="version 2, and this docsplit_hf reads .* version 1: upgrade"):
+        milvus.connect(datastore)
+
+
+def about_rows(datastore):
+    return datastore._collection.get(["about"], collection_module.FIELDS)
+
+
+def test_a_making_that_was_interrupted_is_finished(milvus):
+    datastore = milvus.make()
+    datastore._collection.delete(["about"])  # which is written last
+    assert milvus.connect(datastore, dimension=8, label_names=NAMES, multi_label=True).multi_label

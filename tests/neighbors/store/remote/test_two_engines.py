@@ -1,0 +1,246 @@
+"""One suite, two engines: what a pipeline asks of a datastore has the same answers from both."""
+
+from dataclasses import asdict
+from inspect import signature
+
+import numpy as np
+import pytest
+from transformers import BertModel, pipeline
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore
+
+from ...conftest import labels_of
+from ..datastores import make_passages
+from .conftest import NAMES
+
+
+def some_rows(count, seed=0, dimension=8, multi_label=False):
+    """Keys, labels, texts and ids; every third row has no text, and two rows are equal."""
+    rng = np.random.default_rng(seed)
+    keys = rng.standard_normal((count, dimension)).astype(np.float32)
+    keys[1] = keys[0]
+    labels = [NAMES[i] for i in rng.integers(0, 3, count)]
+    if multi_label:
+        labels = [[NAMES[i] for i in rng.permutation(3)[: i % 4]] for i in range(count)]
+    texts = [f"Text {seed} {i} 'quoted' \"twice\" ü" if i % 3 else None for i in range(count)]
+    return keys, labels, texts, [f"row {seed} {i} ' \" \\" for i in range(count)]
+
+
+def test_both_engines_are_called_alike():
+    names = {name for name, member in vars(RemoteDatastore).items() if name[0] != "_" and callable(member)}
+    names -= {"content"}  # a collection's own
+    assert {"add", "search", "remove", "relabel", "add_documents", "merge", "with_texts", "sample"} < names
+    for name in names:
+        own, other = (list(signature(getattr(each, name)).parameters) for each in (RemoteDatastore, KNNDatastore))
+        assert own == other, name
+
+
+class Expected:
+    """What there should be: rows in their order, and the nearest of them by the definition."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def add(self, keys, labels, texts, ids):
+        self.rows |= dict(zip(ids, zip(keys, labels, texts, strict=True), strict=True))
+
+    def check(self, datastore, k=7, seed=5):
+        assert len(datastore) == len(self.rows)
+        queries = np.random.default_rng(seed).standard_normal((4, datastore.dimension)).astype(np.float32)
+        queries[0] = next(iter(self.rows.values()))[0]  # at 0 from two rows
+        keys = np.stack([key for key, *_ in self.rows.values()])
+        distances = np.square(queries[:, None].astype(np.float64) - keys).sum(-1)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+        found, ids = datastore.search(queries, k), list(self.rows)
+        np.testing.assert_allclose(found.distances, np.take_along_axis(distances, order, 1), rtol=1e-5, atol=1e-6)
+        assert found.ids == [[ids[i] for i in row] for row in order]
+        assert found.texts == [[self.rows[ids[i]][2] for i in row] for row in order]
+        for query, rank in np.ndindex(order.shape):
+            shown = found.example(query, rank)
+            _, label, _ = self.rows[shown["id"]]
+            assert (shown["label"] if isinstance(label, str) else set(shown["labels"])) == (
+                label if isinstance(label, str) else set(label)
+            )
+        snapshot = datastore.snapshot
+        assert snapshot.rows["id"].to_pylist() == ids
+        np.testing.assert_array_equal(snapshot.keys, keys)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_rows_are_added_removed_relabeled_and_found_again(engine, multi_label):
+    datastore, expected = engine.make(multi_label=multi_label), Expected()
+    with pytest.raises(ValueError, match="The datastore is empty"):
+        datastore.search(np.zeros((1, 8)), 3)
+    for seed in (0, 1):
+        keys, labels, texts, ids = some_rows(40, seed, multi_label=multi_label)
+        assert datastore.add(keys, labels, texts, ids=ids) == ids
+        expected.add(keys, labels, texts, ids)
+    expected.check(datastore)
+    gone = [*ids[5:15], *list(expected.rows)[:3]]
+    datastore.remove(gone)
+    for row_id in gone:
+        del expected.rows[row_id]
+    new = {row_id: ["mineral"] if multi_label else "mineral" for row_id in ids[20:30]}
+    datastore.relabel(new)
+    for row_id, label in new.items():
+        key, _, text = expected.rows[row_id]
+        expected.rows[row_id] = key, label, text
+    expected.check(datastore)
+    reopened = engine.reopened(datastore)
+    expected.check(reopened, k=200)
+    assert reopened.ids_there([ids[0], ids[5], "another"]) == {ids[0]}
+
+
+def test_new_labels_come_last_and_stay_in_order(engine):
+    datastore = engine.make(names=["b"])
+    datastore.add(np.eye(8)[:3], ["c", "b", "a"])
+    assert datastore.label_names == ("b", "c", "a")
+    datastore = engine.reopened(datastore)
+    assert datastore.label_names == ("b", "c", "a")
+    assert datastore.label_array(["a", "b"]).tolist() == [2, 0]
+    assert datastore.search(np.eye(8)[:1], 1).labels.tolist() == [[1]]
+
+
+def test_rows_are_grouped_by_document(engine):
+    """As a local datastore finds them, which is tested against the definition."""
+    keys, labels, _, ids = some_rows(60)
+    passages = make_passages(keys)
+    texts = [f"{'x' * 8}{row_id}" for row_id in ids]
+    datastore, reference = engine.make(), KNNDatastore.empty(8, NAMES)
+    for each in (datastore, reference):
+        each.add(keys[:30], labels[:30], texts[:30], ids=ids[:30], passages=take(passages, 0, 30))
+        each.add(keys[30:], labels[30:], texts[30:], ids=ids[30:], passages=take(passages, 30, 60))
+        each.remove(ids[10:20])
+    queries = np.random.default_rng(9).standard_normal((5, 8)).astype(np.float32)
+    for reopen in (lambda datastore: datastore, engine.reopened):
+        reopened = reopen(datastore)
+        assert reopened.has_passages
+        for asked in (None, make_passages(queries, 4)):
+            found, wanted = reopened.search(queries, 6, asked), reference.search(queries, 6, asked)
+            assert found.ids == wanted.ids
+            np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-5)
+            np.testing.assert_array_equal(found.passage_spans, wanted.passage_spans)
+        np.testing.assert_array_equal(reopened.snapshot.passages.keys, reference.snapshot.passages.keys)
+        np.testing.assert_array_equal(reopened.snapshot.keys, reference.keys)
+
+
+def take(passages, start, end):
+    ends = np.cumsum(passages.counts)
+    own = slice(ends[start] - passages.counts[start], ends[end - 1])
+    return Passages(passages.embeddings[own], passages.counts[start:end], passages.spans[own])
+
+
+def test_documents_stand_apart_until_they_get_a_label(engine):
+    datastore = engine.make()
+    keys, labels, texts, ids = some_rows(20)
+    assert datastore.documents is None
+    datastore.add_documents(keys[:12], texts[:12], ids=ids[:12])
+    assert len(datastore) == 0 and len(datastore.documents) == 12
+    datastore.add(keys[12:], labels[12:], texts[12:], ids=ids[12:])
+    assert not {*ids[:12]} & {*datastore.search(keys[:1], 20).ids[0]}
+    assert datastore.documents.search(keys[2:3], 1).ids == [[ids[2]]]
+    assert datastore.documents.search(keys[2:3], 1).texts == [[texts[2]]]
+    with pytest.raises(ValueError, match="is there already"):
+        datastore.add(keys[2:3], labels[2:3], texts[2:3], ids=ids[2:3])
+    datastore.add(keys[2:3], labels[2:3], texts[2:3], ids=["labeled"], replacing=[ids[2]])
+    datastore.remove_documents([ids[4]])
+    reopened = engine.reopened(datastore)
+    assert (len(reopened), len(reopened.documents)) == (9, 10)
+    assert reopened.search(keys[2:3], 1).ids == [["labeled"]]
+    found = reopened.with_texts(["Text of nobody", texts[5], texts[14]], [None] * 3)
+    assert ids[14] in found.rows["id"].to_pylist() and ids[5] in found.documents.rows["id"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda d: d.add(np.ones((1, 8)), ["fruit"], ids=["taken"]), "'taken' is there already"),
+        (lambda d: d.add(np.ones((1, 8)), ["fruit"], ids=["a"], replacing=["b"]), "no row with the id 'b'"),
+        (lambda d: d.add(np.ones((1, 9)), ["fruit"]), r"must be numbers of shape \(N, 8\)"),
+        (lambda d: d.add(np.full((1, 8), np.nan), ["fruit"]), "NaN"),
+        (lambda d: d.add(np.ones((1, 8)), [7]), "there are 3 labels"),
+        (lambda d: d.add(np.ones((2, 8)), ["fruit", "fruit"], ids=["a", "a"]), "given twice"),
+        (lambda d: d.add(np.ones((1, 8)), ["fruit"], texts=["\ud800"]), "half a character"),
+        (lambda d: d.remove(["b"]), "no row with the id 'b'"),
+        (lambda d: d.remove("taken"), "got one string"),
+        (lambda d: d.remove_documents(["taken"]), "no row with the id 'taken'"),
+        (lambda d: d.relabel({"taken": "gravel"}), "no label 'gravel'"),
+        (lambda d: d.relabel({"b": "fruit"}), "no row with the id 'b'"),
+        (lambda d: d.search(np.ones((1, 9)), 3), r"shape \(N, 8\)"),
+        (lambda d: d.search(np.ones((1, 8)), 0), "k must be an integer"),
+        (lambda d: d.search(np.full((1, 8), np.inf), 1), "NaN, infinity"),
+        (lambda d: d.check_encoder(np.ones((3, 8))), "another encoder"),
+        (lambda d: d.check_encoder(np.ones((3, 9))), "the datastore has"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_changes_nothing(one_row, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(one_row)
+    assert len(one_row) == 1 and one_row.snapshot.rows["id"].to_pylist() == ["taken"]
+
+
+@pytest.fixture(scope="module")
+def one_row_of_each(milvus):
+    options = {"probe": -np.ones((3, 8), np.float32)}
+    made = {"local": KNNDatastore.empty(8, NAMES, **options), "milvus": milvus.make(**options)}
+    for datastore in made.values():
+        datastore.add(np.zeros((1, 8)), ["fruit"], ["A pear."], ids=["taken"])
+    return made
+
+
+@pytest.fixture(params=["local", "milvus"])
+def one_row(request, one_row_of_each):
+    return one_row_of_each[request.param]
+
+
+def test_a_pipeline_gives_the_same_answers(milvus, tiny_config, tokenizer, texts):
+    """Adding, copies, names of labels, documents, calibration, fitting, audit, suggestions, removing, saving."""
+    model = BertModel(tiny_config)
+    made = [pipeline("docsplit-knn", model=model, tokenizer=tokenizer, device="cpu") for _ in range(2)]
+    address = f"milvus://{milvus.address}/{next(milvus.names)}"
+    made[1] = pipeline("docsplit-knn", model=model, tokenizer=tokenizer, device="cpu", datastore=address)
+    given = labels_of(texts)
+    told = [[] for _ in made]
+    for pipe, heard in zip(made, told, strict=True):
+        pipe.add_documents([*texts[20:40], texts[20], ""])
+        pipe.add_labels({"river": "A river and its valley", "engine": "An engine"})
+        added = pipe.add_examples(texts[:20], given[:20])
+        assert pipe.add_examples(texts[:3], given[:3]) == added[:3]  # which are there
+        pipe.add_examples(texts[20:22], given[20:22])  # which were documents
+        heard += [len(pipe.datastore), len(pipe.datastore.documents), pipe.model.config.knn_temperature]
+        heard += [shown(pipe(texts[40:], top_k=None, return_neighbors=4, return_documents=2))]
+        assert pipe.datastore.fitted is None
+        report = pipe.fit(show_progress=False)
+        heard += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
+        audit = pipe.audit(show_progress=False)
+        heard += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
+        heard += [[one["text"] for one in pipe.suggest(3)], shown(pipe.report(texts[40:44]).most_novel)]
+        pipe.remove_examples(added[:2])
+        pipe.relabel({added[3]: "engine"})
+        heard += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]
+    compare(*told)
+
+
+def shown(answers):
+    """Answers without ids, which differ."""
+    if isinstance(answers, list):
+        return [shown(answer) for answer in answers]
+    if isinstance(answers, dict):
+        return {name: shown(value) for name, value in answers.items() if name != "id"}
+    return answers
+
+
+def compare(one, other):
+    assert type(one) is type(other) or {type(one), type(other)} <= {int, float}
+    if isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for pair in zip(one, other, strict=True):
+            compare(*pair)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            compare(one[name], other[name])
+    else:
+        assert one == (pytest.approx(other, rel=1e-4, abs=1e-5) if isinstance(one, float) else other)

@@ -27,6 +27,7 @@ from docsplit_hf.models.inference.backend import PRECISIONS
 from docsplit_hf.models.inference.long_documents import ALONE
 from docsplit_hf.models.inference.openvino_export import CALIBRATED, MEASURED
 from docsplit_hf.shards.write_shards import count_documents
+from docsplit_hf.text.paths import refuse_mistyped_path
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers
@@ -62,7 +63,7 @@ class CorpusArguments:
     precision: str = HfArg(
         default="float32",
         help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, and not quite the same: "
-        f"by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts.",
+        f"by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts, from all over the corpus.",
         metadata={"choices": list(PRECISIONS)},
     )
     dtype: str = HfArg(
@@ -84,6 +85,7 @@ def make_reader(arguments: CorpusArguments) -> tuple[Any, dict[str, Any]]:
         if path.suffix.lower() != ".jsonl":
             raise ValueError(f"{path} is no .jsonl file, and a task reads whole files: give a folder of many of them.")
         return JsonlRangeReader(path, **options), describe_files([path])
+    refuse_mistyped_path(arguments.dataset_name)
     if not path.is_dir():
         loading = {"name": arguments.dataset_config_name, "split": arguments.dataset_split}
         reader = HuggingFaceDatasetReader(arguments.dataset_name, loading, streaming=True, **options)
@@ -106,6 +108,14 @@ def describe_files(files: list[Path]) -> dict[str, Any]:
     """How many files there are, and a checksum of their names and sizes."""
     names = "".join(f"{file.name} {file.stat().st_size}\n" for file in files)
     return {"files": len(files), "sha256": hashlib.sha256(names.encode()).hexdigest()}
+
+
+def calibration_texts(reader: Any, tasks: int) -> list[str]:
+    """The first texts of tasks from all over the corpus."""
+    asked = range(0, tasks, max(1, tasks // DRAWN))
+    each = -(-DRAWN // len(asked))
+    read = (islice(reader.run(rank=task, world_size=tasks), each) for task in asked)
+    return [document.text for documents in read for document in documents]
 
 
 @contextlib.contextmanager
@@ -147,9 +157,10 @@ def main() -> None:
 
     folder, tasks = Path(arguments.output), arguments.tasks
     reader, source = make_reader(arguments)
+    source |= {"text_column": arguments.text_column, "id_column": arguments.id_column}
     texts = None
     if arguments.precision == "int8":
-        texts = [document.text for document in islice(reader.run(rank=0, world_size=tasks), DRAWN)]
+        texts = calibration_texts(reader, tasks)
     names = ("max_length", "long_documents", "precision", "dtype", "keep_texts")
     options = {name: getattr(arguments, name) for name in names}
     options |= {"model": arguments.model_name_or_path, "label_key": arguments.label_column, "source": source}
@@ -158,8 +169,14 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     workers, before, start = arguments.workers or min(cores, tasks), count_documents(folder, tasks)[0], time.monotonic()
     with progress_shown(folder, tasks):
-        LocalPipelineExecutor([reader, block], tasks=tasks, workers=workers, logging_dir=str(folder / "logs")).run()
-    documents, seconds = count_documents(folder, tasks)[0], time.monotonic() - start
+        # The shards say which tasks are finished, and may have been deleted: not datatrove's own marks.
+        run = {"tasks": tasks, "workers": workers, "logging_dir": str(folder / "logs"), "skip_completed": False}
+        LocalPipelineExecutor([reader, block], **run).run()
+    (documents, finished), seconds = count_documents(folder, tasks), time.monotonic() - start
+    if finished < tasks:
+        raise ValueError(f"{tasks - finished} of {tasks} tasks did not finish: {folder / 'logs'} says why.")
+    if not documents:
+        raise ValueError(f"No row has a text in {arguments.text_column!r}: name the column, and take a new folder.")
     rate = f"{documents - before:,} of them now, {(documents - before) / seconds:,.0f} a second"
     print(f"{documents:,} documents in {tasks} shards: {folder}. {rate}.")
 

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
@@ -18,7 +19,7 @@ from ..models.checkpoints.fingerprint import PROBE_TEXTS
 from ..models.inference.cut_texts import cut_texts_summed_up
 from ..models.inference.encoder import DocumentEncoder
 from ..models.inference.long_documents import ALONE, check_strategy
-from ..models.portable.engine import without_engine
+from ..models.portable.engine import engine_of, without_engine
 from ..shards.write_shards import ShardWriter, begin_corpus, is_finished
 from ..text.lone_surrogates import replace_lone_surrogates
 from ..training.markdown import public_name
@@ -95,6 +96,8 @@ class EmbedDocuments(PipelineStep):
             "dtype": self.dtype,
             "encoder": described,
             "source": self.source,
+            "label_key": self.label_key,
+            "keep_texts": self.keep_texts,
             "label_names": None,
             "probe": _probe(encoder).tolist(),
         }
@@ -128,9 +131,12 @@ class EmbedDocuments(PipelineStep):
 
 
 def _label(document: Document, key: str) -> str:
-    if document.metadata.get(key) is None:
+    label = document.metadata.get(key)
+    if label is None:
         raise ValueError(f"The document {document.id} has no {key!r} among its metadata: label all documents, or none.")
-    return str(document.metadata[key])
+    if not isinstance(label, (str, int)):
+        raise ValueError(f"The label of the document {document.id} is {label!r}: a document of a corpus has one label.")
+    return str(label)
 
 
 @functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once
@@ -144,14 +150,20 @@ def _load(
 
 
 def _probe(encoder: DocumentEncoder) -> Any:
-    """The embeddings by which a datastore knows an encoder, float32 ``(3, D)``: by torch, of texts cut short."""
+    """The embeddings by which a datastore knows an encoder, of texts cut short.
+
+    Float32 ``(3, D)``, by torch; of an encoder that runs in int8 again in int8, ``(6, D)``.
+    """
     log = logging.getLogger("docsplit_hf")
     length, level = encoder.max_length, log.level
     encoder.max_length = min(length, PROBE_LENGTH)
     log.setLevel(logging.ERROR)  # nobody needs to know that these are cut, or foreign to the encoder
     try:
         with without_engine(encoder.model):
-            return encoder.encode(PROBE_TEXTS, show_progress=False, bf16=False)
+            probe = encoder.encode(PROBE_TEXTS, show_progress=False, bf16=False)
+        if getattr(engine_of(encoder.model), "precision", None) != "int8":
+            return probe
+        return np.concatenate([probe, encoder.encode(PROBE_TEXTS, show_progress=False)])
     finally:
         encoder.max_length = length
         log.setLevel(level)

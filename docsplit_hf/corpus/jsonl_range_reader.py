@@ -41,6 +41,12 @@ class JsonlRangeReader(BaseReader):
                 row = json.loads(text)
             except json.JSONDecodeError as error:
                 raise ValueError(f"{path}: the line {text[:80]!r} is not JSON: {error}. Correct it.") from error
+            if not isinstance(row, dict) or not isinstance(row.get(self.text_key) or "", str):
+                raise ValueError(
+                    f"{path}: the line {text[:80]!r} is no row with a text in {self.text_key!r}. Correct it."
+                )
+            if row.get(self.id_key) is None:
+                row.pop(self.id_key, None)
             document = self.get_document_from_dict(row, path.name, f"{rank:05d}/{number}")
             if document is None:
                 self.stat_update("left out, without text")

@@ -50,6 +50,11 @@ def find_datastore(
     datastore.check_encoder(probe)
     if datastore.probe is not None and not in_one_precision(probe, datastore.probe):
         check_precision(model, tokenizer, probe, datastore.snapshot)
+    if len(datastore) and not datastore.label_names:
+        raise ValueError(
+            "No example of the datastore has a label, so nothing can be told from them: embed the corpus with its "
+            "labels (--label_column), or add_examples to a pipeline without it."
+        )
     check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
     trained = tuple(model.config.label_names)
     names = datastore.label_names[: len(trained)]

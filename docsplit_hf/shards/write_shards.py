@@ -46,7 +46,7 @@ def begin_corpus(folder: Path, shared: dict[str, Any]) -> None:
             os.link(file.name, folder / CORPUS)
         os.unlink(file.name)
     there = json.loads((folder / CORPUS).read_text(encoding="utf-8"))
-    for name in ("format", "version", "encoder", "tasks", "dimension", "dtype", "source", "label_names"):
+    for name in sorted((new.keys() | there.keys()) - {"probe"}):
         if there.get(name) != new.get(name):
             raise ValueError(
                 f"{folder} was begun otherwise: {_difference(name, there.get(name), new.get(name))}. Go on as it was "

@@ -15,7 +15,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...text.lone_surrogates import replace_lone_surrogates
 from ..portable.positions import max_positions
+from .batching import check_texts
 
 if TYPE_CHECKING:
     import openvino
@@ -127,7 +129,8 @@ def calibration_rows(
         from ...text.package_documentation import load_package_documentation
 
         texts = load_package_documentation(PACKAGES, test_size=CALIBRATED + MEASURED, seed=SEED)["test"]["text"]
-    texts = [text for text in texts if text.strip()]
+    check_texts(texts, "Calibration text")
+    texts = [replace_lone_surrogates(text) for text in texts if text.strip()]
     if not texts:
         raise ValueError("calibration_texts are empty: give some hundred texts like those that are to be embedded.")
     chosen = np.random.default_rng(SEED).permutation(len(texts))[: CALIBRATED + MEASURED].tolist()

@@ -9,6 +9,7 @@ import numpy as np
 from ..rejection.answer_level import answer_level, least_error
 from ..rejection.familiarity import closeness, confidence, familiarity, novelty
 from ..store.fitted_state import FittedState
+from ..store.row_table import values_of
 from .check_state import check_state
 from .corpus import id_numbers, joined_texts
 from .document_vectors import DocumentVectors
@@ -257,8 +258,8 @@ def _vectors(fitted: FittedExperts, snapshot: Snapshot, ids: np.ndarray) -> np.n
     of_words = fitted.of_words[place]
     new = np.flatnonzero(place < 0)
     if len(new):
-        table = snapshot.rows.take(new)
-        words = fitted.count_words(joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist()))
+        texts = [values_of(snapshot.rows[name], new) for name in ("text", "text_pair")]
+        words = fitted.count_words(joined_texts(*texts))
         of_words[new] = fitted.document_vectors.of_words(words, len(new))
     return fitted.document_vectors.join(snapshot.keys, of_words)
 

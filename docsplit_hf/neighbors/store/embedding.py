@@ -67,9 +67,8 @@ def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> n
         return model.embed(PROBE_TEXTS)
     # Cut short on purpose: the fingerprint of an encoder does not depend on how much of a text is read.
     options = {"max_length": 16, "long_documents": "first", "log_cut": False}
-    encoder = getattr(model, "encoder", model)  # an endpoint has none
-    engine = engine_of(encoder)
-    with without_engine(encoder):
+    engine = engine_of(model.encoder)
+    with without_engine(model.encoder):
         probe = predict(model, tokenizer, PROBE_TEXTS, bf16=False, **options).retrieval_embeddings
     if getattr(engine, "precision", None) != "int8":
         return probe

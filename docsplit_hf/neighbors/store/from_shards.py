@@ -36,7 +36,7 @@ def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snap
     names = tuple(json.loads(table.schema.metadata[NAMES]))
     is_labeled = len(table) > 0 and table["label"].null_count == 0
     labels = table["label"].to_numpy() if is_labeled else np.zeros((len(keys), 0), dtype=bool)
-    state = Snapshot(keys, labels, table.select(TEXTS), names if is_labeled else (), len(keys), options, shards.probe)
+    state = Snapshot(keys, labels, table.select(TEXTS), names if is_labeled else (), 0, options, shards.probe)
     return update_index(state, rebuild=True)
 
 

@@ -82,7 +82,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Read a manifest and check it: its checksum first, then that each field is what it should be."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise FileNotFoundError(f"There is no datastore in {folder}: save one with KNNDatastore.save_pretrained.")
+        raise FileNotFoundError(
+            f"There is no datastore in {folder}: save one with KNNDatastore.save_pretrained. (KNNDatastore.from_shards "
+            "opens a folder of shards.)"
+        )
     content = path.read_bytes()
     try:
         manifest = json.loads(content)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TEXTS = ("id", "text", "text_pair")
 # Small chunks of a column; adding one example at a time makes a chunk each, and each makes look-ups slower.
 MOST_CHUNKS, SMALL_CHUNK = 256, 4_096
+LOOKED_AT = 100  # numbers, for ids that nobody has
 
 
 def make_rows(
@@ -97,6 +98,13 @@ def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
     return values
 
 
+def rows_at(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Some rows, as a table in memory."""
+    import pyarrow as pa
+
+    return pa.table({name: pa.chunked_array([pa.array(values_of(table[name], rows), pa.string())]) for name in TEXTS})
+
+
 def without(rows: pa.Table, kept: np.ndarray) -> pa.Table:
     """Some rows, bool ``(N,)``; chunks that keep all of theirs stay where they lie."""
     import pyarrow as pa
@@ -123,11 +131,25 @@ def automatic_ids(count: int, next_id: int, *tables: pa.Table, prefix: str = "")
     """Ids by a counter that stands at ``next_id`` and skips ids that tables have, and where it stands then."""
     ids: list[str] = []
     while len(ids) < count:
-        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + count - len(ids))]
-        next_id += len(candidates)
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + max(count - len(ids), LOOKED_AT))]
         taken = ids_among(candidates, *tables)
-        ids += [candidate for candidate in candidates if candidate not in taken]
+        free = [place for place, candidate in enumerate(candidates) if candidate not in taken][: count - len(ids)]
+        ids += [candidates[place] for place in free]
+        # Given ids may be millions of such numbers.
+        next_id = next_id + free[-1] + 1 if free else max(next_id, _largest_number(prefix, *tables)) + 1
     return ids, next_id
+
+
+def _largest_number(prefix: str, *tables: pa.Table) -> int:
+    """The largest number below a million million that stands behind the prefix in an id."""
+    import pyarrow.compute as pc
+
+    largest = 0
+    for rows in tables:
+        numbered = rows["id"].filter(pc.match_substring_regex(rows["id"], f"^{prefix}[0-9]{{1,12}}$"))
+        numbers = pc.cast(pc.utf8_slice_codeunits(numbered, len(prefix)), "int64")
+        largest = max(largest, pc.max(numbers).as_py() or 0)
+    return largest
 
 
 def renew_automatic_ids(

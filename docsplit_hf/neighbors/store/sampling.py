@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .passage_table import PassageTable, take_passages
+from .row_table import rows_at
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def take_rows(snapshot: Snapshot, rows: np.ndarray) -> Snapshot:
     taken = take_passages(snapshot.passages, rows)
     passages = None if taken is None else PassageTable(taken.embeddings, taken.spans, taken.counts)
     alone = {"index": None, "index_rows": None, "indexed": 0, "documents": None, "fitted": None}
-    keys, labels, table = snapshot.keys[rows], snapshot.labels[rows], snapshot.rows.take(rows)
+    keys, labels, table = snapshot.keys[rows], snapshot.labels[rows], rows_at(snapshot.rows, rows)
     return replace(snapshot, keys=keys, labels=labels, rows=table, passages=passages, **alone)
 
 

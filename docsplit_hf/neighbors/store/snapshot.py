@@ -233,6 +233,11 @@ def append(
     grown = buffers.keys.appended(length, keys)
     check_finite(grown[length:], "keys")
     if passages is not None:
+        if isinstance(snapshot.keys, MappedKeys):
+            raise ValueError(
+                "Rows on the disk have one vector each, and these have several passages: take another long_documents, "
+                "or a datastore in memory."
+            )
         check_spans(passages, rows)
     if snapshot.passages is not None or passages is not None:
         changes["passages"] = _append_passages(snapshot, buffers, passages or whole_rows(keys, rows))

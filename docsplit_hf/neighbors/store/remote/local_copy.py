@@ -40,7 +40,7 @@ class LocalCopy:
         if (size := 4 * count * about.dimension) > MOST_COPIED:
             raise ValueError(
                 f"This needs all rows, and the keys of {collection!r} have {size / 2**30:.1f} GiB, more than "
-                f"{MOST_COPIED / 2**30:g}: take a sample of them into a KNNDatastore, and work on that."
+                f"{MOST_COPIED / 2**30:g}: build a KNNDatastore of fewer examples for it."
             )
         rest = list(collection.rows(REST, FIELDS))
         examples, documents = (

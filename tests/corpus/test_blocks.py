@@ -47,13 +47,17 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
     np.testing.assert_allclose(shared["probe"], encoder_probe(model, tokenizer), atol=1e-6)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     assert list(embed.run(iter(documents), 0, 2)) == []  # the shard is there: nothing is read
-    for other, tasks in ((EmbedDocuments(tmp_path, dtype="float32", max_length=32), 2), (embed, 3)):
+    others = [EmbedDocuments(tmp_path, dtype="float32", **other) for other in ({"max_length": 32}, {"max_length": 64})]
+    for other, tasks in ((others[0], 2), (others[1], 2), (embed, 3)):  # another length, no labels, more tasks
         with pytest.raises(ValueError, match="was begun otherwise"):
             next(other.run(iter(documents), 0, tasks))
     unlabeled = EmbedDocuments(tmp_path / "other", label_key="missing")
     with pytest.raises(ValueError, match="The document 0 has no 'missing'"):
         list(unlabeled.run(iter(documents), 0, 1))
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["corpus.json"]
+    several = EmbedDocuments(tmp_path / "several", label_key="kinds")
+    with pytest.raises(ValueError, match=r"is \['a', 'b'\]: a document of a corpus has one label"):
+        list(several.run(iter([Document("A text.", "0", metadata={"kinds": ["a", "b"]})]), 0, 1))
     assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
 
 

@@ -86,7 +86,10 @@ def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(load, texts
     with monkeypatch.context() as patch:
         patch.setattr(openvino_export, "convert", None)
         patch.setattr("docsplit_hf.models.inference.openvino_engine.convert", None)  # it cannot be exported now
-        assert (load(precision="int8").encode(texts, show_progress=False) == first).all()
+        kept = load(precision="int8")
+        assert (kept.encode(texts, show_progress=False) == first).all()
+        use_backend(kept.model.train(), kept.tokenizer, "mean", "openvino", "int8", texts[:40])
+        assert not kept.model.training  # also where nothing had to be exported
     assert "damaged" not in caplog.text
     for path in cache.glob("*/model.bin"):
         data = bytearray(path.read_bytes())

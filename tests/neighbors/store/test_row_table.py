@@ -49,6 +49,12 @@ def test_of_two_counters_the_second_is_renewed_and_given_ids_stay():
         append_rows(make_rows(1, ["b"]), rows, make_rows(1, ["a"]))
 
 
+def test_a_counter_goes_beyond_many_ids_that_were_given():
+    given = make_rows(5_000, map(str, range(5_000)))
+    assert automatic_ids(2, 0, given) == (["5000", "5001"], 5002)
+    assert automatic_ids(1, 4_999, given, make_rows(1, ["7000"])) == (["5000"], 5001)
+
+
 def test_counters_with_and_without_a_prefix_do_not_meet():
     rows, next_id = renew_automatic_ids(make_rows(4, ["d0", "1", "d9", "d01"]), 2, 5, make_rows(1, ["d5"]), prefix="d")
     assert (rows["id"].to_pylist(), next_id) == (["d6", "1", "d9", "d01"], 7)

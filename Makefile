@@ -25,7 +25,7 @@ evaluate: .venv/installed ## Then: the papers' experiments on that documentation
 	$(BIN)/python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation \
 		--protocol full few_shot curve half_documents --probe logistic --output_dir output/evaluation
 
-# OpenVINO's in a process of their own: after them and hundreds of others, the interpreter crashed.
+# By themselves: minutes after NNCF had quantized, the interpreter crashed when a test started another program.
 OPENVINO := tests/models/inference/test_backend.py tests/neighbors/store/test_precision_check.py docs/performance.md
 
 test: .venv/installed ## Run the tests

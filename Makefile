@@ -25,12 +25,8 @@ evaluate: .venv/installed ## Then: the papers' experiments on that documentation
 	$(BIN)/python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation \
 		--protocol full few_shot curve half_documents --probe logistic --output_dir output/evaluation
 
-# By themselves: minutes after NNCF had quantized, the interpreter crashed when a test started another program.
-OPENVINO := tests/models/inference/test_backend.py tests/neighbors/store/test_precision_check.py docs/performance.md
-
 test: .venv/installed ## Run the tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(OPENVINO)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(OPENVINO:%=--ignore=%)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 quality: .venv/installed ## Check style, and that imports run one way
 	$(BIN)/lint-imports

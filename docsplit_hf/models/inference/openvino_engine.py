@@ -24,7 +24,8 @@ from ..portable.packing import run_encoder
 from ..portable.pooling import pool
 from ..portable.positions import max_positions
 from .openvino_cache import export_folder, load_exported, one_at_a_time, store_exported
-from .openvino_export import SEED, VERSION, Rows, calibration_rows, convert, quantize
+from .openvino_export import SEED, VERSION, Rows, calibration_rows, convert
+from .quantize_int8 import quantize
 
 if TYPE_CHECKING:
     import openvino

@@ -1,11 +1,10 @@
-"""From an encoder of torch to a model of OpenVINO, and from float32 to int8."""
+"""From an encoder of torch to a model of OpenVINO, and the texts on which int8 is calibrated."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import logging
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -27,9 +26,6 @@ CALIBRATED, MEASURED = 200, 32  # texts: from more of them the ranges of activat
 CALIBRATION_LENGTH, MEASURED_LENGTH = 128, 512  # tokens; ranges do not depend on the length, and the time does
 SEED = 0
 PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # there on every machine, and read in seconds
-# SmoothQuant's share of the outliers that moves from activations to weights. NNCF's own, 0.95, leaves a third less of
-# the neighbors in place (chosen on Wikipedia; from 0.7 to 0.85 little changes).
-SMOOTHING = 0.7
 
 Rows = dict[str, np.ndarray]
 
@@ -65,40 +61,6 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
         port.set_names({name})
     model.outputs[0].set_names({"last_hidden_state"})
     return model
-
-
-def quantize(model: openvino.Model, rows: Sequence[Rows]) -> openvino.Model:
-    """The same with matrix products in int8, whose ranges are those of ``rows``.
-
-    Without those of the first layers that narrow: an activation function leaves them outliers, and what is lost early
-    is carried on. Two in a hundred nearest neighbors more stay in place, for a fourteenth of the speed.
-    """
-    import nncf
-    from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, AdvancedSmoothQuantParameters
-
-    narrow = narrowing(model)
-    smoothing = AdvancedSmoothQuantParameters(matmul=SMOOTHING)
-    with contextlib.redirect_stdout(sys.stderr), _quiet():  # progress bars
-        return nncf.quantize(
-            model,
-            nncf.Dataset(list(rows)),
-            model_type=nncf.ModelType.TRANSFORMER,
-            subset_size=len(rows),
-            ignored_scope=nncf.IgnoredScope(names=narrow[: len(narrow) // 2]),
-            advanced_parameters=AdvancedQuantizationParameters(smooth_quant_alphas=smoothing),
-        )
-
-
-def narrowing(model: openvino.Model) -> list[str]:
-    """The names of the matrix products by weights that give fewer dimensions than they take, in their order."""
-    names = []
-    for product in (operation for operation in model.get_ordered_ops() if operation.get_type_name() == "MatMul"):
-        weights = product.input_value(1).get_partial_shape()
-        if weights.is_static and len(weights) == 2:
-            rows, columns = weights.to_shape()
-            narrows = rows < columns if product.get_attributes()["transpose_b"] else rows > columns
-            names += [product.get_friendly_name()] * narrows
-    return names
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from transformers import BertModel, LongformerConfig, LongformerModel
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.models.inference import backend, openvino_cache, openvino_export
 from docsplit_hf.models.inference.backend import use_backend
+from docsplit_hf.models.inference.quantize_int8 import narrowing
 
 openvino = pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
 
@@ -176,7 +177,7 @@ def test_what_does_not_exist_or_go_together_is_refused(load, texts, tokenizer, m
 
 
 def test_the_products_that_narrow_are_found(load):
-    names = openvino_export.narrowing(openvino_export.convert(load("torch").model))
+    names = narrowing(openvino_export.convert(load("torch").model))
     assert [name.split("/")[0].split("encoder.", 2)[-1] for name in names] == [
         "layer.0.output.dense",
         "layer.1.output.dense",

@@ -14,8 +14,9 @@ import numpy as np
 from .key_matrix import BLOCK_ROWS, GrowableArray
 from .manifest import REMEDY, DatastoreError
 
-# What was read stays in the page cache of the system; beyond so much it no longer counts as memory of the process.
-RELEASE_BYTES = 2**29
+# What was read counts as memory of the process until it is given back, and stays in the page cache of the system then.
+# Small files may count whole; of large ones it is given back a little at a time, as much at once takes long.
+KEPT_BYTES, RELEASE_BYTES = 2**30, 2**26
 BYTES_PER_ROW = 2**16  # the system maps the neighborhood of a page that is read
 TAKEN_ROWS = 2**12  # at a time
 _LONGEST_HEADER = 100_000_000  # as safetensors has it
@@ -32,6 +33,8 @@ class KeyFile:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_RANDOM)  # else each row that is read from the disk brings 128 KB along
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            self._map.madvise(mmap.MADV_NOHUGEPAGE)  # else each row that is read from the page cache counts as 2 MB
         self.array = np.ndarray(shape, dtype, self._map, offset)
 
     def __reduce__(self) -> Any:
@@ -70,6 +73,7 @@ class MappedKeys:
         # What an index of the keys is kept under; None once they are others than those of the files.
         self.sha256 = sha256 if kept is None and len(self.added) == 0 else None
         self._of_files, self._read = sha256, 0
+        self._is_large = sum(file.array.nbytes for file in self.files) > KEPT_BYTES
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -136,7 +140,7 @@ class MappedKeys:
 
     def _count(self, size: int) -> None:
         self._read += size
-        if self._read > RELEASE_BYTES:
+        if self._is_large and self._read > RELEASE_BYTES:
             self._read = 0
             for file in self.files:
                 file.release()

@@ -59,7 +59,8 @@ def contents(datastore):
 def test_mapped_shards_answer_as_rows_in_memory_to_the_bit_while_rows_come_and_go(
     tmp_path, keys, labels, options, dtype, monkeypatch
 ):
-    monkeypatch.setattr("docsplit_hf.neighbors.store.mapped_keys.RELEASE_BYTES", 2**20)  # what was read is given back
+    for name, size in (("KEPT_BYTES", 0), ("RELEASE_BYTES", 2**20)):  # what was read is given back
+        monkeypatch.setattr(f"docsplit_hf.neighbors.store.mapped_keys.{name}", size)
     monkeypatch.setattr("docsplit_hf.neighbors.store.mapped_keys.TAKEN_ROWS", 7)
     keys = keys.astype(dtype)
     expected = in_memory(keys, labels, **options)

@@ -12,7 +12,7 @@ from ..key_matrix import as_matrix
 from ..snapshot import empty_snapshot
 from .about import About, read_about, write_about, write_labels
 from .address import find_token, parse_address
-from .collection import Collection, check_installed
+from .collection import EXAMPLES, Collection, check_installed
 from .remote_datastore import RemoteDatastore
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def connect(
     token_variable: str | None,
     timeout: float,
     index: str,
+    analyzer: str | None,
     dimension: int | None,
     label_names: Sequence[str],
     multi_label: bool | None,
@@ -50,8 +51,10 @@ def connect(
             f"{collection!r} has keys of dimension {there}, not {dimension}: take another collection, or the encoder "
             "that it was built with."
         )
+    if there is not None and analyzer is not None and not collection.has_bm25:
+        raise ValueError(f"{collection!r} was made without an analyzer: leave it out, or take another name.")
     if there is None:
-        collection.create(dimension, index)
+        collection.create(dimension, index, analyzer)
         logger.info("Made %r, for keys of dimension %d.", collection, dimension)
     about = read_about(collection, there or dimension)
     if about is None:  # also where the making was interrupted
@@ -65,5 +68,8 @@ def connect(
         raise ValueError(f"The rows of {collection!r} have {has} each: leave out multi_label={multi_label}.")
     elif multi_label is not None and about.multi_label is None:
         about = replace(about, multi_label=multi_label)
+        write_about(collection, about)
+    if about.probe is None and probe is not None and not collection.count(EXAMPLES):  # made by hand, before it
+        about = replace(about, probe=empty_snapshot(about.dimension, (), False, probe=probe).probe)
         write_about(collection, about)
     return RemoteDatastore(collection, about, as_local)

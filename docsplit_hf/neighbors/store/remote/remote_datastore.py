@@ -100,6 +100,11 @@ class RemoteDatastore:
         return self._collection.count(REST) > 0 and self._collection.count(EXAMPLES, "passages > 1") > 0
 
     @property
+    def has_bm25(self) -> bool:
+        """Whether rows are found by their words, too: it was made with an analyzer."""
+        return self._collection.has_bm25
+
+    @property
     def documents(self) -> RemoteDocuments | None:
         """The unlabeled documents; None if there are none."""
         documents = RemoteDocuments(self._collection, self._about)
@@ -140,6 +145,27 @@ class RemoteDatastore:
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query, as ``KNNDatastore.search`` gives them; ``rows`` number what was fetched."""
         return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
+
+    def hybrid_search(
+        self, queries: Any, k: int, passages: Passages | None = None, texts: Sequence[str] = ()
+    ) -> Neighbors:
+        """The nearest rows of each query, and those that have the words of its text, as Milvus' BM25 ranks them.
+
+        Args:
+            queries, k, passages: As for ``search``.
+            texts: Those of the queries.
+
+        Returns:
+            2k rows for each query, nearest first, with their ``bm25``: the k nearest are among them, up to k that were
+            found by words, and more of the nearest.
+
+        Raises:
+            ValueError: As for ``search``, and if the collection was made without an analyzer.
+            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
+        """
+        if not self.has_bm25:
+            raise ValueError(f"{self._collection!r} knows no words: make another one, with an analyzer.")
+        return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages, texts)
 
     def with_texts(self, texts: Sequence[str], pairs: Sequence[str | None]) -> Snapshot:
         """The examples and documents that have these texts."""
@@ -210,7 +236,9 @@ class RemoteDatastore:
             return self._put(rows, DOCUMENTS, [])
 
     def merge(self, other: KNNDatastore) -> None:
-        """Add all rows and documents of another datastore. Where it fails half-way, repeat it.
+        """Add all rows and documents of another datastore, 10,000 at a time. Where it fails half-way, repeat it.
+
+        So ten million rows of shards (``KNNDatastore.from_shards``) need the memory of 10,000.
 
         Ids that the other's counters gave are replaced by ids of their content; other ids stay.
 
@@ -302,10 +330,11 @@ class RemoteDatastore:
         return put(self._collection, rows, kind, self._next_rows(len(rows.keys)), replacing, change)
 
     def _merge(self, state: Snapshot, kind: str) -> None:
-        state = renumbered(state, kind)
-        for start in range(0, len(state.keys), BLOCK_ROWS):
-            rows = np.arange(start, min(start + BLOCK_ROWS, len(state.keys)))
-            self._put(take_rows(state, rows), kind, [])
+        times: dict[str, int] = {}
+        for start in range(0, count := len(state.keys), BLOCK_ROWS):
+            end = min(start + BLOCK_ROWS, count)
+            self._put(renumbered(take_rows(state, np.arange(start, end)), kind, times), kind, [])
+            logger.info("%d of %d rows are in %r.", end, count, self._collection)
 
     def _check_other(self, state: Snapshot) -> None:
         as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)

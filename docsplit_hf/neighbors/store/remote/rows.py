@@ -42,9 +42,11 @@ def content_numbers(
     ]
 
 
-def repeatable_ids(contents: Sequence[str], labels: Sequence[Sequence[str]], kind: str) -> list[str]:
-    """Ids that the same rows get again: of content and labels; equal rows are numbered."""
-    ids, times = [], {}
+def repeatable_ids(
+    contents: Sequence[str], labels: Sequence[Sequence[str]], kind: str, times: dict[str, int]
+) -> list[str]:
+    """Ids that the same rows get again: of content and labels; equal rows are numbered, on from ``times``."""
+    ids = []
     for content, names in zip(contents, labels, strict=True):
         digest = kind[0] + _digest(json.dumps([content, *names]).encode())[:16]
         times[digest] = times.get(digest, 0) + 1

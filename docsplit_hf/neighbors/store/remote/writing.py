@@ -12,7 +12,7 @@ from ..documents import PREFIX
 from ..key_matrix import as_matrix
 from ..passage_table import take_passages
 from ..row_table import ids_among, is_counted
-from ..sampling import with_ids
+from ..sampling import take_rows, with_ids
 from ..snapshot import Buffers, Snapshot, add_rows, empty_snapshot
 from .collection import DOCUMENTS, EXAMPLES, PK, REST, Collection
 from .rows import DOCUMENT, LOCATING, all_keys, content_numbers, document_key, names_of, repeatable_ids, to_rows
@@ -27,14 +27,20 @@ def new_rows(kind: str, dimension: int, keys: Any, labels: np.ndarray, names: tu
     """New rows as a snapshot of their own, which checks all of them; ``more``: texts, pairs, ids and passages."""
     empty = empty_snapshot(dimension, names, labels.ndim == 2)
     rows = add_rows(empty, Buffers(empty), as_matrix(keys, "keys", dimension), labels, names, *more)
-    return rows if more[2] is not None else with_ids(rows, _ids_of_content(rows, kind))
+    return rows if more[2] is not None else with_ids(rows, _ids_of_content(rows, kind, {}))
 
 
-def renumbered(rows: Snapshot, kind: str) -> Snapshot:
-    """The rows of a local datastore: ids that its counter gave are replaced by ids of their content."""
+def renumbered(rows: Snapshot, kind: str, times: dict[str, int]) -> Snapshot:
+    """Rows of a local datastore: ids that its counter gave are replaced by ids of their content.
+
+    ``times``: how often each was given to the rows before these, to go on from.
+    """
     prefix, old = PREFIX if kind == DOCUMENTS else "", rows.rows["id"].to_pylist()
-    pairs = zip(old, _ids_of_content(rows, kind), strict=True)
-    return with_ids(rows, [new if is_counted(old, rows.next_id, prefix) else old for old, new in pairs])
+    counted = [is_counted(row_id, rows.next_id, prefix) for row_id in old]
+    if not any(counted):
+        return rows
+    new = iter(_ids_of_content(take_rows(rows, np.flatnonzero(counted)), kind, times))
+    return with_ids(rows, [next(new) if was else row_id for row_id, was in zip(old, counted, strict=True)])
 
 
 def find_rows(
@@ -86,10 +92,10 @@ def put(
     return ids
 
 
-def _ids_of_content(rows: Snapshot, kind: str) -> list[str]:
+def _ids_of_content(rows: Snapshot, kind: str, times: dict[str, int]) -> list[str]:
     table = rows.rows.to_pydict()
     contents = content_numbers(table["text"], table["text_pair"], rows.keys)
-    return repeatable_ids(contents, names_of(rows.labels, rows.label_names), kind)
+    return repeatable_ids(contents, names_of(rows.labels, rows.label_names), kind, times)
 
 
 def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], doubled: list[str]) -> None:

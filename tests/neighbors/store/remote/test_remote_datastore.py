@@ -15,6 +15,7 @@ from docsplit_hf.neighbors.store.remote import local_copy
 from docsplit_hf.neighbors.store.remote import remote_datastore as remote_datastore_module
 
 from ..datastores import fill, make_datastore, make_passages, with_passages
+from ..shards import write_shards
 from .conftest import NAMES
 
 
@@ -130,6 +131,22 @@ def test_another_datastore_is_merged_and_again(milvus, monkeypatch, multi_label,
         remote.merge(make_datastore(multi_label=multi_label, probe=-np.ones((3, 8))))
     with pytest.raises(ValueError, match="several labels"):
         remote.merge(make_datastore(multi_label=not multi_label, probe=np.ones((3, 8))))
+
+
+def test_shards_are_merged_and_equal_rows_of_two_blocks_stay_two(milvus, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote_datastore_module, "BLOCK_ROWS", 7)
+    keys = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float16)
+    labels = [NAMES[i % 3] for i in range(40)]
+    folder, remote = write_shards(tmp_path / "shards", keys, labels=labels), milvus.make()
+    for _ in range(2):
+        remote.merge(KNNDatastore.from_shards(folder))
+        assert len(remote) == 40
+    assert [found[0] for found in remote.search(keys, 1).ids] == [str(i) for i in range(40)]
+    twins = make_datastore()
+    twins.add(np.ones((20, 8)), ["fruit"] * 20, ["the same"] * 20)
+    for _ in range(2):
+        remote.merge(twins)
+        assert len(remote) == 40 + len(twins)
 
 
 def test_many_passages_of_few_documents_do_not_hide_the_others(milvus):

@@ -49,7 +49,7 @@ def find_datastore(
     probe = encoder_probe(model, tokenizer) if probe is None else probe
     datastore.check_encoder(probe)
     if datastore.probe is not None and not in_one_precision(probe, datastore.probe):
-        check_precision(model, tokenizer, probe, datastore.snapshot)
+        check_precision(model, tokenizer, probe, datastore)
     if len(datastore) and not datastore.label_names:
         raise ValueError(
             "No example of the datastore has a label, so nothing can be told from them: embed the corpus with its "

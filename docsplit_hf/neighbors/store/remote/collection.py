@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -199,12 +200,12 @@ def _client(address: str, token: str, timeout: float) -> Any:
     return MilvusClient(uri=address, token=token, timeout=timeout)
 
 
-def check_installed() -> None:
-    """Refuse to go on without pymilvus."""
-    try:
-        import pymilvus  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("pymilvus is not installed: pip install 'docsplit_hf[milvus]'") from error
+def check_installed(address: str) -> None:
+    """Refuse to go on without pymilvus, and, for a folder, without milvus-lite."""
+    needed = {"pymilvus": "'docsplit_hf[milvus]'"} | ({} if "://" in address else {"milvus_lite": "milvus-lite"})
+    for module, package in needed.items():
+        if importlib.util.find_spec(module) is None:
+            raise ModuleNotFoundError(f"{address} needs {module}, which is not installed: pip install {package}")
 
 
 def _explained(error: BaseException, timeout: float) -> str:

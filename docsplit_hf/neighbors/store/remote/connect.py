@@ -37,15 +37,17 @@ def connect(
     probe: Any,
 ) -> RemoteDatastore:
     """Connect as ``KNNDatastore.connect`` says; ``as_local`` makes a local datastore of a snapshot."""
-    check_installed()
     opened, name = parse_address(address, name)
+    check_installed(opened)
+    if opened.endswith(".db") and not (parent := Path(opened).absolute().parent).is_dir():
+        raise ValueError(f"There is no folder {str(parent)!r} for {opened!r}: make it, or correct the address.")
     collection = Collection(opened, name, find_token(token, token_variable), timeout)
     if probe is not None:
         probe = as_matrix(probe, "probe", dimension)
         dimension = probe.shape[1]
     there = collection.dimension()
     if there is None and dimension is None:
-        raise ValueError(f"There is no {collection!r}. To make it, pass dimension, that of the keys to come.")
+        raise ValueError(f"{collection!r} is not there. To make it, pass dimension, that of the keys to come.")
     if dimension not in (None, there) and there is not None:
         raise ValueError(
             f"{collection!r} has keys of dimension {there}, not {dimension}: take another collection, or the encoder "

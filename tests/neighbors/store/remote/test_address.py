@@ -22,12 +22,13 @@ def test_an_address_names_a_server_or_a_folder(address, collection, expected):
 @pytest.mark.parametrize(
     "address, collection, message",
     [
-        ("http://host:19530", None, "Pass its name as collection"),
+        ("http://host:19530", None, "Pass its name, or write milvus://HOST:19530/COLLECTION"),
         ("http://host:19530", "a b", "no name of a collection"),
         ("milvus://host:19530", None, "write milvus://HOST:19530/COLLECTION"),
         ("milvus://host/one", "another", "write milvus://HOST:19530/COLLECTION"),
         ("host:19530", "contracts", "neither an address"),
         ("data", "contracts", "ends in .db"),
+        ("http://host:19530/contracts", "contracts", "write milvus://host:19530/contracts"),
         ("http://root:hush@host:19530", "contracts", "pass token"),
     ],
 )

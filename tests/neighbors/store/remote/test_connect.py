@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+from transformers import pipeline
 
 from docsplit_hf import KNNDatastore
 
@@ -14,6 +15,16 @@ def test_without_the_extra_it_says_how_to_install_it(monkeypatch):
 
 
 def test_a_folder_without_milvus_lite_is_said_to_need_it(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "milvus_lite.server_manager", None)
-    with pytest.raises(OSError, match="milvus-lite is required"):
+    monkeypatch.setitem(sys.modules, "milvus_lite", None)
+    with pytest.raises(ModuleNotFoundError, match=r"folder.db needs milvus_lite.* pip install milvus-lite"):
         KNNDatastore.connect(tmp_path / "folder.db", "contracts")
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(ValueError, match="no folder .*missing.* for .*: make it, or correct the address"):
+        KNNDatastore.connect(tmp_path / "missing" / "folder.db", "contracts")
+    with pytest.raises(ValueError, match="the collection 'contracts' at .* is not there. To make it, pass dimension"):
+        KNNDatastore.connect(tmp_path / "folder.db", "contracts")
+    for address in ("http://host:19530", str(tmp_path / "folder.db")):
+        with pytest.raises(ValueError, match="Which collection of .* write milvus://HOST:19530/COLLECTION"):
+            pipeline("docsplit-knn", datastore=address)

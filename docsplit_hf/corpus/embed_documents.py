@@ -126,7 +126,10 @@ class EmbedDocuments(PipelineStep):
         keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
         labels = [None if self.label_key is None else _label(document, self.label_key) for document in used]
         shard.add(
-            [str(document.id) for document in used], texts if self.keep_texts else [None] * len(used), labels, keys
+            [replace_lone_surrogates(str(document.id)) for document in used],
+            texts if self.keep_texts else [None] * len(used),
+            labels,
+            keys,
         )
 
 
@@ -136,7 +139,7 @@ def _label(document: Document, key: str) -> str:
         raise ValueError(f"The document {document.id} has no {key!r} among its metadata: label all documents, or none.")
     if not isinstance(label, (str, int)):
         raise ValueError(f"The label of the document {document.id} is {label!r}: a document of a corpus has one label.")
-    return str(label)
+    return replace_lone_surrogates(str(label))
 
 
 @functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once

@@ -21,12 +21,13 @@ from docsplit_hf.corpus.jsonl_range_reader import JsonlRangeReader  # noqa: E402
 from docsplit_hf.corpus.segment_documents import SegmentDocuments  # noqa: E402
 from docsplit_hf.neighbors.store.embedding import encoder_probe  # noqa: E402
 
+IDS = [*"01234567", "8\ud800"]
 TEXTS = [f"The report {i} is long. " * (i + 1) for i in range(7)] + [" \n", "One\ud800 sentence."]
 
 
 @pytest.fixture
 def documents():
-    return [Document(text, str(i), metadata={"kind": "ab"[i % 2]}) for i, text in enumerate(TEXTS)]
+    return [Document(text, IDS[i], metadata={"kind": "ab"[i % 2]}) for i, text in enumerate(TEXTS)]
 
 
 def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
@@ -36,7 +37,9 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
     encoder = DocumentEncoder.from_pretrained(device="cpu", max_length=64)
     for task, numbers in enumerate(([0, 2, 4, 6, 8], [1, 3, 5])):  # one is of white space
         rows = pyarrow.parquet.read_table(tmp_path / f"0000{task}.parquet").to_pydict()
-        assert rows["id"] == [str(i) for i in numbers] and set(rows["label"]) == {"ab"[task]}
+        assert rows["id"] == [IDS[i].replace("\ud800", "\ufffd") for i in numbers] and set(rows["label"]) == {
+            "ab"[task]
+        }
         assert rows["text"] == [TEXTS[i].replace("\ud800", "\ufffd") for i in numbers]
         keys = load_file(tmp_path / f"0000{task}.safetensors")["keys"]
         np.testing.assert_allclose(keys, encoder.encode(rows["text"], show_progress=False), atol=1e-6)

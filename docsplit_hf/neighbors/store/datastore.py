@@ -307,7 +307,7 @@ class KNNDatastore:
 
     @property
     def keys(self) -> np.ndarray:
-        """The embeddings, ``(N, D)``, read-only."""
+        """The embeddings, ``(N, D)``, read-only; where they stay on the disk, rows and ranges of them are arrays."""
         return self._state.keys
 
     @property
@@ -458,7 +458,7 @@ class KNNDatastore:
             self._buffers = buffers
             return self._grow(grown, len(state.keys))
 
-    def merge(self, other: KNNDatastore) -> list[str]:
+    def merge(self, other: KNNDatastore | RemoteDatastore) -> list[str]:
         """Add all rows of another datastore, and return their ids. Labels of the same name are the same label.
 
         Ids that the other's counters gave, told by their form, are replaced by ones of these counters; other ids stay.
@@ -471,7 +471,7 @@ class KNNDatastore:
             ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is in both.
         """
         with self._writing:
-            return self._grow(merge_snapshots(self._state, self._buffers, other._state), len(self))
+            return self._grow(merge_snapshots(self._state, self._buffers, other.snapshot), len(self))
 
     def _grow(self, state: Snapshot, before: int) -> list[str]:
         new = state.rows["id"].slice(before)

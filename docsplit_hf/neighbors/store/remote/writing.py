@@ -60,7 +60,10 @@ def check_found(ids: Iterable[str], found: list[dict[str, Any]]) -> None:
     known = {row["id"] for row in found}
     for row_id in ids:
         if row_id not in known:
-            raise ValueError(f"There is no row with the id {row_id!r}: ids are strings, as add and search give them.")
+            raise ValueError(
+                f"There is no row with the id {row_id!r}: ids are strings, as add and search give them. What a removal "
+                "whose answer was lost has removed is gone."
+            )
 
 
 def put(

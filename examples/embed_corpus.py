@@ -17,26 +17,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from encoder_arguments import DRAWN, EncoderArguments
 from tqdm.auto import tqdm
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 import docsplit_hf.corpus  # noqa: F401  it says how datatrove is installed, where it is not
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.backend import PRECISIONS
-from docsplit_hf.models.inference.long_documents import ALONE
-from docsplit_hf.models.inference.openvino_export import CALIBRATED, MEASURED
 from docsplit_hf.shards.write_shards import count_documents
 from docsplit_hf.text.paths import refuse_mistyped_path
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
-DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers
 LOOK_EVERY = 0.5  # seconds
 
 
 @dataclass
 class CorpusArguments:
-    """What to embed, how, and by how many tasks."""
+    """What to embed, where to, and by how many tasks."""
 
     dataset_name: str | None = HfArg(
         default=None,
@@ -51,21 +47,6 @@ class CorpusArguments:
         default=16, help="The number of shards, and of what is lost when killed. As many as cores, or more."
     )
     workers: int | None = HfArg(default=None, help="Tasks at a time. Default: as many as there are cores.")
-    model_name_or_path: str | None = HfArg(
-        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
-    )
-    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
-    long_documents: str = HfArg(
-        default="first",
-        help="What is read of longer texts: 'first', the beginning; 'head_tail', beginning and end; 'average', all.",
-        metadata={"choices": list(ALONE)},
-    )
-    precision: str = HfArg(
-        default="float32",
-        help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, and not quite the same: "
-        f"by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts, from all over the corpus.",
-        metadata={"choices": list(PRECISIONS)},
-    )
     dtype: str = HfArg(
         default="float16", help="Of the embeddings on the disk.", metadata={"choices": ["float16", "float32"]}
     )
@@ -145,8 +126,8 @@ def progress_shown(folder: Path, tasks: int) -> Iterator[None]:
 
 
 def main() -> None:
-    parser = HfArgumentParser(CorpusArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser)
+    parser = HfArgumentParser((CorpusArguments, EncoderArguments), description=__doc__.split("\n")[0])
+    arguments, given = parse_arguments(parser)
     if arguments.dataset_name is None:
         parser.error("--dataset_name must be given: a .jsonl file, a folder, or a data set on the Hub")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # there are as many processes as cores
@@ -159,11 +140,11 @@ def main() -> None:
     reader, source = make_reader(arguments)
     source |= {"text_column": arguments.text_column, "id_column": arguments.id_column}
     texts = None
-    if arguments.precision == "int8":
+    if given.precision == "int8":
         texts = calibration_texts(reader, tasks)
-    names = ("max_length", "long_documents", "precision", "dtype", "keep_texts")
-    options = {name: getattr(arguments, name) for name in names}
-    options |= {"model": arguments.model_name_or_path, "label_key": arguments.label_column, "source": source}
+    options = {name: getattr(given, name) for name in ("max_length", "long_documents", "precision")}
+    options |= {"model": given.model_name_or_path, "dtype": arguments.dtype, "keep_texts": arguments.keep_texts}
+    options |= {"label_key": arguments.label_column, "source": source}
     block = EmbedDocuments(folder, calibration_texts=texts, **options)
     block.begin(tasks)  # what is wrong with the encoder or the folder shows before any task is started
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

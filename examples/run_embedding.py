@@ -13,49 +13,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import datasets
+from encoder_arguments import DRAWN, EncoderArguments
 from tqdm.auto import tqdm
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.backend import PRECISIONS
 from docsplit_hf.models.inference.cut_texts import cut_texts_summed_up
-from docsplit_hf.models.inference.long_documents import ALONE
-from docsplit_hf.models.inference.openvino_export import CALIBRATED, MEASURED
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 KEPT = 1_000  # texts that a run which is killed does not lose
-DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers
 
 
 @dataclass
 class EmbeddingArguments:
-    """What to embed, and how."""
+    """What to embed, and where to."""
 
     dataset_name: str | None = HfArg(default=None, help="A file, a folder, or a data set on the Hub. Must be given.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     output: str = HfArg(
         default="embeddings.parquet", help="The file for the rows of the input with the column 'embedding'."
     )
-    model_name_or_path: str | None = HfArg(
-        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
-    )
-    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
-    long_documents: str = HfArg(
-        default="first",
-        help="What is read of longer texts: 'first', the beginning; 'head_tail', beginning and end; 'average', all.",
-        metadata={"choices": list(ALONE)},
-    )
     truncate_dim: int | None = HfArg(
         default=None, help="Give so many leading dimensions, of encoders trained with --matryoshka_dims."
-    )
-    precision: str = HfArg(
-        default="float32",
-        help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, and not quite the same: "
-        f"by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts.",
-        metadata={"choices": list(PRECISIONS)},
     )
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
     csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
@@ -75,22 +56,21 @@ def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
     return documents
 
 
-def load_encoder(arguments: EmbeddingArguments, rows: datasets.Dataset) -> DocumentEncoder:
+def load_encoder(given: EncoderArguments, rows: datasets.Dataset, text_column: str) -> DocumentEncoder:
     """The encoder in the precision asked for; int8 is quantized on texts drawn from the rows with a fixed seed."""
-    options = {"max_length": arguments.max_length, "precision": arguments.precision}
-    if arguments.precision == "int8":
+    options = {"max_length": given.max_length, "precision": given.precision}
+    if given.precision == "int8":
         drawn = rows.shuffle(seed=0).select(range(min(DRAWN, len(rows))))
-        options |= {"backend": "openvino", "calibration_texts": list(drawn[arguments.text_column])}
-    return DocumentEncoder.from_pretrained(arguments.model_name_or_path, **options)
+        options |= {"backend": "openvino", "calibration_texts": list(drawn[text_column])}
+    return DocumentEncoder.from_pretrained(given.model_name_or_path, **options)
 
 
-def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, arguments: EmbeddingArguments, kept: Path):
+def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, text_column: str, options: dict, kept: Path):
     """The rows with their embeddings; those that are in the folder ``kept`` are not embedded again."""
-    options = {name: getattr(arguments, name) for name in ("long_documents", "truncate_dim")}
     fingerprint, parts = encoder.fingerprint, []
 
     def embed(batch):
-        return {"embedding": encoder.encode(batch[arguments.text_column], show_progress=False, **options)}
+        return {"embedding": encoder.encode(batch[text_column], show_progress=False, **options)}
 
     with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
         for start in range(0, len(rows), KEPT):
@@ -103,20 +83,21 @@ def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, arguments: Embe
 
 
 def main() -> None:
-    parser = HfArgumentParser(EmbeddingArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser)
+    parser = HfArgumentParser((EmbeddingArguments, EncoderArguments), description=__doc__.split("\n")[0])
+    arguments, given = parse_arguments(parser)
     if arguments.dataset_name is None:
         parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
     output = Path(arguments.output)
     if output.exists():
         raise ValueError(f"{output} is there already: choose another --output, or delete it.")
     rows = read_rows(arguments)
-    encoder = load_encoder(arguments, rows)
+    encoder = load_encoder(given, rows, arguments.text_column)
     kept = output.with_name(f"{output.name}.partial")
     kept.mkdir(parents=True, exist_ok=True)
     datasets.disable_progress_bars()  # one bar over all texts, in place of one for each thousand
     with cut_texts_summed_up():
-        embedded = embed_rows(encoder, rows, arguments, kept)
+        options = {"long_documents": given.long_documents, "truncate_dim": arguments.truncate_dim}
+        embedded = embed_rows(encoder, rows, arguments.text_column, options, kept)
     embedded.to_parquet(kept / "all")
     os.replace(kept / "all", output)
     shutil.rmtree(kept)

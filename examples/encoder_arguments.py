@@ -1,0 +1,33 @@
+"""With which encoder texts are embedded, and how: arguments that scripts which embed have in common."""
+
+from dataclasses import dataclass
+
+from transformers.hf_argparser import HfArg
+
+from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.inference.backend import PRECISIONS
+from docsplit_hf.models.inference.long_documents import ALONE
+from docsplit_hf.models.inference.openvino_export import CALIBRATED, MEASURED
+
+DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers
+
+
+@dataclass
+class EncoderArguments:
+    """The encoder, and what it reads of a text."""
+
+    model_name_or_path: str | None = HfArg(
+        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
+    )
+    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    long_documents: str = HfArg(
+        default="first",
+        help="What is read of longer texts: 'first', the beginning; 'head_tail', beginning and end; 'average', all.",
+        metadata={"choices": list(ALONE)},
+    )
+    precision: str = HfArg(
+        default="float32",
+        help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, and not quite the same: "
+        f"by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts, from all over them.",
+        metadata={"choices": list(PRECISIONS)},
+    )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..checkpoints.checksum import sha256_of
 from ..checkpoints.lock import locked
+from .openvino_core import openvino_core
 
 if TYPE_CHECKING:
     import openvino
@@ -63,12 +64,10 @@ def store_exported(model: openvino.Model, key: str) -> None:
 
 def load_exported(key: str) -> openvino.Model | None:
     """A model that was kept. What does not match its checksum is deleted with a warning."""
-    import openvino
-
     for path in sorted(export_folder().glob(f"{key}-*")):
         with contextlib.suppress(FileNotFoundError):
             if path.name == f"{key}-{_sha256_of(path)}":
-                return openvino.Core().read_model(path / FILES[0])
+                return openvino_core().read_model(path / FILES[0])
         logger.warning("The exported model %s is damaged: it is deleted and exported again.", path)
         shutil.rmtree(path)
     return None

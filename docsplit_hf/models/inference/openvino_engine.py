@@ -24,6 +24,7 @@ from ..portable.packing import run_encoder
 from ..portable.pooling import pool
 from ..portable.positions import max_positions
 from .openvino_cache import export_folder, load_exported, one_at_a_time, store_exported
+from .openvino_core import openvino_core
 from .openvino_export import SEED, VERSION, Rows, calibration_rows, convert
 from .quantize_int8 import quantize
 
@@ -42,12 +43,10 @@ class OpenVINOEngine:
     """Runs padded rows as the encoder would: int64 ``(N, L)`` to ``last_hidden_state``, float32 ``(N, L, H)``."""
 
     def __init__(self, model: openvino.Model, precision: str, key: str, longest: int) -> None:
-        import openvino
-
         self.precision, self.key, self._longest = precision, key, longest
         self._model = model
         options = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), **HINTS[precision]}
-        self._compiled = openvino.Core().compile_model(model, "CPU", options)
+        self._compiled = openvino_core().compile_model(model, "CPU", options)
         self._names = [port.any_name for port in self._compiled.inputs]
 
     def __call__(self, input_ids: torch.Tensor, **arguments: torch.Tensor) -> BaseModelOutput:

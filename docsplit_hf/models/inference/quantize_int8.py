@@ -1,8 +1,7 @@
 """From a model of OpenVINO in float32 to one in int8, by a program of its own: ``python quantize_int8.py FOLDER``.
 
-An interpreter in which NNCF has quantized may crash minutes later, when it starts another program (openvino 2026.4.1,
-nncf 3.4.0; why is not known, and OpenVINO by itself does not do it). So nothing else may happen in it. The file imports
-nothing of this package, and is run by its path.
+NNCF makes cores of OpenVINO that end one after the other, which must not happen in a process that goes on (see
+``openvino_core``). The file imports nothing of this package, and is run by its path.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]]) -> op
     """
     import openvino
 
+    from .openvino_core import openvino_core
+
     with tempfile.TemporaryDirectory() as folder:
         openvino.save_model(model, Path(folder) / MODEL, compress_to_fp16=False)
         np.savez(Path(folder) / ROWS, **{f"{i}/{name}": row[name] for i, row in enumerate(rows) for name in row})
@@ -45,7 +46,7 @@ def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]]) -> op
                 "precision='int8' out."
             )
         quantized = Path(folder) / QUANTIZED  # read whole, as the folder goes
-        return openvino.Core().read_model(quantized.read_bytes(), quantized.with_suffix(".bin").read_bytes())
+        return openvino_core().read_model(quantized.read_bytes(), quantized.with_suffix(".bin").read_bytes())
 
 
 def narrowing(model: openvino.Model) -> list[str]:

@@ -3,6 +3,9 @@
 import copy
 import importlib.util
 import logging
+import os
+import subprocess
+import sys
 import threading
 
 import huggingface_hub.constants
@@ -192,3 +195,25 @@ def test_an_int8_that_is_far_off_is_refused(load, monkeypatch):
         ValueError, match="1.01 is asked for. Give calibration_texts like those that are to be embedded"
     ):
         load(precision="int8")
+
+
+AFTER_TWO_ENCODERS = """
+import gc, os, signal, sys
+from docsplit_hf import DocumentEncoder
+signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
+first, second = (DocumentEncoder.from_pretrained(sys.argv[1], "mean", backend="openvino") for _ in range(2))
+del first
+gc.collect()
+del second
+gc.collect()
+os.kill(os.getpid(), signal.SIGUSR1)
+print("alive")
+"""
+
+
+def test_a_signal_after_two_encoders_have_ended_is_handled(checkpoint, cache):
+    """Of two cores of OpenVINO, the second would leave the process a freed stack for signals."""
+    environment = os.environ | {"HF_HOME": str(cache.parents[1])}
+    command = [sys.executable, "-c", AFTER_TWO_ENCODERS, checkpoint]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "handled\nalive\n"), done.stderr

@@ -167,7 +167,7 @@ def build(folder: Path, rows: int, index: str, **options: Any) -> dict[str, Any]
     import logging
 
     from docsplit_hf import KNNDatastore
-    from docsplit_hf.neighbors.store.index_cost import estimate_cost
+    from docsplit_hf.neighbors.store.search.index_cost import estimate_cost
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     predicted = estimate_cost(index, rows, DIMENSION)

@@ -6,8 +6,8 @@ from transformers.hf_argparser import HfArg
 
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.inference.backend import PRECISIONS
-from docsplit_hf.models.inference.long_documents import ALONE
-from docsplit_hf.models.inference.openvino_export import CALIBRATED, MEASURED
+from docsplit_hf.models.inference.long_documents.strategies import ALONE
+from docsplit_hf.models.inference.openvino.export import CALIBRATED, MEASURED
 
 DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers
 

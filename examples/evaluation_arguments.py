@@ -9,7 +9,7 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf.experiments.protocols.registry import PROTOCOLS
 from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSettings
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, SINGLE_VECTOR
+from docsplit_hf.models.inference.long_documents.strategies import SEVERAL_VECTORS, SINGLE_VECTOR
 
 MAIN_OPTIONS = (
     "models", "tasks", "text_column", "label_column", "protocol", "preset", "task_folders", "max_length",

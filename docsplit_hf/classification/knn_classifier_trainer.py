@@ -34,9 +34,9 @@ from ..neighbors.mixing.datastore_calibration import (
     leave_one_out_rows,
     store_calibration,
 )
-from ..neighbors.store.classifier_files import saved_together
 from ..neighbors.store.datastore import KNNDatastore
-from ..neighbors.store.hub_folder import FOLDER
+from ..neighbors.store.files.classifier_files import saved_together
+from ..neighbors.store.files.hub_folder import FOLDER
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.base_trainer import BaseTrainer
 from .arguments import KNNClassifierTrainingArguments

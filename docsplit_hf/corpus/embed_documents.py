@@ -16,9 +16,9 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
 from ..models.checkpoints.fingerprint import PROBE_TEXTS
-from ..models.inference.cut_texts import cut_texts_summed_up
 from ..models.inference.encoder import DocumentEncoder
-from ..models.inference.long_documents import ALONE, check_strategy
+from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
+from ..models.inference.long_documents.strategies import ALONE, check_strategy
 from ..models.portable.engine import engine_of, without_engine
 from ..shards.write_shards import ShardWriter, begin_corpus, is_finished
 from ..text.lone_surrogates import replace_lone_surrogates

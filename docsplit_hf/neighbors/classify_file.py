@@ -18,7 +18,7 @@ from ..models.checkpoints.checksum import sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.checkpoints.lock import locked
 from ..models.inference.batched_inference import input_length
-from ..models.inference.cut_texts import cut_texts_summed_up
+from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .store.remote.remote_datastore import RemoteDatastore

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL
-from .store.classifier_files import check_classifier
 from .store.datastore import KNNDatastore
 from .store.embedding import check_problem_type, encoder_probe
+from .store.files.classifier_files import check_classifier
 from .store.precision_check import check_precision, in_one_precision
 from .store.remote.address import is_remote
 from .store.remote.remote_datastore import RemoteDatastore

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.inference.batched_inference import predict
-from ..models.inference.cut_texts import cut_texts_summed_up
+from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from .answering_pipeline import AnsweringPipeline
 from .audit.audit_snapshot import audit_snapshot
 from .audit.check_audit import check_audit
@@ -21,8 +21,8 @@ from .editing.relabel import relabel
 from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
-from .store.classifier_files import saved_together
-from .store.hub_folder import CARD, upload
+from .store.files.classifier_files import saved_together
+from .store.files.hub_folder import CARD, upload
 from .suggestions.suggest import suggest
 from .texts_and_labels import as_list
 from .watching.known_words import known_words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from huggingface_hub.errors import StrictDataclassError
 
 from ..models.inference.batched_inference import predict
-from ..models.inference.long_documents import SEVERAL_VECTORS
+from ..models.inference.long_documents.strategies import SEVERAL_VECTORS
 from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 import torch
 from torch.nn.functional import normalize
 
+from docsplit_hf.models.inference.long_documents.pieces import Piece
 from docsplit_hf.models.inference.piece_embeddings import PieceAverages
-from docsplit_hf.models.inference.pieces import Piece
 from docsplit_hf.pretraining.passage_pooling import pool_passages
 
 

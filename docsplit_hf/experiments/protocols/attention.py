@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from ...models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
-from ...models.inference.cut_texts import shares_read, warn_of_cut_texts
 from ...models.inference.encoder import DocumentEncoder
+from ...models.inference.long_documents.cut_texts import shares_read, warn_of_cut_texts
 from ...models.portable.packing import attention_implementation, run_encoder
 from ...text.lone_surrogates import replace_lone_surrogates
 from ..systems.load_system import System

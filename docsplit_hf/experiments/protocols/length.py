@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...classification.evaluation import prediction_metrics
-from ...models.inference.long_documents import read_pieces
+from ...models.inference.long_documents.strategies import read_pieces
 from ..systems.features import rows_of_passages
 from ..systems.load_system import EncoderSystem, System
 from ..tasks.task import ClassificationTask, word_counts

@@ -13,8 +13,8 @@ from sklearn.preprocessing import normalize
 
 from ...neighbors.mixing.calibration import calibrate
 from ...neighbors.mixing.knn_distribution import knn_probabilities
-from ...neighbors.store.grouped_search import grouped_search
-from ...neighbors.store.index import exact_search
+from ...neighbors.store.search.grouped_search import grouped_search
+from ...neighbors.store.search.index import exact_search
 from ..systems.features import Features, has_passages
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation, Experiment, Plan, once_per_seed

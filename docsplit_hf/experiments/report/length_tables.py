@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...models.inference.long_documents import SEVERAL_VECTORS, SINGLE_VECTOR
+from ...models.inference.long_documents.strategies import SEVERAL_VECTORS, SINGLE_VECTOR
 from ...training.markdown import table
 from ..protocols.length import BUCKETS
 from .paper_results import PaperTable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.inference.batching import check_texts
-from ...models.inference.cut_texts import cut_texts_summed_up
+from ...models.inference.long_documents.cut_texts import cut_texts_summed_up
 from ...models.inference.passages import Passages
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from ...models.inference.passages import Passages
-from ...neighbors.store.key_matrix import as_matrix, check_finite
+from ...neighbors.store.keys.key_matrix import as_matrix, check_finite
 
 Features = np.ndarray | sparse.csr_matrix  # (N, D), or (N,) of objects, which are (p, D)
 

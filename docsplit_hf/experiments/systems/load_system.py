@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from ...models.inference.encoder import DocumentEncoder
 from ...models.inference.encoder_names import split_name
-from ...models.inference.long_documents import SEVERAL_VECTORS
+from ...models.inference.long_documents.strategies import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
 from .embedding_cache import cached_embeddings, cached_passages
 from .encoders import EncoderWithOptions, TextEncoder, load_encoder

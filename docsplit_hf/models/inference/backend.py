@@ -42,7 +42,7 @@ def use_backend(
     if backend is None and precision is None:
         return
     if backend == "openvino":
-        from .openvino_engine import openvino_engine  # only who asks for it needs the extra
+        from .openvino.engine import openvino_engine  # only who asks for it needs the extra
 
         encoder.eval()  # what is compiled does not learn: whoever trains the encoder later is told
         set_engine(encoder, openvino_engine(encoder, tokenizer, pooling, precision or "float32", calibration_texts))

@@ -18,12 +18,12 @@ from ..special_tokens import special_tokens_around
 from .backend import use_backend
 from .batching import check_texts, inference_batches, inference_mode, refuse_broken, tokenizer_batches
 from .bfloat16 import BFloat16, is_in_bfloat16
-from .cut_pieces import ADVICE
-from .cut_texts import log_at_end, warn_of_cut_texts
 from .endpoint_classifier import EndpointClassifier
-from .long_documents import ONE_PIECE, SEVERAL_VECTORS, read_pieces
+from .long_documents.cut_pieces import ADVICE
+from .long_documents.cut_texts import log_at_end, warn_of_cut_texts
+from .long_documents.pieces import Frame, grouped
+from .long_documents.strategies import ONE_PIECE, SEVERAL_VECTORS, read_pieces
 from .piece_embeddings import PassagesOfTexts, PieceAverages, read_in_batches
-from .pieces import Frame, grouped
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 if TYPE_CHECKING:

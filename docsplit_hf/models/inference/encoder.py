@@ -24,7 +24,8 @@ from ..special_tokens import special_tokens_around
 from .backend import Backend, Precision, check_backend, precision_settings, use_backend
 from .batching import check_texts, inference_mode, refuse_broken
 from .bfloat16 import BFloat16, is_in_bfloat16
-from .long_documents import (
+from .long_documents.pieces import Frame, Piece, grouped, token_ids
+from .long_documents.strategies import (
     ONE_PIECE,
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
@@ -35,7 +36,6 @@ from .long_documents import (
 )
 from .passages import Passages
 from .piece_embeddings import PassagesOfTexts, PieceAverages, read_in_batches
-from .pieces import Frame, Piece, grouped, token_ids
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from tqdm.auto import tqdm
 
 from ...text.lone_surrogates import replace_lone_surrogates
 from .batching import check_texts
-from .cut_texts import shares_read, warn_of_cut_texts
 from .encoder_names import convert_options, split_name
+from .long_documents.cut_texts import shares_read, warn_of_cut_texts
 
 if TYPE_CHECKING:
     from httpx2 import Request

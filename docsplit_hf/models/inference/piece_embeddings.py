@@ -13,8 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..portable.packing import is_packed, run_encoder
 from .batching import inference_batches
+from .long_documents.pieces import Piece
 from .passages import Passages
-from .pieces import Piece
 
 
 class Reading(NamedTuple):

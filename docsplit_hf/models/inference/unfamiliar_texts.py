@@ -10,8 +10,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from ...text.lone_surrogates import replace_lone_surrogates
-from .cut_texts import log_at_end
-from .pieces import token_ids
+from .long_documents.cut_texts import log_at_end
+from .long_documents.pieces import token_ids
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ..store.datastore import KNNDatastore
 from ..store.duplicates import first_of_equals, ids_of_examples, number_texts
 from ..store.embedding import encoder_probe
+from ..store.keys.passage_table import take_passages
 from ..store.labels import is_multi_label
-from ..store.passage_table import take_passages
 from ..store.remote.remote_datastore import RemoteDatastore
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 

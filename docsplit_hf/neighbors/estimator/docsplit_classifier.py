@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from ...models.inference.long_documents import ALONE, check_strategy
+from ...models.inference.long_documents.strategies import ALONE, check_strategy
 from ..experts.corpus import joined_texts
 from ..experts.fitted_experts import ask_experts, ready_experts
 from ..fit import fit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.duplicates import EQUAL
-from ..store.index import exact_search
+from ..store.search.index import exact_search
 
 NEIGHBORS, POWER = 30, 4  # the weight of a neighbor is its cosine to this power
 LEAST_SHARE = 1e-3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..store.duplicates import equal_neighbors
-from ..store.passage_table import take_passages
+from ..store.keys.passage_table import take_passages
 from ..store.sampling import sample_rows, take_rows
 from .calibration import Calibration, calibrate
 from .classifier_distribution import classifier_probabilities

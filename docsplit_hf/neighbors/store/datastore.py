@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.inference.batched_inference import run_by_backend
-from .datastore_files import load_snapshot, save_snapshot
 from .documents import add_documents, remove_documents, remove_either
 from .embedding import embed_examples
+from .files.datastore_files import load_snapshot, save_snapshot
+from .files.from_shards import open_shards
+from .files.hub_folder import upload
 from .fitted_state import FittedState
-from .from_shards import open_shards
-from .hub_folder import upload
-from .index import EXACT, IndexOptions
-from .key_matrix import as_matrix, freeze
+from .keys.key_matrix import as_matrix, freeze
+from .keys.passage_table import take_passages
 from .labels import encode_known_labels, encode_labels, is_multi_label
 from .merging import merge_snapshots
-from .passage_table import take_passages
 from .remote.connect import connect
 from .row_table import ids_among
 from .sampling import sample_rows, take_rows
+from .search.index import EXACT, IndexOptions
 from .snapshot import (
     Buffers,
     Snapshot,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .index import IndexOptions
-from .passage_table import check_passages
+from .keys.passage_table import check_passages
 from .row_table import automatic_ids, ids_among, make_rows
+from .search.index import IndexOptions
 from .snapshot import Buffers, Snapshot, append, remove_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...models.inference.passages import Passages
-    from .passage_table import PassageTable
+    from .keys.passage_table import PassageTable
 
 PREFIX = "d"  # of automatic ids, which are others than those of examples
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...text.lone_surrogates import replace_lone_surrogates
-from .index import candidate_distances
 from .row_table import values_of
+from .search.index import candidate_distances
 
 if TYPE_CHECKING:
     import pyarrow as pa

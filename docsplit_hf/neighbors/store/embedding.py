@@ -9,7 +9,7 @@ import numpy as np
 from ...models.checkpoints.fingerprint import PROBE_TEXTS
 from ...models.inference.batched_inference import predict
 from ...models.inference.endpoint_classifier import EndpointClassifier
-from ...models.inference.long_documents import SEVERAL_VECTORS
+from ...models.inference.long_documents.strategies import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
 from ...models.portable.engine import engine_of, without_engine
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL

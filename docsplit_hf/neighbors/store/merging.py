@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from .documents import PREFIX, append_documents, no_documents
-from .key_matrix import as_matrix, check_probe
+from .keys.key_matrix import as_matrix, check_probe
 from .labels import rename_labels
 from .precision_check import in_one_precision
 from .row_table import renew_automatic_ids

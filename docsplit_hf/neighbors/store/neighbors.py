@@ -13,7 +13,7 @@ from .row_table import values_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .passage_table import PassageTable
+    from .keys.passage_table import PassageTable
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models.inference.batched_inference import predict
 from .embedding import PROBE_TEXTS
-from .passage_table import take_passages
+from .keys.passage_table import take_passages
 from .sampling import take_rows
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .passage_table import PassageTable, take_passages
+from .keys.passage_table import PassageTable, take_passages
 from .row_table import rows_at
 from .snapshot import Snapshot
 

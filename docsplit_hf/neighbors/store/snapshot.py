@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries, nearest_of
-from .index import (
+from .keys.key_matrix import GrowableArray, as_matrix, check_finite, check_probe, freeze
+from .keys.mapped_keys import MappedKeys, growable, keep
+from .keys.passage_table import PassageBuffers, PassageTable, check_passages, check_spans, keep_rows, whole_rows
+from .neighbors import Neighbors
+from .row_table import append_rows, automatic_ids, ids_among, make_rows, without
+from .search.grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries, nearest_of
+from .search.index import (
     EXACT,
     IndexOptions,
     approximate_search,
@@ -18,11 +23,6 @@ from .index import (
     fewest_rows,
     nearest_candidates,
 )
-from .key_matrix import GrowableArray, as_matrix, check_finite, check_probe, freeze
-from .mapped_keys import MappedKeys, growable, keep
-from .neighbors import Neighbors
-from .passage_table import PassageBuffers, PassageTable, check_passages, check_spans, keep_rows, whole_rows
-from .row_table import append_rows, automatic_ids, ids_among, make_rows, without
 
 if TYPE_CHECKING:
     import faiss

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
-from .index_cache import cached_index
-from .index_cost import log_cost
-from .mapped_keys import MappedKeys
+from .keys.mapped_keys import MappedKeys
+from .search.index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
+from .search.index_cache import cached_index
+from .search.index_cost import log_cost
 
 if TYPE_CHECKING:
     import faiss

@@ -14,9 +14,11 @@ import torch
 from transformers import BertModel, LongformerConfig, LongformerModel
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.models.inference import backend, openvino_cache, openvino_export
+from docsplit_hf.models.inference import backend
 from docsplit_hf.models.inference.backend import use_backend
-from docsplit_hf.models.inference.quantize_int8 import narrowing
+from docsplit_hf.models.inference.openvino import cache as openvino_cache
+from docsplit_hf.models.inference.openvino import export as openvino_export
+from docsplit_hf.models.inference.openvino.quantize_int8 import narrowing
 
 openvino = pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
 
@@ -89,7 +91,7 @@ def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(load, texts
     before = sorted(path.name for path in cache.iterdir())
     with monkeypatch.context() as patch:
         patch.setattr(openvino_export, "convert", None)
-        patch.setattr("docsplit_hf.models.inference.openvino_engine.convert", None)  # it cannot be exported now
+        patch.setattr("docsplit_hf.models.inference.openvino.engine.convert", None)  # it cannot be exported now
         kept = load(precision="int8")
         assert (kept.encode(texts, show_progress=False) == first).all()
         use_backend(kept.model.train(), kept.tokenizer, "mean", "openvino", "int8", texts[:40])
@@ -189,8 +191,8 @@ def test_the_products_that_narrow_are_found(load):
 
 def test_an_int8_that_is_far_off_is_refused(load, monkeypatch):
     monkeypatch.setattr(openvino_export, "VERSION", 0)
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino_engine.LEAST", {"int8": 1.01})
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino_engine.VERSION", 0)
+    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.LEAST", {"int8": 1.01})
+    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.VERSION", 0)
     with pytest.raises(
         ValueError, match="1.01 is asked for. Give calibration_texts like those that are to be embedded"
     ):

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 import docsplit_hf
-from docsplit_hf.models.inference.cut_texts import cut_texts_summed_up
+from docsplit_hf.models.inference.long_documents.cut_texts import cut_texts_summed_up
 from docsplit_hf.models.inference.unfamiliar_texts import warn_of_unfamiliar_texts
 
 CHINESE = "暴雨袭击沿海地区，街道积水严重，居民被困，消防队员驾驶橡皮艇救援，预计明日降雨逐渐减弱，交通部门提醒慢行。"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..keys.passage_table import take_passages
 from ..neighbors import Neighbors, of_queries
-from ..passage_table import take_passages
 from ..sampling import take_rows
 
 if TYPE_CHECKING:
-    from ..passage_table import PassageTable
+    from ..keys.passage_table import PassageTable
     from ..snapshot import Snapshot
 
 

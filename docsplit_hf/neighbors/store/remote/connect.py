@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..key_matrix import as_matrix
+from ..keys.key_matrix import as_matrix
 from ..snapshot import empty_snapshot
 from .about import About, read_about, write_about, write_labels
 from .address import find_token, parse_address

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..key_matrix import as_matrix
+from ..keys.key_matrix import as_matrix
 from ..labels import encode_known_labels, encode_labels, is_multi_label, rename_labels
 from ..precision_check import in_one_precision
 from ..sampling import take_rows

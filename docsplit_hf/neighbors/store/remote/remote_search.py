@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..key_matrix import as_matrix, check_finite
-from ..passage_table import check_passages
+from ..keys.key_matrix import as_matrix, check_finite
+from ..keys.passage_table import check_passages
 from .bm25_search import search_with_bm25
 from .collection import FIELDS, MOST_FOUND, PK, Collection
 from .rows import DOCUMENT, all_keys

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..documents import PREFIX
-from ..key_matrix import as_matrix
-from ..passage_table import take_passages
+from ..keys.key_matrix import as_matrix
+from ..keys.passage_table import take_passages
 from ..row_table import ids_among, is_counted
 from ..sampling import take_rows, with_ids
 from ..snapshot import Buffers, Snapshot, add_rows, empty_snapshot

@@ -1,0 +1,1 @@
+"""Encoders that OpenVINO computes."""

@@ -1,0 +1,142 @@
+"""An encoder compiled by OpenVINO, for a CPU: in float32, in bfloat16, or with matrix products in int8."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import cosine_similarity, pad
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.modeling_outputs import BaseModelOutput
+
+from ...checkpoints.fingerprint import encoder_fingerprint
+from ...portable.engine import without_engine
+from ...portable.packing import run_encoder
+from ...portable.pooling import pool
+from ...portable.positions import max_positions
+from .cache import export_folder, load_exported, one_at_a_time, store_exported
+from .core import openvino_core
+from .export import SEED, VERSION, Rows, calibration_rows, convert
+from .quantize_int8 import quantize
+
+if TYPE_CHECKING:
+    import openvino
+
+logger = logging.getLogger(__name__)
+
+LEAST = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.9}  # of a text's embedding to torch's in float32
+MULTIPLE = 8  # tokens: OpenVINO prepares itself for each shape that it meets, so there should be few
+# OpenVINO chooses for what is not quantized: bfloat16, where the processor has it.
+HINTS = {"float32": {"INFERENCE_PRECISION_HINT": "f32"}, "bfloat16": {"INFERENCE_PRECISION_HINT": "bf16"}, "int8": {}}
+
+
+class OpenVINOEngine:
+    """Runs padded rows as the encoder would: int64 ``(N, L)`` to ``last_hidden_state``, float32 ``(N, L, H)``."""
+
+    def __init__(self, model: openvino.Model, precision: str, key: str, longest: int) -> None:
+        self.precision, self.key, self._longest = precision, key, longest
+        self._model = model
+        options = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), **HINTS[precision]}
+        self._compiled = openvino_core().compile_model(model, "CPU", options)
+        self._names = [port.any_name for port in self._compiled.inputs]
+
+    def __call__(self, input_ids: torch.Tensor, **arguments: torch.Tensor) -> BaseModelOutput:
+        """``arguments``: ``attention_mask``, and ``token_type_ids`` or nothing, which is 0."""
+        arguments = {"token_type_ids": torch.zeros_like(input_ids), **arguments, "input_ids": input_ids}
+        length = input_ids.shape[1]
+        padding = 0, min(-length % MULTIPLE, max(self._longest - length, 0))
+        rows = {name: pad(arguments[name], padding).numpy() for name in self._names}
+        # A request of its own, since threads may ask at the same time; its result lives as long as the request.
+        found = self._compiled.create_infer_request().infer(rows, share_inputs=True)
+        return BaseModelOutput(last_hidden_state=torch.from_numpy(found[0])[:, :length])
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model where sentence-transformers looks for it."""
+        import openvino
+
+        name = "openvino_model_qint8_quantized" if self.precision == "int8" else "openvino_model"
+        path = Path(folder) / "openvino" / f"{name}.xml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        openvino.save_model(self._model, path, compress_to_fp16=False)
+
+    def __repr__(self) -> str:
+        return f"OpenVINO in {self.precision}"
+
+
+def openvino_engine(
+    encoder: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pooling: str,
+    precision: str,
+    calibration_texts: Sequence[str] | None,
+) -> OpenVINOEngine:
+    """Compile an encoder, which is exported unless that was done on this machine before."""
+    exported = "int8" if precision == "int8" else "float32"  # bfloat16 is chosen when it is compiled
+    packages = ["openvino", "nncf"] if exported == "int8" else ["openvino"]
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(f"backend='openvino' needs {package}: pip install docsplit_hf[openvino].")
+    if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
+        raise ValueError(
+            f"backend='openvino' is for the CPU and weights in float32, and the encoder is on {encoder.device} in "
+            f"{encoder.dtype}: load it with device='cpu' and dtype='float32'."
+        )
+    described: list[object] = [encoder_fingerprint(encoder, tokenizer), exported, VERSION]
+    described += [version(package) for package in (*packages, "torch", "transformers")]
+    if exported == "int8":
+        described.append(None if calibration_texts is None else list(calibration_texts))
+    key = hashlib.sha256(repr(described).encode()).hexdigest()
+    run_as = precision, key, max_positions(encoder) or sys.maxsize
+    with one_at_a_time(key):
+        model = load_exported(key)
+        if model is not None:
+            return OpenVINOEngine(model, *run_as)
+        start = time.perf_counter()
+        rows, others = calibration_rows(encoder, tokenizer, calibration_texts)
+        model = convert(encoder)
+        if exported == "int8":
+            source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
+            message = "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine."
+            logger.info(message, type(encoder).__name__, len(rows), source, SEED)
+            model = quantize(model, rows)
+        engine = OpenVINOEngine(model, *run_as)
+        _check(encoder, engine, others, pooling, time.perf_counter() - start)
+        store_exported(model, key)
+    return engine
+
+
+def _check(
+    encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str, seconds: float
+) -> None:
+    """Refuse an engine whose embeddings are far from torch's in float32, and log how far they are."""
+    name, cosines, least = type(encoder).__name__, _cosines(encoder, engine, rows, pooling), LEAST[engine.precision]
+    if not cosines.min() >= least:
+        raise ValueError(
+            f"{name} by {engine} gives other embeddings than by torch: the cosine of {len(rows)} texts is "
+            f"{cosines.mean():.4f}, the least {cosines.min():.4f}, and {least} is asked for. Give calibration_texts "
+            "like those that are to be embedded, or take another precision, or backend='torch'."
+        )
+    message = "%s was exported for %s in %.0f s. Cosine to torch's float32 of %d texts: %.4f, least %.4f. Kept in %s."
+    logger.info(message, name, engine, seconds, len(rows), cosines.mean(), cosines.min(), export_folder())
+
+
+def _cosines(encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str) -> torch.Tensor:
+    """Of embeddings by the engine to those by torch in float32, with padding."""
+    found, longest = [], max_positions(encoder) or sys.maxsize
+    itself = partial(run_encoder, encoder)  # with the global attention that some need, which an engine has not
+    with torch.inference_mode(), without_engine(encoder):
+        for row in rows:
+            padding = 0, min(5, longest - row["input_ids"].shape[1])
+            padded = {name: pad(torch.from_numpy(values), padding) for name, values in row.items()}
+            states = [run(**padded).last_hidden_state for run in (itself, engine)]
+            found.append(cosine_similarity(*(pool(state, padded["attention_mask"], pooling) for state in states)))
+    return torch.cat(found)

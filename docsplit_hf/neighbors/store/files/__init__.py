@@ -1,0 +1,1 @@
+"""What a datastore is on the disk and on the Hub."""

@@ -1,0 +1,167 @@
+"""The manifest of a datastore's folder: what there is, with checksums, checked field by field when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..datastore_error import REMEDY, DatastoreError
+from ..search.index import IndexOptions
+
+if TYPE_CHECKING:
+    from ..snapshot import Snapshot
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION, METRIC = "docsplit_hf datastore", 4, "squared_l2"
+WITHOUT_CLASSIFIER = 1  # the version that did not name the files of the classifier
+WITHOUT_DOCUMENTS = 2  # the last one that had neither documents nor a fitted state
+WITHOUT_PASSAGES = 3  # the last one in which each row had one key
+# No folder can be named, and none but the datastore's own files.
+_SUFFIXES = {
+    "keys": ".safetensors", "document_keys": ".safetensors", "fitted": ".safetensors",
+    "passage_keys": ".safetensors", "document_passage_keys": ".safetensors",
+    "rows": ".parquet", "document_rows": ".parquet", "vocabulary": ".parquet",
+}  # fmt: skip
+FILE_NAMES = {role: re.compile(rf"{role}-([0-9a-f]{{16}}){re.escape(suffix)}") for role, suffix in _SUFFIXES.items()}
+_FIELDS = {
+    "format": str, "version": int, "rows": int, "dimension": int, "dtype": str, "metric": str, "multi_label": bool,
+    "label_names": list, "next_id": int, "index": dict, "files": dict, "classifier": dict, "sha256": str,
+}  # fmt: skip
+
+
+def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a snapshot; ``classifier``: the checksums of the files of the classifier that it belongs to."""
+    documents = snapshot.documents
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "rows": len(snapshot.keys),
+        "dimension": snapshot.keys.shape[1],
+        "dtype": snapshot.keys.dtype.name,
+        "metric": METRIC,
+        "multi_label": snapshot.multi_label,
+        "label_names": list(snapshot.label_names),
+        "next_id": snapshot.next_id,
+        "index": asdict(snapshot.options),
+        "passages": snapshot.passages and len(snapshot.passages.keys),
+        "documents": documents and {"rows": len(documents.keys), "next_id": documents.next_id},
+        "document_passages": documents and documents.passages and len(documents.passages.keys),
+        "fitted": snapshot.fitted and snapshot.fitted.settings,
+        "classifier": dict(classifier),
+        "files": files,
+    }
+
+
+def render_manifest(manifest: dict[str, Any]) -> bytes:
+    """The one form in which a manifest is written: JSON in ASCII, with its own checksum as the last field."""
+    rest = {name: value for name, value in manifest.items() if name != "sha256"}
+    return _to_json({**rest, "sha256": hashlib.sha256(_to_json(rest)).hexdigest()})
+
+
+def file_name(role: str, sha256: str) -> str:
+    """The name of a data file, by its role and content."""
+    return f"{role}-{sha256[:16]}{_SUFFIXES[role]}"
+
+
+def data_files(folder: Path) -> list[str]:
+    """The names of the files in a folder that are the data of a datastore, of whichever state."""
+    names = [path.name for path in folder.glob("*-*")]
+    return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read a manifest and check it: its checksum first, then that each field is what it should be."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no datastore in {folder}: save one with KNNDatastore.save_pretrained. (KNNDatastore.from_shards "
+            "opens a folder of shards.)"
+        )
+    content = path.read_bytes()
+    try:
+        manifest = json.loads(content)
+        rendered = render_manifest(manifest) if isinstance(manifest, dict) else b""
+    except (ValueError, RecursionError) as error:
+        raise DatastoreError(f"{path} is damaged, it is no JSON: {error}. {REMEDY}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise DatastoreError(f"{path} is not the manifest of a datastore, or damaged. {REMEDY}")
+    version = manifest.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise DatastoreError(
+            f"{path} says format {version}, and this docsplit_hf reads up to {VERSION}: upgrade docsplit_hf."
+        )
+    # Byte for byte, so that not a bit can change unseen: JSON has many ways to say the same.
+    if rendered != content:
+        raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
+    if version == WITHOUT_CLASSIFIER:
+        manifest["classifier"] = {}
+    if isinstance(version, int) and version <= WITHOUT_DOCUMENTS:
+        manifest |= {"documents": None, "fitted": None}
+    if isinstance(version, int) and version <= WITHOUT_PASSAGES:
+        manifest |= {"passages": None, "document_passages": None}
+    for name, kind in _FIELDS.items():
+        _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
+    _check_values(path, manifest)
+    _check_files(path, manifest)
+    return manifest
+
+
+def _check_values(path: Path, manifest: dict[str, Any]) -> None:
+    names, version = manifest["label_names"], manifest["version"]
+    _require(version >= WITHOUT_CLASSIFIER, path, f"there is no format {version}")
+    _require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
+    _require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
+    for name, least in (("rows", 0), ("dimension", 1), ("next_id", 0)):
+        _require(manifest[name] >= least, path, f"{name} is {manifest[name]}")
+    _require(all(isinstance(name, str) for name in names), path, "a label name is not a string")
+    _require(len(set(names)) == len(names), path, "a label name is there twice")
+    _require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
+    for name, sha256 in manifest["classifier"].items():
+        _require(isinstance(sha256, str) and Path(name).name == name, path, f"a file of the classifier is {name!r}")
+    documents = manifest.get("documents", ...)
+    if documents is not None:
+        kinds = _kinds(documents)
+        _require(kinds == {"rows": int, "next_id": int}, path, f"documents is {documents!r}")
+        _require(min(documents.values()) >= 0, path, f"documents is {documents!r}")
+    for name, rows in (("passages", manifest["rows"]), ("document_passages", documents and documents["rows"])):
+        count = manifest.get(name, ...)
+        several = type(count) is int and rows is not None and count > rows > 0
+        _require(count is None or several, path, f"{name} is {count!r}, of {rows} rows")
+    fitted = manifest.get("fitted", ...)
+    _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
+    try:
+        IndexOptions(**manifest["index"])
+    except ValueError as error:
+        raise DatastoreError(f"{path}: {error}") from error
+
+
+def _check_files(path: Path, manifest: dict[str, Any]) -> None:
+    files, expected = manifest["files"], {"keys", "rows"}
+    expected |= set() if manifest["documents"] is None else {"document_keys", "document_rows"}
+    expected |= set() if manifest["fitted"] is None else {"fitted", "vocabulary"}
+    expected |= set() if manifest["passages"] is None else {"passage_keys"}
+    expected |= set() if manifest["document_passages"] is None else {"document_passage_keys"}
+    _require(set(files) == expected, path, f"files are {sorted(files)}, not {sorted(expected)}")
+    for role, entry in files.items():
+        _require(_kinds(entry) == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}")
+        match = FILE_NAMES[role].fullmatch(entry["name"])
+        named = match is not None and match[1] == entry["sha256"][:16]
+        _require(named, path, f"the file of {role} is named {entry['name']!r}, not by its role and checksum")
+
+
+def _kinds(entry: Any) -> dict[str, type]:
+    return {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
+
+
+def _require(condition: bool, path: Path, otherwise: str) -> None:
+    if not condition:
+        raise DatastoreError(f"{path}: {otherwise}. {REMEDY}")
+
+
+def _to_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode("ascii")

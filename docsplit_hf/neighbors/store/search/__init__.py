@@ -1,0 +1,1 @@
+"""The nearest keys: exact, grouped by document, or by an index."""

@@ -1,0 +1,237 @@
+"""Search by squared L2 distance, exact and approximate, as functions of arrays and FAISS indexes."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..keys.key_matrix import as_float32
+
+if TYPE_CHECKING:
+    import faiss
+
+logger = logging.getLogger(__name__)
+
+EXACT = "Flat"
+BLOCK_BYTES = 64 * 2**20  # of float32, for what is converted or gathered at a time
+SEARCHED_BYTES = 4 * 2**20  # the same for what is searched meanwhile: it stays in the processor's cache
+SPARE_CANDIDATES = 16  # beyond k: for batches FAISS computes |q|^2 - 2qx + |x|^2, whose rounding may swap the last ones
+FEWEST_ROWS = 1_000  # searched exactly in less than a millisecond
+ROWS_PER_CENTROID = 39  # FAISS's own lower bound for k-means; below it, it prints warnings and the lists are no good
+TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, and find no more
+TRAINING_ROWS = 65_536  # at least, as far as there are so many
+KEPT_ROWS = 2**20  # after so many more an unfinished index is kept
+
+# The families that are tested here. FAISS takes more, but ends the process for some (HNSW0, RR0, PQ8x0), and takes
+# minutes to train others (OPQ), which exact re-ranking makes needless.
+_NUMBER = "[1-9][0-9]{0,5}"
+_CODES = rf"Flat|SQ4|SQ6|SQ8|SQfp16|SQbf16|PQ{_NUMBER}(x([4-9]|1[0-2]))?(fs)?"
+_GRAPH = "HNSW([4-9]|[1-9][0-9]|1[0-9]{2})"
+_FACTORY = re.compile(rf"(PCAR?{_NUMBER},)?(IVF{_NUMBER}(_{_GRAPH})?,({_CODES})|{_GRAPH}(,({_CODES}))?|{_CODES})")
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """What a datastore is searched with; the three are ``index``, ``nprobe`` and ``rerank`` of ``KNNDatastore``."""
+
+    factory: str = EXACT
+    nprobe: int | None = None
+    rerank: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factory, str) or not _FACTORY.fullmatch(self.factory):
+            raise ValueError(
+                f"Unknown index {self.factory!r}: choose 'Flat' (exact), or of faiss.index_factory "
+                "'IVF<lists>,<codes>', 'HNSW<links>' or '<codes>', with codes as Flat, PQ64, SQ8 or SQfp16, for "
+                "example 'IVF1024,PQ64'."
+            )
+        for name in ("nprobe", "rerank"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{name} must be an integer of at least 1, or None, got {value!r}.")
+        if self.nprobe and "IVF" not in self.factory:
+            raise ValueError(
+                f"nprobe={self.nprobe} is for IVF indexes, and {self.factory!r} has no lists: leave it out."
+            )
+
+    def candidates(self, k: int) -> int:
+        """How many candidates are fetched from an index for k neighbors."""
+        return k * (self.rerank or (4 if "PQ" in self.factory else 1))
+
+
+def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Squared L2 distances to the k nearest keys, float32 ``(Q, k)``, and their rows, int64; the lower of equals first.
+
+    ``queries``: float32 ``(Q, D)``. ``keys``: float32 ``(N, D)``, searched where they lie; or float16, or mapped,
+    converted 4 MiB at a time. ``k``: from 1 to N.
+    """
+    import faiss
+
+    count = min(k + SPARE_CANDIDATES, len(keys))
+    as_it_lies = isinstance(keys, np.ndarray) and keys.dtype == np.float32
+    step = len(keys) if as_it_lies else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
+    distances = np.empty((len(queries), 0), dtype=np.float32)
+    rows = np.empty((len(queries), 0), dtype=np.int64)
+    for start in range(0, len(keys), step):
+        block = as_float32(keys[start : start + step])
+        found, found_rows = faiss.knn(queries, block, min(count, len(block)))
+        distances, rows = np.hstack([distances, found]), np.hstack([rows, found_rows + start])
+        if rows.shape[1] > count:
+            nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
+            distances, rows = np.take_along_axis(distances, nearest, 1), np.take_along_axis(rows, nearest, 1)
+    return nearest_candidates(queries, keys, rows, k)
+
+
+def nearest_candidates(
+    queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """As ``exact_search``, but among ``candidates``, int64 ``(Q, M)``: rows of the keys, or -1 for none.
+
+    Distances are ``sum((q - x)^2)``, so that a key is at 0 from itself. Row -1 at an infinite distance where there are
+    fewer than k.
+    """
+    distances = candidate_distances(queries, keys, candidates)
+    distances[candidates < 0] = np.inf
+    order = np.lexsort((candidates, distances))[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(candidates, order, axis=1)
+
+
+def candidate_distances(queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """The distances ``sum((q - x)^2)`` of each query from its candidates, float32 ``(Q, M)``."""
+    distances = np.empty(candidates.shape, dtype=np.float32)
+    step = max(BLOCK_BYTES // (4 * keys.shape[1] * candidates.shape[1]), 1)
+    for start in range(0, len(queries), step):
+        block = slice(start, start + step)
+        difference = as_float32(keys[candidates[block]])  # (q, M, D), a copy
+        difference -= queries[block, None]
+        distances[block] = np.einsum("qmd,qmd->qm", difference, difference)
+    return distances
+
+
+def fewest_rows(factory: str, dimension: int) -> int:
+    """How many rows an index needs to be of use: 39 for each centroid of its k-means, and at least 1,000 and D."""
+    return max(ROWS_PER_CENTROID * _centroids(new_index(factory, dimension)), FEWEST_ROWS, dimension)
+
+
+def build_index(
+    keys: np.ndarray,
+    factory: str,
+    begun: faiss.Index | None = None,
+    keep: Callable[[faiss.Index], None] = lambda index: None,
+) -> faiss.Index:
+    """Train an index on a sample, always the same, and fill it with all keys. It is not to be changed any more.
+
+    ``begun``: one that was given to ``keep``, which is called with the trained one, and after each million rows.
+    """
+    start, index = time.perf_counter(), begun or new_index(factory, keys.shape[1])
+    for part in parts_of(index):
+        if hasattr(part, "do_polysemous_training"):
+            part.do_polysemous_training = False  # minutes of sorting codes, for a kind of search that is not used here
+    try:
+        if begun is None:
+            size = training_rows(index, len(keys))
+            sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
+            index.train(as_float32(keys[sample]))
+            if len(keys) > KEPT_ROWS:
+                keep(index)
+        fill_index(index, keys, index.ntotal, keep)
+    except RuntimeError as error:
+        raise ValueError(
+            f"FAISS cannot build the index {factory!r} on {len(keys)} keys of dimension {keys.shape[1]}: "
+            f"{_reason(error)}. Choose another one."
+        ) from error
+    logger.info("Built the index %r of %d rows in %.1f s.", factory, len(keys), time.perf_counter() - start)
+    return index
+
+
+def fill_index(
+    index: faiss.Index, keys: np.ndarray, start: int, keep: Callable[[faiss.Index], None] = lambda index: None
+) -> None:
+    """Add the keys from ``start`` on. It stops to ``keep`` at the same rows, wherever it starts."""
+    step, kept = max(BLOCK_BYTES // (4 * keys.shape[1]), 1), start
+    for first in range(start, len(keys), step):
+        if first - kept >= KEPT_ROWS:
+            logger.info("%s of %s rows are in the index.", f"{first:,}", f"{len(keys):,}")
+            keep(index)
+            kept = first
+        index.add(as_float32(keys[first : first + step]))
+
+
+def training_rows(index: faiss.Index, rows: int) -> int:
+    """How many rows an index is trained on."""
+    return min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), rows)
+
+
+def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
+    """Set how many lists an IVF index looks into; other indexes have none."""
+    import faiss
+
+    lists = faiss.try_extract_index_ivf(index)
+    if lists is not None:
+        lists.nprobe = min(nprobe or max(lists.nlist // 8, 8), lists.nlist)
+
+
+def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:
+    """Rows that an index takes for the nearest, int64 ``(Q, k)``; -1 where it found too few.
+
+    An IVF index looks into more lists where ``nprobe`` of them hold too few rows.
+    """
+    import faiss
+
+    rows = index.search(queries, k)[1]
+    lists = faiss.try_extract_index_ivf(index)
+    nprobe = 0 if lists is None else lists.nprobe
+    while lists is not None and nprobe < lists.nlist and (short := np.flatnonzero(rows[:, -1] < 0)).size:
+        nprobe = min(4 * nprobe, lists.nlist)
+        # Given with the search, as other threads search the same index.
+        parameters = faiss.SearchParametersIVF(nprobe=nprobe)
+        if isinstance(index, faiss.IndexPreTransform):
+            parameters = faiss.SearchParametersPreTransform(index_params=parameters)
+        rows[short] = index.search(queries[short], k, params=parameters)[1]
+    return rows
+
+
+def new_index(factory: str, dimension: int) -> faiss.Index:
+    import faiss
+
+    try:
+        return faiss.index_factory(dimension, factory)
+    except RuntimeError as error:
+        raise ValueError(
+            f"FAISS makes no index {factory!r} for keys of dimension {dimension}: {_reason(error)}. "
+            "The number after PQ must divide the dimension."
+        ) from error
+
+
+def parts_of(index: faiss.Index) -> list[Any]:
+    """An index and what it is made of, each as the class that it is."""
+    import faiss
+
+    parts = [faiss.downcast_index(index)]
+    for part in parts:  # what is appended is looked at in its turn
+        if isinstance(part, faiss.IndexPreTransform):
+            parts.append(faiss.downcast_index(part.index))
+        elif isinstance(part, faiss.IndexHNSW):
+            parts.append(faiss.downcast_index(part.storage))
+    return parts
+
+
+def _centroids(index: faiss.Index) -> int:
+    """The most centroids that a k-means of the index has to find; 0 where there is none."""
+    import faiss
+
+    parts = parts_of(index)
+    found = [part.nlist for part in parts if isinstance(part, faiss.IndexIVF)]
+    found += [part.pq.ksub for part in parts if hasattr(part, "pq")]
+    return max(found, default=0)
+
+
+def _reason(error: RuntimeError) -> str:
+    """The end of FAISS's message, without functions and files."""
+    return " ".join(str(error).split("failed: ")[-1].split(" at /project/")[-1].split()).rstrip(".")

@@ -1,0 +1,152 @@
+"""Grouped search equals its definition, and documents count once however many passages they have."""
+
+import tracemalloc
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.neighbors.store.search.grouped_search import grouped_among, grouped_search
+
+
+def matched(pairs):
+    matches = min(pairs.shape)
+    weights = 1 / np.arange(1, matches + 1)
+    both = [np.sort(pairs.min(axis))[:matches] for axis in (0, 1)]
+    return (weights @ both[0] + weights @ both[1]) / (2 * weights.sum())
+
+
+def by_definition(queries, query_counts, keys, counts, distance=matched):
+    """Distances of all documents from all queries, each from those of all pairs of passages."""
+    stored = np.split(keys.astype(np.float64), np.cumsum(counts)[:-1])
+    asked = np.split(queries.astype(np.float64), np.cumsum(query_counts)[:-1])
+    squares = [[((query[:, None] - document[None]) ** 2).sum(-1) for document in stored] for query in asked]
+    return np.array([[distance(pairs) for pairs in of_query] for of_query in squares])
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_it_equals_the_definition(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed"))
+    documents, dimension = (data.draw(st.integers(1, most), label="size") for most in (40, 12))
+    counts, query_counts = (
+        rng.integers(1, 8, documents),
+        rng.integers(1, 8, data.draw(st.integers(1, 5), label="asked")),
+    )
+    integers, far = data.draw(st.booleans(), label="integers"), data.draw(st.sampled_from([0, 30]), label="far")
+
+    def draw(rows):
+        drawn = rng.integers(-2, 3, (rows, dimension)) if integers else rng.standard_normal((rows, dimension)) + far
+        return drawn.astype(np.float32)
+
+    queries, keys = draw(query_counts.sum()), draw(counts.sum())
+    keys = keys.astype(data.draw(st.sampled_from(["float32", "float16"]), label="dtype"))
+    k = data.draw(st.integers(1, documents), label="k")
+    block = data.draw(st.sampled_from([1, 200, 2**26]), label="bytes of a block")
+    with patch("docsplit_hf.neighbors.store.search.grouped_search.BLOCK_BYTES", block):
+        found = grouped_search(queries, query_counts, keys, counts, k)
+    expected = by_definition(queries, query_counts, keys, counts)
+    np.testing.assert_allclose(found.distances, np.sort(expected)[:, :k], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(expected, found.rows, 1), found.distances, rtol=1e-5, atol=1e-6)
+    assert all(len(set(rows)) == k for rows in found.rows.tolist())
+    own = queries[(np.cumsum(query_counts) - query_counts)[:, None] + found.query_passages].astype(np.float64)
+    named = ((own - keys[found.passages]) ** 2).sum(-1)
+    stored = np.split(keys.astype(np.float64), np.cumsum(counts)[:-1])
+    nearest = [[((q - stored[row]) ** 2).sum(-1).min() for q, row in zip(*pair, strict=True)]
+               for pair in zip(own, found.rows, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(named, nearest, rtol=1e-5, atol=1e-6)
+    assert (found.query_passages < query_counts[:, None]).all()
+    assert np.array_equal(np.repeat(np.arange(documents), counts)[found.passages], found.rows)
+
+
+def documents(rng, count=30, dimension=6):
+    return [rng.standard_normal((rng.integers(3, 9), dimension)).astype(np.float32) for _ in range(count)]
+
+
+def search(queries, stored, k=30):
+    lengths = [np.array([len(passages) for passages in each]) for each in (queries, stored)]
+    return grouped_search(np.concatenate(queries), lengths[0], np.concatenate(stored), lengths[1], k)
+
+
+def test_the_order_of_passages_makes_no_difference():
+    rng = np.random.default_rng(0)
+    queries, stored = documents(rng, 4), documents(rng)
+    found = search(queries, stored)
+    again = search([rng.permutation(each) for each in queries], [rng.permutation(each) for each in stored])
+    assert np.array_equal(found.distances, again.distances) and np.array_equal(found.rows, again.rows)
+
+
+def test_many_far_passages_make_no_difference_beyond_the_fewer_ones():
+    """As many count as the one with fewer passages has: whole documents are found in longer ones, at 0."""
+    rng = np.random.default_rng(0)
+    queries, stored = documents(rng, 4), documents(rng)
+    far = [np.full((200, 6), 9, np.float32) if i % 2 else np.zeros((0, 6), np.float32) for i in range(len(stored))]
+    longer = [np.concatenate(both) for both in zip(stored, far, strict=True)]
+    found = search(stored, longer, 1)
+    assert found.rows[:, 0].tolist() == list(range(len(stored))) and (found.distances == 0).all()
+    again = search([each[:1] for each in queries], longer, 10)
+    expected = search([each[:1] for each in queries], stored, 10)
+    assert np.array_equal(expected.distances, again.distances) and np.array_equal(expected.rows, again.rows)
+
+
+def test_passages_that_all_documents_share_leave_the_order_to_the_others():
+    rng, shared = np.random.default_rng(0), 30 * np.eye(6, dtype=np.float32)[:5]  # far from all else
+    queries, stored = ([each[:1] for each in documents(rng, count)] for count in (4, 30))
+    found = search(queries, stored, 10)
+    again = search(*([np.concatenate([shared, each]) for each in part] for part in (queries, stored)), 10)
+    assert np.array_equal(found.rows, again.rows)
+    assert (again.query_passages == 5).all()  # and they are not what is shown
+    assert np.array_equal(again.passages, found.rows * 6 + 5)
+    np.testing.assert_allclose(again.distances, found.distances / 6 / (1 / np.arange(1, 7)).sum(), rtol=1e-4)
+
+
+def test_one_long_document_is_one_neighbor_however_many_of_its_passages_are_near():
+    query = [np.zeros((1, 2), np.float32)]
+    stored = [np.full((5000, 2), 0.1, np.float32), *(np.full((1, 2), i, np.float32) for i in range(1, 30))]
+    found = search(query, stored, 4)
+    assert found.rows.tolist() == [[0, 1, 2, 3]]
+    np.testing.assert_allclose(found.distances, [[0.02, 2, 8, 18]], rtol=1e-6)
+
+
+def test_a_document_is_at_zero_from_itself_with_any_number_of_passages():
+    rng = np.random.default_rng(0)
+    # Far from the origin, where distances by products tell nothing apart.
+    stored = [300 + 0.1 * rng.standard_normal((i % 8 + 1, 64), dtype=np.float32) for i in range(80)]
+    found = search(stored, stored, 2)
+    assert (found.distances[:, 0] == 0).all() and found.rows[:, 0].tolist() == list(range(80))
+
+
+def test_of_equal_documents_the_lower_comes_first_however_many_there_are():
+    found = search(
+        [np.ones((2, 300), np.float32) / 3], [np.ones((i % 3 + 1, 300), np.float32) for i in range(500)], 400
+    )
+    assert found.rows.tolist() == [list(range(400))]
+    assert (found.passages[0] == np.cumsum([0, *(i % 3 + 1 for i in range(399))])).all()
+
+
+def test_among_some_rows_it_finds_what_it_finds_among_all():
+    rng = np.random.default_rng(0)
+    (query,), stored = documents(rng, 1), documents(rng)
+    keys, counts = np.concatenate(stored), np.array([len(each) for each in stored])
+    rows = np.array([2, 3, 11, 29])
+    found = grouped_among(query, keys, counts, rows, 4)
+    everything = search([query], stored)
+    kept = np.isin(everything.rows[0], rows)
+    for among, each in list(zip(found, everything, strict=True))[:2]:  # what is telling depends on the others
+        assert np.array_equal(among[0], each[0][kept])
+
+
+@pytest.mark.parametrize("asked", [1, 5000])
+def test_memory_is_that_of_blocks_however_many_passages_a_document_or_a_query_has(asked):
+    rng = np.random.default_rng(0)
+    queries = rng.standard_normal((asked, 16)).astype(np.float32)
+    keys = rng.standard_normal((20_000, 16)).astype(np.float16)
+    counts = np.array([*[10] * 1000, 5000, 5000])
+    with patch("docsplit_hf.neighbors.store.search.grouped_search.BLOCK_BYTES", 2**18):
+        tracemalloc.start()
+        grouped_search(queries, np.array([asked]), keys, counts, 10)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 12 * 2**18  # all pairs would be 400 MB

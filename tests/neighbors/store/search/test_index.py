@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+
+from docsplit_hf.neighbors.store.search.index import (
+    IndexOptions,
+    approximate_search,
+    build_index,
+    exact_search,
+    fewest_rows,
+    nearest_candidates,
+    set_nprobe,
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_blocks_make_no_difference(dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    keys = rng.standard_normal((500, 8)).astype(dtype)
+    queries = rng.standard_normal((30, 8), dtype=np.float32)
+    distances, rows = exact_search(queries, keys, 50)
+    monkeypatch.setattr(
+        "docsplit_hf.neighbors.store.search.index.SEARCHED_BYTES", 4 * 8 * 33
+    )  # 33 keys at a time, fewer than k
+    again, rows_again = exact_search(queries, keys, 50)
+    assert np.array_equal(rows, rows_again)
+    assert np.array_equal(distances, again)
+
+
+@pytest.mark.parametrize("queries", [1, 64])
+def test_a_key_is_at_zero_from_itself_however_far_from_the_origin(queries):
+    rng = np.random.default_rng(0)
+    keys = 30 + 0.1 * rng.standard_normal((1000, 256), dtype=np.float32)
+    distances, rows = exact_search(keys[:queries], keys, 5)
+    assert (distances[:, 0] == 0).all()
+    assert rows[:, 0].tolist() == list(range(queries))
+    # FAISS itself is off here, by some hundredths of the distances.
+    expected = ((keys[:queries, None].astype(np.float64) - keys[None]) ** 2).sum(-1)
+    np.testing.assert_allclose(distances, np.sort(expected)[:, :5], rtol=1e-4)
+
+
+def test_of_equal_distances_the_lower_row_comes_first():
+    assert exact_search(np.zeros((1, 2), np.float32), np.zeros((9, 2), np.float32), 9)[1].tolist() == [list(range(9))]
+
+
+def test_too_few_candidates_end_in_rows_of_minus_one():
+    keys = np.arange(4, dtype=np.float32)[:, None]
+    distances, rows = nearest_candidates(keys[:1], keys, np.array([[-1, 3, -1, 1]]), k=3)
+    assert rows.tolist() == [[1, 3, -1]]
+    assert distances.tolist() == [[1.0, 9.0, np.inf]]
+
+
+FACTORIES = [
+    "Flat", "IVF16,Flat", "IVF16,SQ8", "IVF16,PQ4x4", "IVF16_HNSW8,PQ4x4fs", "HNSW16", "HNSW16,SQ8", "SQ8", "SQ4",
+    "SQfp16", "SQbf16", "PQ4x4", "PCA8,IVF16,Flat",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_every_family_is_built_and_searched(factory):
+    keys = np.random.default_rng(0).standard_normal((1500, 16), dtype=np.float32)
+    index = build_index(keys, factory)
+    set_nprobe(index, 4 if "IVF" in factory else None)
+    assert index.ntotal == 1500
+    rows = approximate_search(index, keys[:50], 20)
+    assert rows.shape == (50, 20)
+    _, candidates = nearest_candidates(keys[:50], keys, rows, 1)
+    assert (candidates[:, 0] == np.arange(50)).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        "", "flat", "nonsense", "IVF", "IVF16", "IVF0,Flat", "IVF16,Flat\n", "IVF16,Flat ", "IVF1١,Flat", "PQ0", "HNSW",
+        "IVF99999999999999999999,Flat", "HNSW0", "HNSW1", "PQ8x0", "PQ8x24", "RR0,Flat", "IDMap,Flat", "LSH0", None, 3,
+    ],
+)  # fmt: skip
+def test_malformed_factories_are_refused_before_faiss_sees_them(factory):
+    with pytest.raises(ValueError, match="Unknown index .*choose 'Flat'") as error:
+        IndexOptions(factory)
+    assert repr(factory) in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["nprobe", "rerank"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "4"])
+def test_options_that_are_no_counts(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1, or None, got {value!r}"):
+        IndexOptions("IVF16,Flat", **{name: value})
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="nprobe=4 is for IVF indexes, and 'HNSW32' has no lists"):
+        IndexOptions("HNSW32", nprobe=4)
+    with pytest.raises(ValueError, match="no index 'IVF16,PQ7' for keys of dimension 16.*must divide the dimension"):
+        fewest_rows("IVF16,PQ7", 16)
+    with pytest.raises(ValueError, match="cannot build the index 'PCA32,Flat' on 1000 keys of dimension 16"):
+        build_index(np.random.default_rng(0).standard_normal((1000, 16), dtype=np.float32), "PCA32,Flat")
+
+
+@pytest.mark.parametrize(
+    ("factory", "rows"),
+    [
+        ("IVF100,Flat", 3900),
+        ("IVF16,PQ4", 39 * 256),
+        ("PCA8,IVF64,PQ4x4", 39 * 64),
+        ("HNSW16,PQ4", 39 * 256),
+        ("SQ8", 1000),
+    ],
+)
+def test_how_many_rows_an_index_needs(factory, rows):
+    assert fewest_rows(factory, 16) == rows
+
+
+@pytest.mark.parametrize("factory", ["IVF30,Flat", "PQ4x4", "IVF16_HNSW8,PQ4x4fs"])
+def test_training_on_as_few_rows_as_allowed_makes_faiss_print_no_warning(factory, capfd):
+    build_index(np.random.default_rng(0).standard_normal((fewest_rows(factory, 16), 16), dtype=np.float32), factory)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_index_is_the_same_each_time_it_is_built():
+    import faiss
+
+    keys = np.random.default_rng(0).standard_normal((1000, 16), dtype=np.float32)
+    first, second = (faiss.serialize_index(build_index(keys, "IVF16,PQ2x4")) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("prefix", ["", "PCA8,"])
+def test_lists_that_hold_too_few_rows_are_topped_up(prefix):
+    keys = np.random.default_rng(0).standard_normal((2000, 16), dtype=np.float32)
+    index = build_index(keys, f"{prefix}IVF32,Flat")
+    set_nprobe(index, 1)
+    rows = approximate_search(index, keys[:5], 500)
+    assert rows.min() >= 0
+    assert all(len(set(row)) == 500 for row in rows.tolist())
+    assert (rows[:, 0] == np.arange(5)).all()
+
+
+def test_nprobe_is_set_below_a_transformation_and_bounded_by_the_lists():
+    import faiss
+
+    keys = np.random.default_rng(0).standard_normal((4000, 16), dtype=np.float32)
+    for factory, nprobe, expected in (("PCA8,IVF64,Flat", 5, 5), ("IVF100,Flat", None, 12), ("IVF4,Flat", None, 4)):
+        index = build_index(keys, factory)
+        set_nprobe(index, nprobe)
+        assert faiss.extract_index_ivf(index).nprobe == expected

@@ -197,7 +197,9 @@ class Collection:
 def _client(address: str, token: str, timeout: float) -> Any:
     from pymilvus import MilvusClient
 
-    return MilvusClient(uri=address, token=token, timeout=timeout)
+    # pymilvus pings every 10 seconds; milvus-lite ends the connection of who does so, and the next request fails.
+    quiet = {} if "://" in address else {"grpc_options": {"grpc.keepalive_time_ms": 2**31 - 1}}
+    return MilvusClient(uri=address, token=token, timeout=timeout, **quiet)
 
 
 def check_installed(address: str) -> None:

@@ -15,8 +15,8 @@ from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from docsplit_hf.models.inference import encoder as encoder_module
 from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.inference.long_documents import cut_pieces, pieces
 from docsplit_hf.models.inference.long_documents.pieces import token_ids
-from docsplit_hf.models.inference.long_documents.strategies import cut_pieces, pieces
 from docsplit_hf.models.portable.packing import is_packed
 
 INSTRUCTION = "The river feeds: "

@@ -10,15 +10,9 @@ from hypothesis import strategies as st
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
+from docsplit_hf.models.inference.long_documents import cut_pieces, pieces, tokenized_windows
 from docsplit_hf.models.inference.long_documents.pieces import Frame
-from docsplit_hf.models.inference.long_documents.strategies import (
-    SEVERAL_VECTORS,
-    SINGLE_VECTOR,
-    cut_pieces,
-    pieces,
-    read_pieces,
-    tokenized_windows,
-)
+from docsplit_hf.models.inference.long_documents.strategies import SEVERAL_VECTORS, SINGLE_VECTOR, read_pieces
 from docsplit_hf.models.special_tokens import special_tokens_around
 from docsplit_hf.text import windows
 

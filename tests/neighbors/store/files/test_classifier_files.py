@@ -17,7 +17,7 @@ from docsplit_hf.neighbors.store.datastore_error import DatastoreError
 
 from ..datastores import everything, fill
 
-ROBUSTNESS = Path(__file__).parents[3] / "benchmarks" / "robustness.py"
+ROBUSTNESS = Path(__file__).parents[4] / "benchmarks" / "robustness.py"
 
 
 @pytest.fixture

@@ -497,7 +497,7 @@ def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_e
     expected = [contents(make_snapshot(seed, rows=2000, whole=True)) for seed in range(2)]
     write_datastore(tmp_path, make_snapshot(0, rows=2000, whole=True))
     command, pipe = [sys.executable, "-c", SAVER, tmp_path], subprocess.PIPE
-    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=pipe, stdout=pipe, text=True) as saver:
+    with subprocess.Popen(command, cwd=Path(__file__).parents[4], stdin=pipe, stdout=pipe, text=True) as saver:
         for _ in range(20):
             saver.stdin.write("\n")
             saver.stdin.flush()

@@ -19,6 +19,7 @@ from docsplit_hf.models.inference.backend import use_backend
 from docsplit_hf.models.inference.openvino import cache as openvino_cache
 from docsplit_hf.models.inference.openvino import export as openvino_export
 from docsplit_hf.models.inference.openvino.quantize_int8 import narrowing
+from docsplit_hf.models.portable.engine import engine_of
 
 openvino = pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
 
@@ -87,21 +88,22 @@ def test_int8_and_bfloat16_are_near_and_known_by_their_fingerprints(load, texts,
 
 
 def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(load, texts, cache, caplog, monkeypatch):
-    first = load(precision="int8").encode(texts, show_progress=False)
+    encoder = load()
+    first = encoder.encode(texts, show_progress=False)
     before = sorted(path.name for path in cache.iterdir())
     with monkeypatch.context() as patch:
         patch.setattr(openvino_export, "convert", None)
         patch.setattr("docsplit_hf.models.inference.openvino.engine.convert", None)  # it cannot be exported now
-        kept = load(precision="int8")
+        kept = load()
         assert (kept.encode(texts, show_progress=False) == first).all()
-        use_backend(kept.model.train(), kept.tokenizer, "mean", "openvino", "int8", texts[:40])
+        use_backend(kept.model.train(), kept.tokenizer, "mean", "openvino")
         assert not kept.model.training  # also where nothing had to be exported
     assert "damaged" not in caplog.text
-    for path in cache.glob("*/model.bin"):
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
-    assert load(precision="int8").encode(texts, show_progress=False) == pytest.approx(first, abs=1e-6)
+    (path,) = cache.glob(f"{engine_of(encoder.model).key}-*/model.bin")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert load().encode(texts, show_progress=False) == pytest.approx(first, abs=1e-6)
     assert "is damaged: it is deleted and exported again" in caplog.text
     assert len(before) == len(list(cache.iterdir()))
 
@@ -189,14 +191,14 @@ def test_the_products_that_narrow_are_found(load):
     ]
 
 
-def test_an_int8_that_is_far_off_is_refused(load, monkeypatch):
+def test_an_export_that_is_far_off_is_refused(load, monkeypatch):
     monkeypatch.setattr(openvino_export, "VERSION", 0)
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.LEAST", {"int8": 1.01})
+    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.LEAST", {"float32": 1.01})
     monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.VERSION", 0)
     with pytest.raises(
         ValueError, match="1.01 is asked for. Give calibration_texts like those that are to be embedded"
     ):
-        load(precision="int8")
+        load()
 
 
 AFTER_TWO_ENCODERS = """

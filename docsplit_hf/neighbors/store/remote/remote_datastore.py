@@ -156,8 +156,8 @@ class RemoteDatastore:
             texts: Those of the queries.
 
         Returns:
-            2k rows for each query, nearest first, with their ``bm25``: the k nearest are among them, up to k that were
-            found by words, and more of the nearest.
+            2k rows for each query, nearest first. The k nearest are among them, up to k that were found by words, and
+            more of the nearest; ``bm25`` of the neighbors says how well by words.
 
         Raises:
             ValueError: As for ``search``, and if the collection was made without an analyzer.

@@ -1,11 +1,7 @@
 """examples/run_embedding.py, and the command docsplit that runs it."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,15 +10,10 @@ from datasets import Dataset
 
 from docsplit_hf import DocumentEncoder
 
+from .forked import kill_script, start_script
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "run_embedding.py"
 ROWS = [{"id": i, "body": f"The report number {i} says that {i % 13} bridges are old." * (i % 5)} for i in range(2300)]
-
-
-def embed(folder, *options):
-    command = [sys.executable, "-m", "docsplit_hf", "embed", "--dataset_name", "rows.jsonl", "--output", "out.parquet"]
-    return subprocess.Popen(
-        [*command, *options], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=os.environ | {"HF_DATASETS_CACHE": str(folder / "cache"), "HF_HOME": str(folder / "home")},
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +30,13 @@ def mark_as_kept(file):
     marked.replace(file)
 
 
-def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder):
-    options = ("--text_column", "body", "--truncate_dim", "64")
-    process = embed(folder, *options)
-    kept, deadline = folder / "out.parquet.partial", time.monotonic() + 100
-    while not list(kept.glob("*.arrow")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder, server, run_script, tmp_path):
+    command = [SCRIPT, "--dataset_name=rows.jsonl", "--output=out.parquet", "--text_column=body", "--truncate_dim=64"]
+    kept, log = folder / "out.parquet.partial", tmp_path / "log"
+    kill_script(start_script(*command, log=log, folder=folder), lambda: any(kept.glob("*.arrow")), log)
     assert not (folder / "out.parquet").exists()
     mark_as_kept(min(kept.glob("*.arrow"), key=lambda file: file.stat().st_mtime_ns))  # that of the first rows
-    process = embed(folder, *options)
-    printed = process.communicate(timeout=100)[0]
-    assert process.returncode == 0, printed
+    printed = run_script(*command, folder=folder)
     assert "2,300 embeddings of 64 dimensions: out.parquet" in printed and not kept.exists()
     table = pd.read_parquet(folder / "out.parquet")
     assert table[["id", "body"]].to_dict("records") == ROWS
@@ -62,24 +46,22 @@ def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder):
     expected = encoder.encode([ROWS[i]["body"] for i in few], show_progress=False, truncate_dim=64)
     for row, embedding in zip(few, expected, strict=True):
         assert table.embedding[row] == pytest.approx(embedding, abs=1e-5)
-    process = embed(folder, *options)
-    assert "out.parquet is there already: choose another --output" in process.communicate(timeout=100)[0]
-    assert process.returncode == 2
+    assert "out.parquet is there already: choose another --output" in run_script(*command, folder=folder, code=2)
 
 
-def test_it_embeds_in_int8_quantized_on_its_own_texts(folder):
+def test_it_embeds_in_int8_quantized_on_its_own_texts(folder, run_python):
     pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
     texts = ("bridges.jsonl", [row["body"] for row in ROWS[1:40]])
     folder.joinpath(texts[0]).write_text("\n".join(json.dumps({"text": text}) for text in texts[1]))
-    process = embed(folder, "--dataset_name", texts[0], "--output", "int8.parquet", "--precision", "int8")
-    printed = process.communicate(timeout=200)[0]
-    assert process.returncode == 0 and "39 embeddings" in printed and "[transformers]" not in printed, printed
-    found = np.stack(pd.read_parquet(folder / "int8.parquet").embedding)
+    output = folder / "int8.parquet"
+    options = ("--dataset_name", folder / texts[0], "--output", output, "--precision", "int8")
+    printed = run_python("-m", "docsplit_hf", "embed", *options, HF_HOME=str(folder / "home"))
+    assert "39 embeddings" in printed and "[transformers]" not in printed, printed
+    found = np.stack(pd.read_parquet(output).embedding)
     cosines = (found * DocumentEncoder.from_pretrained(device="cpu").encode(texts[1], show_progress=False)).sum(1)
     assert 0.95 < cosines.min() < 0.9999
 
 
-def test_a_column_that_is_not_there_is_named(folder):
-    process = embed(folder, "--output", "other.parquet")
-    assert "There is no column 'text'. The data set has ['body', 'id']" in process.communicate(timeout=100)[0]
-    assert process.returncode == 2
+def test_a_column_that_is_not_there_is_named(folder, run_script):
+    printed = run_script(SCRIPT, "--dataset_name=rows.jsonl", "--output=other.parquet", folder=folder, code=2)
+    assert "There is no column 'text'. The data set has ['body', 'id']" in printed

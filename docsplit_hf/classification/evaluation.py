@@ -12,10 +12,10 @@ from ..metrics.macro_f1 import MacroF1
 from ..metrics.matthews_correlation import MatthewsCorrelation
 from ..models.inference.batched_inference import predict
 from ..neighbors.classification_output import Shown
-from ..neighbors.experts.corpus import joined_texts
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.mixture_of_experts import mix_experts
 from ..neighbors.mixing.mixture import mix_with_neighbors
+from ..neighbors.store.row_table import joined_texts
 from ..text.labels import label_array, texts_of
 
 if TYPE_CHECKING:

@@ -10,16 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
-from ..models.checkpoints.fingerprint import PROBE_TEXTS
 from ..models.inference.encoder import DocumentEncoder
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from ..models.inference.long_documents.strategies import ALONE, check_strategy
-from ..models.portable.engine import engine_of, without_engine
+from ..models.inference.probe import PROBE_LENGTH, make_probe
 from ..shards.write_shards import ShardWriter, begin_corpus, is_finished
 from ..text.lone_surrogates import replace_lone_surrogates
 from ..training.markdown import public_name
@@ -27,7 +25,6 @@ from ..training.markdown import public_name
 logger = logging.getLogger(__name__)
 
 BATCH = 1_000  # documents that are embedded together
-PROBE_LENGTH = 16  # tokens: a datastore cuts the probe's texts there
 DTYPES = ("float16", "float32")
 
 
@@ -153,20 +150,13 @@ def _load(
 
 
 def _probe(encoder: DocumentEncoder) -> Any:
-    """The embeddings by which a datastore knows an encoder, of texts cut short.
-
-    Float32 ``(3, D)``, by torch; of an encoder that runs in int8 again in int8, ``(6, D)``.
-    """
+    """As ``encoder_probe`` of a datastore gives it of a classifier around this encoder."""
     log = logging.getLogger("docsplit_hf")
     length, level = encoder.max_length, log.level
     encoder.max_length = min(length, PROBE_LENGTH)
     log.setLevel(logging.ERROR)  # nobody needs to know that these are cut, or foreign to the encoder
     try:
-        with without_engine(encoder.model):
-            probe = encoder.encode(PROBE_TEXTS, show_progress=False, bf16=False)
-        if getattr(engine_of(encoder.model), "precision", None) != "int8":
-            return probe
-        return np.concatenate([probe, encoder.encode(PROBE_TEXTS, show_progress=False)])
+        return make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
     finally:
         encoder.max_length = length
         log.setLevel(level)

@@ -20,7 +20,6 @@ from ..models.portable.modeling_knn_classifier import KNNClassifier
 from ..models.portable.packing import use_packing
 from .classification_output import Shown, classification_output
 from .encoder_as_classifier import as_our_own, encoder_as_classifier
-from .experts.corpus import joined_texts
 from .experts.fitted_experts import ReadyExperts, ready_experts
 from .experts.kept_corpus import KeptCorpus
 from .experts.mixture_of_experts import mix_experts
@@ -29,6 +28,7 @@ from .mixing.mixture import Mixture, mix_with_neighbors, with_documents
 from .read_as import read_as
 from .recalibrate import recalibrate_if_grown
 from .rejection.answer_level import check_error
+from .store.row_table import joined_texts
 from .texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:

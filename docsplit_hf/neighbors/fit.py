@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..models.inference.batched_inference import predict
-from .experts.corpus import joined_texts
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .experts.kept_corpus import KeptCorpus
 from .store.duplicates import number_texts
+from .store.row_table import joined_texts
 from .suggestions.suggest import SUGGESTED, suggested_before
 from .texts_and_labels import names_of_labels, texts_and_pairs
 

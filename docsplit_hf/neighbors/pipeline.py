@@ -386,7 +386,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         return datalab_inputs(self._datastore().snapshot)
 
     def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
-        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
+        """Choose k, temperature and weights by log likelihood, and write them into the model's configuration.
 
         Args:
             texts: Held-out texts, which are not in the test set; those that are among the examples are left out. None:

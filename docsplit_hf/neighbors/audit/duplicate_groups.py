@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..experts.corpus import joined_texts
 from ..store.duplicates import EQUAL_DISTANCE, number_texts
+from ..store.row_table import joined_texts
 from .near_duplicates import near_duplicates
 from .nearest_examples import nearest_examples
 

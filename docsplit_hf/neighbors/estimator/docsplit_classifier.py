@@ -14,11 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from ...models.inference.long_documents.strategies import ALONE, check_strategy
-from ..experts.corpus import joined_texts
 from ..experts.fitted_experts import ask_experts, ready_experts
 from ..fit import fit
 from ..store.datastore import KNNDatastore
 from ..store.embedding import encoder_probe
+from ..store.row_table import joined_texts
 from ..texts_and_labels import texts_and_pairs
 from .kept_embeddings import embed_once
 from .loaded_encoder import encoder_pipeline

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...text.lone_surrogates import replace_lone_surrogates
+from ..store.row_table import joined_texts
 from .document_vectors import DocumentVectors, fit_document_vectors
 from .soft_labels import neighbor_graph
 from .words import fit_words
@@ -71,11 +72,6 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     vectors = fitted.join(embeddings, of_words)
     views = (vectorizer, words, fitted, of_words, vectors, fitted.whitened(vectors))
     return Corpus(examples, contents, ids, *views, neighbor_graph(vectors))
-
-
-def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
-    """The words of a pair are those of both texts; a text that is not kept has none."""
-    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
 
 
 def texts_in(table: pa.Table) -> list[str]:

@@ -9,9 +9,9 @@ import numpy as np
 from ..rejection.answer_level import answer_level, least_error
 from ..rejection.familiarity import closeness, confidence, familiarity, novelty
 from ..store.fitted_state import FittedState
-from ..store.row_table import values_of
+from ..store.row_table import joined_texts, values_of
 from .check_state import check_state
-from .corpus import id_numbers, joined_texts
+from .corpus import id_numbers
 from .document_vectors import DocumentVectors
 from .held_out_answers import HeldOutAnswers
 from .log_linear_pool import pool

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..store.duplicates import equal_neighbors
 from ..store.keys.passage_table import take_passages
+from ..store.row_table import joined_texts
 from ..store.sampling import sample_rows, take_rows
 from .calibration import Calibration, calibrate
 from .classifier_distribution import classifier_probabilities
-from .hybrid_distance import hybrid_distances
+from .hybrid_distance import nearest_by_both
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,8 @@ def calibrate_on_held_out(
     """
     # As they would be kept, so that an example is as near to itself as can be.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
-    neighbors = _search(datastore, embeddings, MOST_NEIGHBORS, predictions.passages, texts)
+    asked = joined_texts(texts, text_pairs or [None] * len(texts))
+    neighbors = _search(datastore, embeddings, MOST_NEIGHBORS, predictions.passages, asked)
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():
         if known.all():
@@ -92,7 +94,7 @@ def calibrate_leaving_one_out(
         left_out = take_rows(datastore.snapshot, rows)
     queries, own, wanted = left_out.keys.astype(np.float32), left_out.rows.to_pydict(), MOST_NEIGHBORS + 1
     passages = take_passages(left_out.passages, np.arange(len(queries)))
-    texts = [text or "" for text in own["text"]]
+    texts = joined_texts(own["text"], own["text_pair"])
     while True:
         neighbors = _search(datastore, queries, wanted, passages, texts)
         places = pc.index_in(pa.array(own["id"], pa.string()), value_set=neighbors.table["id"].combine_chunks())
@@ -126,16 +128,14 @@ def _search(
 
 def _calibrate(found: dict[str, np.ndarray], labels: np.ndarray, classifier: np.ndarray | None) -> Calibration:
     """Calibrate on what each text found, nearest first; where words were looked for, for each weight of theirs."""
-    distances, bm25 = found["distances"], found.get("bm25")
-    if bm25 is None:
+    distances = found["distances"]
+    if "bm25" not in found:
         return calibrate(distances[:, :MOST_NEIGHBORS], found["labels"][:, :MOST_NEIGHBORS], labels, classifier)
     farthest = distances[:, min(MOST_NEIGHBORS, distances.shape[1]) - 1]
     tried = []
     for weight in BM25_WEIGHTS * float(np.median(farthest - distances[:, 0])):
-        hybrid = hybrid_distances(distances, bm25, weight)
-        order = np.argsort(hybrid, axis=1, kind="stable")[:, :MOST_NEIGHBORS]
-        rows = np.arange(len(order))[:, None]
-        calibration = calibrate(hybrid[rows, order], found["labels"][rows, order], labels, classifier)
+        near = nearest_by_both(found, weight, MOST_NEIGHBORS)
+        calibration = calibrate(near["distances"], near["labels"], labels, classifier)
         tried.append(calibration._replace(bm25_weight=float(weight)))
     return max(tried, key=lambda calibration: calibration.log_likelihood)  # the smallest weight of equals
 

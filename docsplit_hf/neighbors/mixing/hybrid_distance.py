@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    from ..store.neighbors import Neighbors
 
 
 def hybrid_distances(distances: np.ndarray, bm25: np.ndarray, weight: float) -> np.ndarray:
@@ -25,7 +19,9 @@ def hybrid_distances(distances: np.ndarray, bm25: np.ndarray, weight: float) -> 
     return distances + np.float32(weight) * (1 - bm25 / np.where(best > 0, best, 1)).astype(np.float32)
 
 
-def nearest_by_both(neighbors: Neighbors, weight: float, k: int) -> Neighbors:
-    """The k nearest by the hybrid distance, which is their distance from then on."""
-    distances = hybrid_distances(neighbors.distances, neighbors.bm25, weight)
-    return replace(neighbors, distances=distances).columns(np.argsort(distances, axis=1, kind="stable")[:, :k])
+def nearest_by_both(found: dict[str, np.ndarray], weight: float, k: int) -> dict[str, np.ndarray]:
+    """Of what ``Neighbors.arrays`` gives the k nearest by the hybrid distance, which is their distance from then on."""
+    found = found | {"distances": hybrid_distances(found["distances"], found["bm25"], weight)}
+    places = np.argsort(found["distances"], axis=1, kind="stable")[:, :k]
+    rows = np.arange(len(places))[:, None]
+    return {name: array[rows, places] for name, array in found.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -68,7 +69,8 @@ def mix_with_neighbors(
     """
     embeddings, passages, wanted = predictions.retrieval_embeddings, predictions.passages, max(k, shown)
     if bm25_weight:
-        neighbors = nearest_by_both(datastore.hybrid_search(embeddings, wanted, passages, texts), bm25_weight, wanted)
+        neighbors = datastore.hybrid_search(embeddings, wanted, passages, texts)
+        neighbors = replace(neighbors, **nearest_by_both(neighbors.arrays(), bm25_weight, wanted))
     else:
         neighbors = datastore.search(embeddings, wanted, passages)
     names = neighbors.label_names

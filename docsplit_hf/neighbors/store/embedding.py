@@ -11,7 +11,7 @@ from ...models.inference.batched_inference import predict
 from ...models.inference.endpoint_classifier import EndpointClassifier
 from ...models.inference.long_documents.strategies import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
-from ...models.portable.engine import engine_of, without_engine
+from ...models.inference.probe import PROBE_LENGTH, make_probe
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...models.portable.packing import use_packing
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
@@ -65,14 +65,8 @@ def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> n
     """
     if isinstance(model, EndpointClassifier):
         return model.embed(PROBE_TEXTS)
-    # Cut short on purpose: the fingerprint of an encoder does not depend on how much of a text is read.
-    options = {"max_length": 16, "long_documents": "first", "log_cut": False}
-    engine = engine_of(model.encoder)
-    with without_engine(model.encoder):
-        probe = predict(model, tokenizer, PROBE_TEXTS, bf16=False, **options).retrieval_embeddings
-    if getattr(engine, "precision", None) != "int8":
-        return probe
-    return np.concatenate([probe, predict(model, tokenizer, PROBE_TEXTS, **options).retrieval_embeddings])
+    options = {"max_length": PROBE_LENGTH, "long_documents": "first", "log_cut": False, "bf16": False}
+    return make_probe(model.encoder, lambda texts: predict(model, tokenizer, texts, **options).retrieval_embeddings)
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:

@@ -80,11 +80,6 @@ class Neighbors:
             **self._passage(query, rank, row["text"]),
         }
 
-    def columns(self, places: np.ndarray) -> Neighbors:
-        """Some of the neighbors of each query, in another order: int64 ``(Q, m)``, places from 0 to k - 1."""
-        rows = np.arange(len(places))[:, None]
-        return replace(self, **{name: array[rows, places] for name, array in self.arrays().items()})
-
     def arrays(self) -> dict[str, np.ndarray]:
         """What there is for each neighbor of each query: arrays that begin with ``(Q, k)``."""
         names = ("distances", "labels", "rows", "nearest", "query_passages", "bm25")

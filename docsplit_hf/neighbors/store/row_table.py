@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,6 +82,11 @@ def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
         return joined
     first = sum(lengths[:large])
     return pa.concat_tables([joined.slice(0, first), joined.slice(first).combine_chunks()])
+
+
+def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
+    """The words of a pair are those of both texts; a text that is not kept has none."""
+    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
 
 
 def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..experts.corpus import joined_texts, rows_of
+from ..experts.corpus import rows_of
 from ..experts.fitted_experts import ask_experts, ready_experts
+from ..store.row_table import joined_texts
 from .choose_documents import Choice, choose_documents
 
 if TYPE_CHECKING:

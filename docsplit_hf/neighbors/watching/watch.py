@@ -12,9 +12,10 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...models.inference.batched_inference import Predictions, predict
-from ..experts.corpus import joined_texts, rows_of
+from ..experts.corpus import rows_of
 from ..rejection.answer_level import check_error
 from ..rejection.familiarity import confidence
+from ..store.row_table import joined_texts
 from ..texts_and_labels import as_list, texts_and_pairs
 from .change import Change, change_of
 from .period import Period, period_of, period_of_examples, sample

@@ -2,9 +2,10 @@ import numpy as np
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts import corpus
-from docsplit_hf.neighbors.experts.corpus import joined_texts, make_corpus
+from docsplit_hf.neighbors.experts.corpus import make_corpus
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, find_voters
+from docsplit_hf.neighbors.store.row_table import joined_texts
 
 from .stores import ask, fitted_store, make_store
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import struct
@@ -34,7 +35,8 @@ class KeyFile:
         if hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_RANDOM)  # else each row that is read from the disk brings 128 KB along
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            self._map.madvise(mmap.MADV_NOHUGEPAGE)  # else each row that is read from the page cache counts as 2 MB
+            with contextlib.suppress(OSError):  # of a system without large pages
+                self._map.madvise(mmap.MADV_NOHUGEPAGE)  # else each row that is read from the page cache counts as 2 MB
         self.array = np.ndarray(shape, dtype, self._map, offset)
 
     def __reduce__(self) -> Any:

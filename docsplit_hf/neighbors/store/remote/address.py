@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 
 def is_remote(name: object) -> bool:
     """Whether a datastore is named by an address, not by a folder or repository of its own."""
-    return isinstance(name, str) and (name.startswith((SCHEME, *_SERVER)) or name.endswith(".db"))
+    return isinstance(name, str) and name.startswith((SCHEME, *_SERVER))
 
 
 def parse_address(address: str | Path, collection: str | None = None) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from ..neighbors import Neighbors, of_queries
 from ..sampling import take_rows
 
 if TYPE_CHECKING:
+    from ....models.inference.passages import Passages
     from ..keys.passage_table import PassageTable
     from ..snapshot import Snapshot
 
@@ -36,7 +37,7 @@ def search_with_bm25(
     return of_queries(found)
 
 
-def _search_rows(snapshot: Snapshot, rows: np.ndarray, query: np.ndarray, passages: object) -> Neighbors:
+def _search_rows(snapshot: Snapshot, rows: np.ndarray, query: np.ndarray, passages: Passages | None) -> Neighbors:
     """What a search of the snapshot would say of these rows."""
     own = take_rows(snapshot, rows)
     found = own.search(query, len(rows), passages)

@@ -270,3 +270,11 @@ def test_an_estimate_knows_the_bytes_of_codes(factory, per_row, monkeypatch):
     costs = [estimate_cost(factory, rows, 384) for rows in (1_000_000, 2_000_000)]
     assert costs[1].disk - costs[0].disk == 1_000_000 * per_row
     assert costs[0].disk <= costs[0].memory <= costs[0].building and 0 <= costs[0].seconds <= costs[1].seconds
+
+
+def test_a_system_without_large_pages_maps_keys_too(tmp_path, monkeypatch):
+    """It refuses the advice, as it refuses one that is none."""
+    monkeypatch.setattr("mmap.MADV_NOHUGEPAGE", 9999, raising=False)
+    keys = np.eye(30, 8, dtype=np.float16)
+    datastore = KNNDatastore.from_shards(write_shards(tmp_path / "shards", keys))
+    np.testing.assert_array_equal(datastore.keys[[3, 1]], keys[[3, 1]])

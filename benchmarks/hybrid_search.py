@@ -22,7 +22,7 @@ from transformers import pipeline
 
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.experiments.protocols.few_shot import sample_per_class
-from docsplit_hf.models.inference.batched_inference import Predictions, predict
+from docsplit_hf.models.inference.reader import Predictions
 from docsplit_hf.neighbors.classification_output import Shown
 from docsplit_hf.training.markdown import table
 
@@ -73,7 +73,7 @@ def measure(
     )  # fmt: skip
     remote.merge(local.datastore)
     hybrid = pipeline("docsplit-knn", device="cpu", datastore=remote, **model)
-    asked = test[0], predict(local.model, local.tokenizer, test[0], log_cut=False)
+    asked = test[0], local.reader.read(test[0])
     answers = {"neighbors": answer(local, *asked), "neighbors + BM25": answer(hybrid, *asked)}
     hybrid.model.config.bm25_weight = 1e9
     hybrid.model.config.knn_temperature = 1e12

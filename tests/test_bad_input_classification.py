@@ -16,7 +16,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.neighbors.store.embedding import encoder_probe
+from docsplit_hf.models.inference.reader import Reader
 
 NAMES = ["river", "engine"]
 
@@ -124,7 +124,7 @@ ERRORS = {
     ),
     "a datastore of other labels": (
         lambda c: c.pipe(
-            KNNDatastore(c.store().keys, ["x"] * 48, ["x"], probe=encoder_probe(c.model, c.tokenizer))
+            KNNDatastore(c.store().keys, ["x"] * 48, ["x"], probe=Reader(c.model, c.tokenizer).probe())
         ),
         ValueError, "classifier's labels are .*begin with",
     ),
@@ -136,7 +136,7 @@ ERRORS = {
     ),
     "a datastore of several labels for a classifier of one": (
         lambda c: c.pipe(
-            KNNDatastore(c.store().keys, [["river"]] * 48, NAMES, probe=encoder_probe(c.model, c.tokenizer))
+            KNNDatastore(c.store().keys, [["river"]] * 48, NAMES, probe=Reader(c.model, c.tokenizer).probe())
         ),
         ValueError, "several labels each",
     ),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,9 +16,7 @@ from transformers import Pipeline, pipeline
 
 import docsplit_hf  # noqa: F401  makes "docsplit-knn" known
 from docsplit_hf.experiments.systems.embedding_cache import cached_embeddings
-from docsplit_hf.models.inference import batched_inference
-from docsplit_hf.models.inference.batched_inference import input_length
-from docsplit_hf.neighbors.store.embedding import encoder_probe
+from docsplit_hf.models.inference.reader import Predictions, Reader
 from docsplit_hf.neighbors.texts_and_labels import texts_and_pairs
 
 SAMPLE = 64  # texts on which speed is measured
@@ -41,8 +38,7 @@ class Embedder:
     @property
     def fingerprint(self) -> str:
         """What changes whenever the embeddings would."""
-        model, tokenizer = self._pipe.model, self._pipe.tokenizer
-        return f"{input_length(model, tokenizer)} {encoder_probe(model, tokenizer).tobytes().hex()}"
+        return f"{self._pipe.reader.length} {self._pipe.reader.probe().tobytes().hex()}"
 
     def encode(self, texts: Sequence[str], show_progress: bool = False) -> np.ndarray:
         """Of texts, or pairs, that are written as JSON, since what is kept on disk is known by a text."""
@@ -54,8 +50,7 @@ class Embedder:
 
     def embed_anew(self, texts: Sequence[Text]) -> np.ndarray:
         """Normalized, float32 (N, H), by the encoder."""
-        model, tokenizer = self._pipe.model, self._pipe.tokenizer
-        return batched_inference.predict(model, tokenizer, *texts_and_pairs(texts)).retrieval_embeddings
+        return self._pipe.reader.read(*texts_and_pairs(texts)).retrieval_embeddings
 
     def embed(self, texts: Sequence[Text]) -> np.ndarray:
         """From memory."""
@@ -63,23 +58,16 @@ class Embedder:
 
     @contextmanager
     def remembered(self) -> Iterator[None]:
-        """The pipeline gets known texts from memory: else a draw takes minutes, nearly all of them for the same texts.
+        """Pipelines get known texts from memory: else a draw takes minutes, nearly all of them for the same texts."""
+        read = Reader.read
 
-        It embeds by one function, which its modules import by name.
-        """
-        predict = batched_inference.predict
-
-        def recall(model: Any, tokenizer: Any, texts: Any, text_pairs: Any = None, *others: Any, **options: Any) -> Any:
+        def recall(reader: Reader, texts: Any, text_pairs: Any = None) -> Predictions:
             keys = _keys(texts, text_pairs)
             if not all(key in self._known for key in keys):
-                return predict(model, tokenizer, texts, text_pairs, *others, **options)
-            logits = np.empty((len(keys), 0), np.float32)
-            return batched_inference.Predictions(logits, np.array([self._known[key] for key in keys]))
+                return read(reader, texts, text_pairs)
+            return Predictions(np.empty((len(keys), 0), np.float32), np.array([self._known[key] for key in keys]))
 
-        with ExitStack() as patches:
-            for name, module in list(sys.modules.items()):
-                if name.startswith("docsplit_hf.") and vars(module).get("predict") is predict:
-                    patches.enter_context(mock.patch.object(module, "predict", recall))
+        with mock.patch.object(Reader, "read", recall):
             yield
 
 

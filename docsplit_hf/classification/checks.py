@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..models.inference.batched_inference import check_reading
+from ..models.inference.reader import Reader
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..models.portable.positions import check_max_length
 from ..neighbors.store.embedding import check_problem_type
@@ -48,7 +48,7 @@ def check_classifier_fit(
         check_weights(model)
     if model.config.max_length:
         check_max_length(model.config.max_length, model.encoder)
-    check_reading(model, tokenizer, model.config.long_documents)
+    Reader(model, tokenizer).check()
     if model.config.num_labels == 0:
         raise ValueError("The model has no classification head to train: give id2label to KNNClassifier.from_encoder.")
     if args.triplet_weight == 0 and model.config.decouple:

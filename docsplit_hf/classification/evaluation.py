@@ -10,7 +10,6 @@ from ..metrics.accuracy import Accuracy
 from ..metrics.log_loss import LogLoss
 from ..metrics.macro_f1 import MacroF1
 from ..metrics.matthews_correlation import MatthewsCorrelation
-from ..models.inference.batched_inference import predict
 from ..neighbors.classification_output import Shown
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.mixture_of_experts import mix_experts
@@ -20,9 +19,8 @@ from ..text.labels import label_array, texts_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from transformers import PreTrainedTokenizerBase
 
-    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from ..models.inference.reader import Reader
     from ..neighbors.store.datastore import KNNDatastore
 
 TITLES = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture", "experts": "experts"}
@@ -43,21 +41,14 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
     return metrics.compute(predictions=predictions, references=labels)
 
 
-def evaluate_parts(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
-    datastore: KNNDatastore,
-    dataset: Dataset,
-    prefix: str,
-    **options: Any,
-) -> dict[str, float]:
+def evaluate_parts(reader: Reader, datastore: KNNDatastore, dataset: Dataset, prefix: str) -> dict[str, float]:
     """The metrics of the parts that there are: the classifier, the neighbors, the two mixed, and the fitted experts.
 
-    ``<prefix>_<part>_<metric>``; ``options`` go to ``predict``.
+    ``<prefix>_<part>_<metric>``.
     """
-    config, (texts, pairs) = model.config, texts_of(dataset)
+    config, (texts, pairs) = reader.model.config, texts_of(dataset)
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-    predictions = predict(model, tokenizer, texts, pairs, **options)
+    predictions = reader.read(texts, pairs)
     mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:

@@ -13,7 +13,7 @@ import torch
 from huggingface_hub import HfApi
 from transformers import EvalPrediction
 
-from ..models.inference.batched_inference import input_length, predict
+from ..models.inference.reader import Reader
 from ..models.portable.modeling_knn_classifier import (
     MULTI_LABEL,
     KNNClassifier,
@@ -101,7 +101,7 @@ class KNNClassifierTrainer(BaseTrainer):
         if data_collator is None:
             data_collator = DataCollatorForLabeledExamples(
                 processing_class,
-                input_length(classifier, processing_class),
+                Reader(classifier, processing_class).length,
                 classifier.config.num_labels if self._multi_label else None,
             )
         super().__init__(
@@ -191,12 +191,12 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If there is no datastore.
         """
-        datastore, classifier = self._datastore(), self.classifier
+        datastore, reader = self._datastore(), self._reader()
         dataset = self.eval_dataset if dataset is None else dataset
         calibration = None
         if dataset is not None:
             texts, pairs = texts_of(dataset)
-            predictions = predict(classifier, self.processing_class, texts, pairs)
+            predictions = reader.read(texts, pairs)
             labels = label_array(dataset, datastore.label_names, datastore.multi_label)
             try:
                 calibration, source = calibrate_on_held_out(predictions, labels, datastore, texts, pairs), HELD_OUT
@@ -204,7 +204,7 @@ class KNNClassifierTrainer(BaseTrainer):
                 logger.warning("%s Taking none.", error)
         if calibration is None:
             rows = leave_one_out_rows(datastore)
-            predictions = predict(classifier, self.processing_class, *texts_of(self._datastore_examples.select(rows)))
+            predictions = reader.read(*texts_of(self._datastore_examples.select(rows)))
             calibration = calibrate_leaving_one_out(datastore, rows, predictions)
             source = "the examples of the datastore, each left out in turn"
             logger.warning(
@@ -229,12 +229,13 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If there is no datastore, or no held-out example that is not in it.
         """
-        datastore, classifier, is_main = self._datastore(), self.classifier, self.is_world_process_zero()
+        datastore, is_main = self._datastore(), self.is_world_process_zero()
+        reader = self._reader(show_progress=is_main)
         if documents is not None:
-            add_documents(classifier, self.processing_class, datastore, documents, None, {"show_progress": is_main})
+            add_documents(reader, datastore, documents, None)
         held_out = self.eval_dataset
         labels = None if held_out is None else labels_by_name(held_out)
-        return fit(classifier, self.processing_class, datastore, held_out, labels, None, is_main)
+        return fit(reader.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
         """Evaluate the classifier, its neighbors, and the two mixed, by the calibration in the model's configuration.
@@ -253,8 +254,7 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If there is no datastore.
         """
-        datastore = self._datastore()
-        metrics = evaluate_parts(self.classifier, self.processing_class, datastore, dataset, metric_key_prefix)
+        metrics = evaluate_parts(self._reader(), self._datastore(), dataset, metric_key_prefix)
         self.log(dict(metrics))
         return metrics
 
@@ -323,7 +323,7 @@ class KNNClassifierTrainer(BaseTrainer):
             self.args,
             self.state,
             None if dataset is None else len(dataset),
-            input_length(self._unwrapped, self.processing_class),
+            Reader(self._unwrapped, self.processing_class).length,
             self.best_model_is_loaded,
         )
         location = self.hub_model_id if self.args.push_to_hub else str(place)
@@ -341,6 +341,9 @@ class KNNClassifierTrainer(BaseTrainer):
     def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         probabilities = classifier_probabilities(prediction.predictions, self._multi_label)
         return classification_metrics(probabilities, prediction.label_ids)
+
+    def _reader(self, **options: Any) -> Reader:
+        return Reader(self.classifier, self.processing_class, **options)
 
     def _datastore(self) -> KNNDatastore:
         if self.datastore is None:

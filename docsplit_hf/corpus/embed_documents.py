@@ -15,7 +15,7 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
 from ..models.inference.encoder import DocumentEncoder
-from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
+from ..models.inference.long_documents.cut_texts import cut_texts_summed_up, unlogged
 from ..models.inference.long_documents.strategies import ALONE, check_strategy
 from ..models.inference.probe import PROBE_LENGTH, make_probe
 from ..shards.write_shards import ShardWriter, begin_corpus, is_finished
@@ -150,16 +150,14 @@ def _load(
 
 
 def _probe(encoder: DocumentEncoder) -> Any:
-    """As ``encoder_probe`` of a datastore gives it of a classifier around this encoder."""
-    log = logging.getLogger("docsplit_hf")
-    length, level = encoder.max_length, log.level
+    """As ``Reader.probe`` gives it of a classifier around this encoder."""
+    length = encoder.max_length
     encoder.max_length = min(length, PROBE_LENGTH)
-    log.setLevel(logging.ERROR)  # nobody needs to know that these are cut, or foreign to the encoder
     try:
-        return make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
+        with unlogged():
+            return make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
     finally:
         encoder.max_length = length
-        log.setLevel(level)
 
 
 @contextlib.contextmanager

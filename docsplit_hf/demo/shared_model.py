@@ -64,6 +64,4 @@ class SharedModel:
 
 
 def _passage_length(pipe: KNNClassifierPipeline) -> int:
-    from ..models.inference.batched_inference import input_length
-
-    return min(PASSAGE_LENGTH, input_length(pipe.model, pipe.tokenizer))
+    return PASSAGE_LENGTH if pipe.reader.length is None else min(PASSAGE_LENGTH, pipe.reader.length)

@@ -13,11 +13,10 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedModel, TextClassificationPipeline
 
-from ..models.inference.batched_inference import Predictions, predict, run_by_backend
 from ..models.inference.bfloat16 import BFloat16
 from ..models.inference.endpoint_classifier import EndpointClassifier
+from ..models.inference.reader import Predictions, Reader
 from ..models.portable.modeling_knn_classifier import KNNClassifier
-from ..models.portable.packing import use_packing
 from .classification_output import Shown, classification_output
 from .encoder_as_classifier import as_our_own, encoder_as_classifier
 from .experts.fitted_experts import ReadyExperts, ready_experts
@@ -68,18 +67,21 @@ class AnsweringPipeline(TextClassificationPipeline):
         is_classifier = is_remote or isinstance(model, KNNClassifier)
         kwargs["task"] = "text-classification"  # the name that other libraries know
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
-        if not is_remote:
-            use_packing(self.model, packing)
-        run_by_backend(self.model, tokenizer, backend, precision, calibration_texts)
-        self.datastore = find_datastore(self.model, tokenizer, datastore, is_classifier, datastore_token)
+        self.reader.run_by(packing, backend, precision, calibration_texts)
+        self.datastore = find_datastore(self.reader, datastore, is_classifier, datastore_token)
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
-        read_as(self.model, tokenizer, self.datastore, is_classifier, **given)
+        read_as(self.reader, self.datastore, is_classifier, **given)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
             if self.model.config.bm25_weight and not self.datastore.has_bm25:
                 logger.warning("Calibrated with words, which %r has not: call calibrate().", self.datastore)
+
+    @property
+    def reader(self) -> Reader:
+        """What embeds: the model with its tokenizer, as they are now."""
+        return Reader.of(self.model, self.tokenizer)
 
     def get_iterator(
         self,
@@ -231,16 +233,17 @@ class AnsweringPipeline(TextClassificationPipeline):
         _check_answers(ready, datastore.label_names, forward_params, postprocess_params)
         asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
         done, shown = 0, Shown(*(postprocess_params.get(name, 0) for name in asked))
-        if shown.read and isinstance(self.model, EndpointClassifier):
+        if shown.read and not self.reader.is_here:
             raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
         options = dict(preprocess_params)
         show_progress = options.pop("show_progress", False)
+        reader = self.reader.with_options(**options)
         most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
         with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
             while window := _next_inputs(stream, min(size, most)):
                 texts = self.preprocess(window, done)
                 with self.device_placement():
-                    predictions = predict(self.model, self.tokenizer, *texts, **options)
+                    predictions = reader.read(*texts)
                 mixture = self._forward(predictions, joined_texts(*texts), shown, **forward_params)
                 yield from self.postprocess(mixture, **postprocess_params)
                 progress.update(len(window))

@@ -17,7 +17,6 @@ from tqdm.auto import tqdm
 from ..models.checkpoints.checksum import sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.checkpoints.lock import locked
-from ..models.inference.batched_inference import input_length
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
@@ -152,8 +151,7 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
     parameters |= pipe._preprocess_params | pipe._forward_params | pipe._postprocess_params
     for part in pipe._sanitize_parameters(**given):
         parameters |= part
-    if pipe.tokenizer is not None:  # an endpoint has none
-        parameters["max_length"] = parameters.get("max_length") or input_length(pipe.model, pipe.tokenizer)
+    parameters["max_length"] = parameters.get("max_length") or pipe.reader.length
     parameters.pop("show_progress", None)
     return dict(sorted(parameters.items()))  # in whatever order they were given
 

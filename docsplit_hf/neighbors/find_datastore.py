@@ -10,33 +10,31 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from .store.datastore import KNNDatastore
-from .store.embedding import check_problem_type, encoder_probe
+from .store.embedding import check_problem_type
 from .store.files.classifier_files import check_classifier
 from .store.precision_check import check_precision, in_one_precision
 from .store.remote.address import is_remote
 from .store.remote.remote_datastore import RemoteDatastore
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
+    from ..models.inference.reader import Reader
     from ..models.portable.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)
 
 
 def find_datastore(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
+    reader: Reader,
     given: KNNDatastore | RemoteDatastore | str | Path | None,
     is_classifier: bool,
     token: str | bool | None,
 ) -> KNNDatastore | RemoteDatastore | None:
     """The datastore, checked to be of this encoder and these labels. Only a classifier may have one in its folder."""
-    probe = None
+    model, probe = reader.model, None
     if isinstance(given, (KNNDatastore, RemoteDatastore)):
         datastore = given
     elif is_remote(given):
-        probe, several = encoder_probe(model, tokenizer), model.config.problem_type == MULTI_LABEL
+        probe, several = reader.probe(), model.config.problem_type == MULTI_LABEL
         new = {"probe": probe, "label_names": model.config.label_names}
         new |= {"multi_label": several} if model.config.num_labels else {}
         datastore = KNNDatastore.connect(given, token=token if isinstance(token, str) else None, **new)
@@ -46,10 +44,10 @@ def find_datastore(
         datastore = _own_datastore(model, token) if is_classifier else None
     if datastore is None:
         return None
-    probe = encoder_probe(model, tokenizer) if probe is None else probe
+    probe = reader.probe() if probe is None else probe
     datastore.check_encoder(probe)
     if datastore.probe is not None and not in_one_precision(probe, datastore.probe):
-        check_precision(model, tokenizer, probe, datastore)
+        check_precision(reader, probe, datastore)
     if len(datastore) and not datastore.label_names:
         raise ValueError(
             "No example of the datastore has a label, so nothing can be told from them: embed the corpus with its "

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..models.inference.batched_inference import predict
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
@@ -18,17 +17,14 @@ from .suggestions.suggest import SUGGESTED, suggested_before
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from ..models.inference.reader import Reader
     from .store.datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
 
 
 def fit(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
+    reader: Reader,
     datastore: KNNDatastore,
     texts: Any,
     labels: Sequence[Any] | None,
@@ -37,7 +33,7 @@ def fit(
     corpus: KeptCorpus | None = None,
 ) -> FitReport:
     """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
-    has_head = model.config.num_labels > 0
+    has_head = reader.model.config.num_labels > 0
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
@@ -45,7 +41,7 @@ def fit(
             "This classifier was trained on examples, so folds of them do not tell how good it is: pass held-out texts "
             "and their labels, fit(texts, labels)."
         )
-    held_out = None if texts is None else _held_out(model, tokenizer, datastore, texts, labels)
+    held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
     make = (corpus or KeptCorpus()).make
     fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress, make)
     state = fitted.to_state()
@@ -54,9 +50,7 @@ def fit(
     return FitReport.of(fitted.settings)
 
 
-def _held_out(
-    model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, datastore: KNNDatastore, texts: Any, labels: Sequence[Any]
-) -> HeldOut:
+def _held_out(reader: Reader, datastore: KNNDatastore, texts: Any, labels: Sequence[Any]) -> HeldOut:
     texts, pairs = texts_and_pairs(texts)
     numbers = datastore.label_array(names_of_labels(labels))
     if len(numbers) != len(texts):
@@ -70,6 +64,6 @@ def _held_out(
     if not kept:
         raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
     texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
-    predictions = predict(model, tokenizer, texts, pairs)
-    logits = predictions.logits if model.config.num_labels else None
+    predictions = reader.read(texts, pairs)
+    logits = predictions.logits if reader.model.config.num_labels else None
     return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], logits)

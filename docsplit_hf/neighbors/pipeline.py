@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.inference.batched_inference import predict
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from .answering_pipeline import AnsweringPipeline
 from .audit.audit_snapshot import audit_snapshot
@@ -210,9 +209,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
             TypeError: If a text is not a string.
             ValueError: If an id is taken.
         """
-        datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore)
-        options |= {"show_progress": show_progress}
-        added = add_documents(self.model, self.tokenizer, datastore, texts, ids, options)
+        reader = self.reader.with_options(show_progress=show_progress, **options)
+        datastore = datastore_to_grow(reader, self.datastore)
+        added = add_documents(reader, datastore, texts, ids)
         self.datastore = datastore
         return added
 
@@ -256,7 +255,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
         datastore, corpus = self._datastore(), self._corpus
-        report = fit(self.model, self.tokenizer, datastore, texts, labels, experts, show_progress, corpus)
+        report = fit(self.reader, datastore, texts, labels, experts, show_progress, corpus)
         print(report)
         return report
 
@@ -286,7 +285,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
                     "Documents without texts have no answer of the classification head: give their texts to "
                     "add_documents."
                 )
-            return predict(self.model, self.tokenizer, texts, pairs).logits if has_head else None
+            return self.reader.read(texts, pairs).logits if has_head else None
 
         return suggest(datastore, n, again, logits_of)
 
@@ -314,7 +313,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         ready = self._ready_experts(self._datastore())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        watcher = Watcher(self.model, self.tokenizer, ready, known_words(ready.snapshot), options)
+        watcher = Watcher(self.reader.with_options(**options), ready, known_words(ready.snapshot))
         return watch(watcher, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
@@ -404,7 +403,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         datastore = self._datastore()
         if texts is None:
             return recalibrate_on_examples(self.model.config, datastore)
-        return recalibrate_on_held_out(self.model, self.tokenizer, datastore, texts, labels)
+        return recalibrate_on_held_out(self.reader, datastore, texts, labels)
 
     def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
@@ -476,8 +475,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
             )
 
     def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
-        datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore, labels)
-        added = add_examples(self.model, self.tokenizer, datastore, texts, labels, *options, **more)
+        datastore = datastore_to_grow(self.reader, self.datastore, labels)
+        added = add_examples(self.reader, datastore, texts, labels, *options, **more)
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
         if datastore.fitted is not None:

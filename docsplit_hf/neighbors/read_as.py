@@ -7,31 +7,23 @@ from typing import TYPE_CHECKING
 
 from huggingface_hub.errors import StrictDataclassError
 
-from ..models.inference.batched_inference import predict
+from ..models.inference.long_documents.cut_texts import unlogged
 from ..models.inference.long_documents.strategies import SEVERAL_VECTORS
 from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from ..models.inference.reader import Reader
     from .store.datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
 
 
-def read_as(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
-    datastore: KNNDatastore | None,
-    is_classifier: bool,
-    **given: str | int | None,
-) -> None:
+def read_as(reader: Reader, datastore: KNNDatastore | None, is_classifier: bool, **given: str | int | None) -> None:
     """Set ``long_documents``, ``passage_length`` and ``truncate_dim`` as given; not beside keys made with others.
 
     A classifier's configuration says how its keys were made. What was made with a plain encoder, its user knows.
     """
-    config, long_documents = model.config, given["long_documents"]
+    config, long_documents = reader.model.config, given["long_documents"]
     if long_documents not in (None, *LONG_DOCUMENTS):
         why = " 'salient' depends on the other texts of a call: DocumentEncoder.encode has it."
         raise ValueError(
@@ -52,7 +44,8 @@ def read_as(
             setattr(config, name, value)
         try:
             config.validate()
-            predict(model, tokenizer, ["a"], log_cut=False)  # what cannot work is refused now
+            with unlogged():
+                reader.read(["a"])  # what cannot work is refused now
         except (ValueError, StrictDataclassError):
             for name in changed:
                 setattr(config, name, own[name])

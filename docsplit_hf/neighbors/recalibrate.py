@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..models.inference.batched_inference import predict
 from .mixing.datastore_calibration import (
     HELD_OUT,
     TooFewExamplesError,
@@ -17,29 +16,21 @@ from .mixing.datastore_calibration import (
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
+    from ..models.inference.reader import Reader
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ..models.portable.modeling_knn_classifier import KNNClassifier
     from .mixing.calibration import Calibration
     from .store.datastore import KNNDatastore
 
 GROWTH_TO_RECALIBRATE = 1.1
 
 
-def recalibrate_on_held_out(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
-    datastore: KNNDatastore,
-    texts: Any,
-    labels: Sequence[Any],
-) -> Calibration:
+def recalibrate_on_held_out(reader: Reader, datastore: KNNDatastore, texts: Any, labels: Sequence[Any]) -> Calibration:
     """Calibrate on held-out texts and the names of their labels, and write it into the model's configuration."""
     texts, pairs = texts_and_pairs(texts)
-    predictions = predict(model, tokenizer, texts, pairs)
+    predictions = reader.read(texts, pairs)
     numbers = datastore.label_array(names_of_labels(labels))
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
-    store_calibration(model.config, calibration, HELD_OUT, len(datastore))
+    store_calibration(reader.model.config, calibration, HELD_OUT, len(datastore))
     return calibration
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
-from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.models.portable.packing import is_packed
 
 WAYS = {
@@ -79,7 +79,7 @@ def test_a_copied_pipeline_answers_alike_and_learns_apart(pipe, texts, way):
 
 def answers_of(pipe, encoder, model, datastore, texts):
     embeddings = encoder.encode(texts, show_progress=False).tolist()
-    logits = predict(model, pipe.tokenizer, texts).logits.tolist()
+    logits = Reader(model, pipe.tokenizer).read(texts).logits.tolist()
     return pipe(texts, return_neighbors=2), embeddings, logits, search(datastore)
 
 

@@ -9,8 +9,8 @@ from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.inference.batched_inference import predict
 from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.reader import Reader
 
 FILLER = (
     "The town has a station, a library and two bridges. Its streets were paved a hundred years ago. Trains stop there "
@@ -129,9 +129,9 @@ def model(tiny_config):
 
 def test_short_texts_are_answered_alike_to_the_bit_however_long_ones_are_read(model, tokenizer):
     texts = ["The river feeds the valley.", "A garden.", "", "The engine moves."]
-    expected = predict(model, tokenizer, texts)
+    expected = Reader(model, tokenizer).read(texts)
     for strategy in ("head_tail", "average", "passages", "late"):
-        found = predict(model, tokenizer, texts, long_documents=strategy)
+        found = Reader(model, tokenizer, long_documents=strategy).read(texts)
         assert found.passages is None and (found.shares == 1).all()
         assert (found.logits == expected.logits).all()
         assert (found.retrieval_embeddings == expected.retrieval_embeddings).all()
@@ -139,9 +139,9 @@ def test_short_texts_are_answered_alike_to_the_bit_however_long_ones_are_read(mo
 
 def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(model, tokenizer):
     text = "The river feeds the valley. A garden, a stone and an engine. " * 6
-    whole = predict(model, tokenizer, [text, "A garden."], long_documents="passages")
+    whole = Reader(model, tokenizer, long_documents="passages").read([text, "A garden."])
     parts = [text[start:end] for start, end in whole.passages.of(0)[1]]
-    alone = predict(model, tokenizer, parts)
+    alone = Reader(model, tokenizer).read(parts)
     weights = np.array([len(tokenizer(part)["input_ids"]) for part in parts])
     assert whole.logits[0] == pytest.approx(np.average(alone.logits, axis=0, weights=weights), abs=1e-5)
     assert whole.passages.of(0)[0] == pytest.approx(alone.retrieval_embeddings, abs=1e-5)
@@ -154,21 +154,21 @@ def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(mod
 def test_the_share_that_was_read(model, tokenizer):
     texts = ["river " * 15 + "garden " * 45, "A garden."]
     for strategy, expected in (("first", 0.5), ("head_tail", 0.5), ("average", 1.0), ("passages", 1.0)):
-        shares = predict(model, tokenizer, texts, long_documents=strategy).shares
+        shares = Reader(model, tokenizer, long_documents=strategy).read(texts).shares
         assert shares.tolist() == pytest.approx([expected, 1.0], abs=0.1), strategy
-    pairs = predict(model, tokenizer, texts, [None, "garden " * 60]).shares
+    pairs = Reader(model, tokenizer).read(texts, [None, "garden " * 60]).shares
     assert 0 < pairs[1] < 0.6
 
 
 def test_pairs_are_read_from_their_beginnings(model, tokenizer):
     with pytest.raises(ValueError, match="'passages' is for texts alone"):
-        predict(model, tokenizer, ["a"], ["b"], long_documents="passages")
+        Reader(model, tokenizer, long_documents="passages").read(["a"], ["b"])
 
 
 def test_a_built_datastore_has_the_passages_of_the_configuration(model, tokenizer, examples):
     model.config.long_documents = "passages"
     datastore = KNNDatastore.build(model, tokenizer, examples, show_progress=False)
-    expected = predict(model, tokenizer, examples["text"][:])
+    expected = Reader(model, tokenizer).read(examples["text"][:])
     assert (datastore.keys == expected.retrieval_embeddings).all()
     found = datastore.passages_of(np.arange(len(datastore)))
     assert all(np.array_equal(one, other) for one, other in zip(found, expected.passages, strict=True))

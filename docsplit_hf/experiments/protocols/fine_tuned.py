@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PrinterCallback, set_seed
 from ...classification.arguments import KNNClassifierTrainingArguments
 from ...classification.knn_classifier_trainer import KNNClassifierTrainer
 from ...models.checkpoints.checkpoint import open_checkpoint
-from ...models.inference.batched_inference import predict
+from ...models.inference.reader import Reader
 from ...models.portable.modeling_knn_classifier import KNNClassifier
 from ...neighbors.mixing.calibration import Calibration
 from ...neighbors.mixing.classifier_distribution import classifier_probabilities
@@ -93,7 +93,7 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
         trainer.train()
     datastore = trainer.build_datastore(store_texts=False, show_progress=False)
     calibration = trainer.calibrate()
-    predictions = predict(trainer.classifier, tokenizer, *texts_of(test))
+    predictions = Reader(trainer.classifier, tokenizer).read(*texts_of(test))
     neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
     classifier = classifier_probabilities(predictions.logits, multi_label=False)
     return FineTuned(classifier, neighbors.distances, neighbors.labels, task.test_labels, calibration, len(datastore))

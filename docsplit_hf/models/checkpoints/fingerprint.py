@@ -28,7 +28,7 @@ def encoder_fingerprint(
     """The SHA-256 of all that an embedding depends on: weights, configuration, tokenizer, dense layers and settings.
 
     It changes with the dtype of the weights and the maximum length, and not with the device, packing and the place that
-    the model was loaded from. A datastore knows its encoder by ``encoder_probe`` instead, which does not change with
+    the model was loaded from. A datastore knows its encoder by ``Reader.probe`` instead, which does not change with
     the dtype: neighbors found in one are good in another.
     """
     config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..checkpoints.checkpoint import load_base_model, open_checkpoint
@@ -22,9 +21,9 @@ from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
 from ..special_tokens import special_tokens_around
 from .backend import Backend, Precision, check_backend, precision_settings, use_backend
-from .batching import check_texts, inference_mode, refuse_broken
-from .bfloat16 import BFloat16, is_in_bfloat16
-from .long_documents.pieces import Frame, Piece, grouped, token_ids
+from .batching import check_texts, refuse_broken
+from .bfloat16 import BFloat16
+from .long_documents.pieces import Frame, Piece, token_ids
 from .long_documents.strategies import (
     ONE_PIECE,
     SEVERAL_VECTORS,
@@ -35,7 +34,7 @@ from .long_documents.strategies import (
     read_pieces,
 )
 from .passages import Passages
-from .piece_embeddings import PassagesOfTexts, PieceAverages, read_in_batches
+from .piece_embeddings import PassagesOfTexts, PieceAverages, Reading, Run, read_in_groups
 from .unfamiliar_texts import warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
@@ -336,26 +335,15 @@ class DocumentEncoder:
         """Pieces, a group at a time, and the embeddings of their parts, float32 ``(parts, D)``, on the CPU."""
         texts, frame = list(texts), self.frame
         warn_of_unfamiliar_texts(texts, self.tokenizer)
-        unit = "text" if strategy[0] in ONE_PIECE else "piece"
-        with tqdm(total=len(texts), desc="Embedding", unit=unit, disable=not show_progress) as progress:
-            for group, progress.total in grouped(read_pieces(texts, frame, *strategy), texts):
-                yield group, self._embed(group, texts, frame.prompt_length, progress, limits, bf16)
 
-    def _embed(
-        self,
-        pieces: list[Piece],
-        texts: list[str],
-        prompt_length: int,
-        progress: tqdm,
-        limits: tuple[int | None, int | None],
-        bf16: BFloat16,
-    ) -> torch.Tensor:
-        embeddings = torch.empty(sum(len(piece.weights) for piece in pieces), self.dimension)
-        with inference_mode(self.model.device, is_in_bfloat16(self.model, bf16, self.model.device)):
-            for read in read_in_batches(self.model, self.tokenizer, pieces, limits, prompt_length):
-                pooled = pool(read.states, read.attention_mask, self.pooling, read.prompt_length)
-                found = (pooled if self.projection is None else self.projection(pooled.float())).cpu().float()
-                refuse_broken(found, read.texts, texts, self.model, repr(self))
-                embeddings[read.places] = found
-                progress.update(read.pieces)
-        return embeddings
+        def embed(read: Reading) -> tuple[torch.Tensor]:
+            pooled = pool(read.states, read.attention_mask, self.pooling, read.prompt_length)
+            found = pooled if self.projection is None else self.projection(pooled.float())
+            refuse_broken(found, read.texts, texts, self.model, repr(self))
+            return (found,)
+
+        run = Run("text" if strategy[0] in ONE_PIECE else "piece", *limits, bf16, show_progress)
+        pieces, sizes = read_pieces(texts, frame, *strategy), (self.dimension,)
+        given = self.model, self.tokenizer, texts, pieces, run, sizes, embed, frame.prompt_length
+        for group, (found,) in read_in_groups(*given):
+            yield group, found

@@ -4,10 +4,8 @@ Without ``from __future__ import annotations``: see ``configuration_knn_classifi
 """
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -97,23 +95,3 @@ class EndpointClassifier(PreTrainedModel):
             f"{self.endpoint!r} embeds elsewhere, so nothing can be trained here: "
             "KNNClassifier.from_encoder(...) takes an encoder of this machine or of the Hub."
         )
-
-    def embed(
-        self,
-        texts: Sequence[str],
-        text_pairs: Sequence[str | None] | None = None,
-        batch_size: int | None = None,
-        show_progress: bool = False,
-        **not_here: Any,
-    ) -> np.ndarray:
-        """Embeddings of N texts, float32 ``(N, D)``, of norm 1; ``not_here`` must be None, False or ``"first"``."""
-        if any(pair is not None for pair in text_pairs or ()):
-            raise ValueError(f"{self.endpoint!r} embeds texts, and no pairs: join the two texts of a pair into one.")
-        own = {name: getattr(self.config, name) for name in ("long_documents", "passage_length")}
-        for name, value in [*not_here.items(), *own.items()]:
-            if value not in (None, False, "first"):
-                raise ValueError(
-                    f"{name}={value!r} does not reach {self.endpoint!r}, which reads texts as it does: leave it out. "
-                    "'https://HOST/v1#MODEL#max_characters=N' sends no more than N characters of a text."
-                )
-        return self.endpoint.encode(texts, show_progress=show_progress, batch_size=batch_size)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
+from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..portable.packing import is_packed, run_encoder
-from .batching import inference_batches
-from .long_documents.pieces import Piece
+from .batching import inference_batches, inference_mode
+from .bfloat16 import BFloat16, is_in_bfloat16
+from .long_documents.pieces import Piece, grouped
 from .passages import Passages
+
+
+class Run(NamedTuple):
+    """How an encoder runs over pieces; None: as many tokens and pieces in a batch as usual, and as it was loaded."""
+
+    unit: str  # of the progress bar
+    max_tokens: int | None = None
+    max_pieces: int | None = None
+    bf16: BFloat16 = None
+    show_progress: bool = False
 
 
 class Reading(NamedTuple):
@@ -28,23 +41,58 @@ class Reading(NamedTuple):
     pieces: int  # how many were read
 
 
-def read_in_batches(
-    model: PreTrainedModel,
+def read_in_groups(
+    encoder: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    pieces: Iterable[Piece],
+    run: Run,
+    sizes: Sequence[int],
+    say: Callable[[Reading], Sequence[torch.Tensor]],
+    prompt_length: int = 0,
+) -> Iterator[tuple[list[Piece], list[torch.Tensor]]]:
+    """Pieces of texts, a group at a time, and what ``say`` makes of their parts: float32 ``(parts, size)`` each.
+
+    The tensors are on the CPU, one for each of the ``sizes``.
+    """
+    in_bf16 = is_in_bfloat16(encoder, run.bf16, encoder.device)
+    with tqdm(total=len(texts), desc="Embedding", unit=run.unit, disable=not run.show_progress) as progress:
+        for group, progress.total in grouped(pieces, texts):
+            said = [torch.empty(sum(len(piece.weights) for piece in group), size) for size in sizes]
+            with inference_mode(encoder.device, in_bf16):
+                for read in _read_in_batches(encoder, tokenizer, group, run, prompt_length):
+                    for values, found in zip(said, say(read), strict=True):
+                        values[read.places] = found.float().cpu()
+                    progress.update(read.pieces)
+            yield group, said
+
+
+def _read_in_batches(
+    encoder: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     pieces: Sequence[Piece],
-    limits: tuple[int | None, int | None],
-    prompt_length: int = 0,
+    run: Run,
+    prompt_length: int,
 ) -> Iterator[Reading]:
-    """Run an encoder over pieces, in batches of at most so many tokens and pieces, of similar length."""
     counts = [len(piece.weights) for piece in pieces]
     places = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
     rows = [{"input_ids": piece.input_ids} for piece in pieces]
-    for numbers, batch in inference_batches(rows, tokenizer, model.device, *limits, is_packed(model.base_model)):
-        states = run_encoder(model, **batch).last_hidden_state
+    if _reads_pairs(encoder) and any(piece.token_type_ids is not None for piece in pieces):
+        for row, piece in zip(rows, pieces, strict=True):
+            types = piece.token_type_ids
+            row["token_type_ids"] = np.zeros_like(piece.input_ids) if types is None else types
+    limits = run.max_tokens, run.max_pieces, is_packed(encoder.base_model)
+    for numbers, batch in inference_batches(rows, tokenizer, encoder.device, *limits):
+        states = run_encoder(encoder, **batch).last_hidden_state
         read = [pieces[number] for number in numbers]
         texts = np.repeat([piece.text for piece in read], [counts[number] for number in numbers])
         parts = _parts_of(states, batch["attention_mask"], read, prompt_length)
         yield Reading(*parts, np.concatenate([places[number] for number in numbers]), texts, len(numbers))
+
+
+def _reads_pairs(encoder: PreTrainedModel) -> bool:
+    """Whether an encoder asks which of two texts a token belongs to."""
+    return "token_type_ids" in inspect.signature(encoder.forward).parameters
 
 
 def _parts_of(

@@ -7,28 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...models.inference.batched_inference import predict
 from ..store.datastore import KNNDatastore
 from ..store.duplicates import number_texts
 from ..texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from ...models.inference.reader import Reader
 
 logger = logging.getLogger(__name__)
 
 
-def add_documents(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
-    datastore: KNNDatastore,
-    texts: Any,
-    ids: Sequence[str] | None,
-    options: dict[str, Any],
-) -> list[str | None]:
-    """Add documents as ``KNNClassifierPipeline.add_documents`` says; ``options`` go to ``predict``."""
+def add_documents(reader: Reader, datastore: KNNDatastore, texts: Any, ids: Sequence[str] | None) -> list[str | None]:
+    """Add documents as ``KNNClassifierPipeline.add_documents`` says."""
     if isinstance(texts, (str, Path)):
         raise TypeError(
             f"Expected texts, got {str(texts)!r}. To read a file or a folder: docsplit_hf.load_documents("
@@ -50,7 +40,7 @@ def add_documents(
     if not new:
         return added
     new_texts, new_pairs = ([given[i] for i in new] for given in (texts, pairs))
-    predictions = predict(model, tokenizer, new_texts, new_pairs, **options)
+    predictions = reader.read(new_texts, new_pairs)
     new_ids = None if ids is None else [ids[i] for i in new]
     embedded = predictions.retrieval_embeddings, new_texts, new_pairs, new_ids, predictions.passages
     for i, document_id in zip(new, datastore.add_documents(*embedded), strict=True):

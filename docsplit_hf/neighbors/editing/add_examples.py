@@ -9,28 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.batched_inference import predict
 from ...models.inference.passages import Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ..store.datastore import KNNDatastore
 from ..store.duplicates import first_of_equals, ids_of_examples, number_texts
-from ..store.embedding import encoder_probe
 from ..store.keys.passage_table import take_passages
 from ..store.labels import is_multi_label
 from ..store.remote.remote_datastore import RemoteDatastore
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from ...models.inference.reader import Reader
 
 logger = logging.getLogger(__name__)
 
 
 def add_examples(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
+    reader: Reader,
     datastore: KNNDatastore,
     texts: Any,
     labels: Sequence[Any],
@@ -40,7 +35,7 @@ def add_examples(
     replacing: Collection[str] = (),
 ) -> list[str]:
     """Add examples as ``KNNClassifierPipeline.add_examples`` says, in place of those ``replacing``; gives the ids."""
-    config, ids = model.config, None if ids is None else list(ids)
+    config, ids = reader.model.config, None if ids is None else list(ids)
     texts, pairs = texts_and_pairs(texts)
     labels = names_of_labels(labels)
     for i, text in enumerate(texts):
@@ -67,7 +62,7 @@ def add_examples(
     if not rows:
         return [known[i] for i in first]
     new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
-    keys, passages, documents = _embed(model, tokenizer, datastore, new, new_pairs)
+    keys, passages, documents = _embed(reader, datastore, new, new_pairs)
     new_ids = None if ids is None else [ids[i] for i in rows]
     replaced = [*replacing, *documents]
     added = datastore.add(keys, new_labels, new, new_pairs, new_ids, replacing=replaced, passages=passages)
@@ -76,17 +71,15 @@ def add_examples(
     return [known[i] for i in first]
 
 
-def datastore_to_grow(
-    model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, datastore: KNNDatastore | None, labels: Sequence[Any] = ()
-) -> KNNDatastore:
+def datastore_to_grow(reader: Reader, datastore: KNNDatastore | None, labels: Sequence[Any] = ()) -> KNNDatastore:
     """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
-    config = model.config
+    config = reader.model.config
     several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
     if isinstance(datastore, RemoteDatastore):
         return datastore  # its first labels say so
     if datastore is not None and (len(datastore) or datastore.multi_label == several):
         return datastore
-    probe = encoder_probe(model, tokenizer)
+    probe = reader.probe()
     new = KNNDatastore.empty(probe.shape[1], config.label_names, multi_label=several, probe=probe)
     if datastore is not None and datastore.documents is not None:  # they were there before the first labels
         documents = datastore.documents
@@ -96,16 +89,12 @@ def datastore_to_grow(
 
 
 def _embed(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
-    datastore: KNNDatastore,
-    texts: list[str],
-    pairs: list[str | None],
+    reader: Reader, datastore: KNNDatastore, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None, list[str]]:
     """The embeddings and passages of texts, and the ids of documents that some of them were: these have theirs."""
     documents = datastore.with_texts(texts, pairs).documents
     if documents is None or not len(documents.keys):
-        predictions = predict(model, tokenizer, texts, pairs)
+        predictions = reader.read(texts, pairs)
         return predictions.retrieval_embeddings, predictions.passages, []
     in_table, own = number_texts(documents.rows, texts, pairs)
     rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
@@ -114,7 +103,7 @@ def _embed(
     new, known = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
     passages = {}
     if len(new):
-        predictions = predict(model, tokenizer, [texts[i] for i in new], [pairs[i] for i in new])
+        predictions = reader.read([texts[i] for i in new], [pairs[i] for i in new])
         keys[new] = predictions.retrieval_embeddings
         passages |= _by_text(new, predictions.passages)
     passages |= _by_text(known, take_passages(documents.passages, place[known]))

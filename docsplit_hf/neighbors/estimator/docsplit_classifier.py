@@ -17,7 +17,6 @@ from ...models.inference.long_documents.strategies import ALONE, check_strategy
 from ..experts.fitted_experts import ask_experts, ready_experts
 from ..fit import fit
 from ..store.datastore import KNNDatastore
-from ..store.embedding import encoder_probe
 from ..store.row_table import joined_texts
 from ..texts_and_labels import texts_and_pairs
 from .kept_embeddings import embed_once
@@ -102,15 +101,15 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         documents = zip(*_texts_of(self.unlabeled), strict=True) if has_documents else ()
         all_texts = dict.fromkeys([*documents, *zip(texts, pairs, strict=True)])
         columns = list(zip(*(given for given in all_texts if given[0].strip()), strict=True))
-        size, probe = pipe.model.config.retrieval_size, encoder_probe(pipe.model, pipe.tokenizer)
+        size, probe = pipe.model.config.retrieval_size, pipe.reader.probe()
         pipe.datastore = KNNDatastore.empty(size, targets.names, multi_label=targets.several, probe=probe)
         # All texts are documents until add_examples makes examples of those with labels, embedded as they are.
         if columns:
-            keys = embed_once(pipe.model, pipe.tokenizer, fingerprint, *columns)
+            keys = embed_once(pipe.reader, fingerprint, *columns)
             pipe.datastore.add_documents(keys, *columns)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels, allow_duplicates=True)
-        self.report_ = fit(pipe.model, pipe.tokenizer, pipe.datastore, None, None, self.experts, show_progress=False)
+        self.report_ = fit(pipe.reader, pipe.datastore, None, None, self.experts, show_progress=False)
         self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
         return self
 
@@ -125,7 +124,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         (texts, pairs), pipe = _texts_of(X), self.pipeline_
-        embeddings = embed_once(pipe.model, pipe.tokenizer, self._fingerprint, texts, pairs)
+        embeddings = embed_once(pipe.reader, self._fingerprint, texts, pairs)
         ready = ready_experts(pipe.datastore.snapshot)
         return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
 

@@ -9,7 +9,7 @@ import numpy as np
 from .fitted_experts import ask_experts
 
 if TYPE_CHECKING:
-    from ...models.inference.batched_inference import Predictions
+    from ...models.inference.reader import Predictions
     from .fitted_experts import ReadyExperts
 
 

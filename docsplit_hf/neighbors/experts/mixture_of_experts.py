@@ -15,7 +15,7 @@ from .explanation import explain
 from .fitted_experts import ask_experts
 
 if TYPE_CHECKING:
-    from ...models.inference.batched_inference import Predictions
+    from ...models.inference.reader import Predictions
     from ..classification_output import Shown
     from .fitted_experts import ReadyExperts
 

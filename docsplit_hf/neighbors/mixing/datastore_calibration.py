@@ -18,8 +18,8 @@ from .hybrid_distance import nearest_by_both
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...models.inference.batched_inference import Predictions
     from ...models.inference.passages import Passages
+    from ...models.inference.reader import Predictions
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..store.datastore import KNNDatastore
     from ..store.neighbors import Neighbors

@@ -14,8 +14,8 @@ from .knn_distribution import add_one_smoothing, knn_probabilities, neighbor_wei
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...models.inference.batched_inference import Predictions
     from ...models.inference.passages import Passages
+    from ...models.inference.reader import Predictions
     from ..store.datastore import KNNDatastore
     from ..store.neighbors import Neighbors
 

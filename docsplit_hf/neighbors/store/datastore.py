@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.batched_inference import run_by_backend
+from ...models.inference.reader import Reader
 from .documents import add_documents, remove_documents, remove_either
 from .embedding import embed_examples
 from .files.datastore_files import load_snapshot, save_snapshot
@@ -159,9 +159,10 @@ class KNNDatastore:
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        run_by_backend(model, tokenizer, backend, precision, calibration_texts)
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
-        return cls._of(embed_examples(model, tokenizer, dataset, store_texts, packing, limits, **options))
+        reader = Reader.of(model, tokenizer, **limits)
+        reader.run_by(packing, backend, precision, calibration_texts)
+        return cls._of(embed_examples(reader, dataset, store_texts, **options))
 
     @classmethod
     def from_shards(

@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.checkpoints.fingerprint import PROBE_TEXTS
-from ...models.inference.batched_inference import predict
-from ...models.inference.endpoint_classifier import EndpointClassifier
 from ...models.inference.long_documents.strategies import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
-from ...models.inference.probe import PROBE_LENGTH, make_probe
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
-from ...models.portable.packing import use_packing
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
 from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot
 from .snapshot_index import update_index
@@ -21,52 +16,28 @@ from .snapshot_index import update_index
 if TYPE_CHECKING:
     from accelerate import PartialState
     from datasets import Dataset
-    from transformers import PreTrainedTokenizerBase
 
+    from ...models.inference.reader import Reader
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ...models.portable.modeling_knn_classifier import KNNClassifier
 
 
-def embed_examples(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
-    dataset: Dataset,
-    store_texts: bool,
-    packing: str,
-    limits: dict[str, Any],
-    **options: Any,
-) -> Snapshot:
-    """The state that ``KNNDatastore.build`` begins with; ``limits`` go to ``predict``, ``options`` to the snapshot."""
+def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **options: Any) -> Snapshot:
+    """The state that ``KNNDatastore.build`` begins with; ``options`` go to the snapshot."""
     texts, pairs = texts_of(dataset)
     for i, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
             raise ValueError(f"Text {i} is empty: nothing can be near it. load_labeled_examples drops such examples.")
-    if not isinstance(model, EndpointClassifier):
-        use_packing(model, packing)
-    trained, multi_label = model.config.label_names, is_multi_label(dataset)
-    check_problem_type(model.config, multi_label, "The examples")
+    config = reader.model.config
+    trained, multi_label = config.label_names, is_multi_label(dataset)
+    check_problem_type(config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
-    keys, passages = _embed_by_all_processes(model, tokenizer, texts, pairs, limits)
-    probe = encoder_probe(model, tokenizer)
-    empty = empty_snapshot(keys.shape[1], names, multi_label, probe=probe, **options)
+    keys, passages = _embed_by_all_processes(reader, texts, pairs)
+    empty = empty_snapshot(keys.shape[1], names, multi_label, probe=reader.probe(), **options)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
     stored = (texts, pairs) if store_texts else (None, None)
     grown = add_rows(empty, Buffers(empty), keys, labels, names, *stored, ids, passages)
     return update_index(grown, rebuild=True)
-
-
-def encoder_probe(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
-    """The fingerprint of an encoder: its retrieval embeddings of a few fixed texts, float32 ``(3, R)``.
-
-    Unlike a checksum of the weights it does not depend on their dtype, nor on the device; and it also changes with the
-    tokenizer, the pooling and the retrieval head. They are computed by torch, and of an encoder that runs in int8 again
-    in int8, ``(6, R)``: these change with what it was quantized on.
-    """
-    if isinstance(model, EndpointClassifier):
-        return model.embed(PROBE_TEXTS)
-    options = {"max_length": PROBE_LENGTH, "long_documents": "first", "log_cut": False, "bf16": False}
-    return make_probe(model.encoder, lambda texts: predict(model, tokenizer, texts, **options).retrieval_embeddings)
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
@@ -79,24 +50,20 @@ def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples:
 
 
 def _embed_by_all_processes(
-    model: KNNClassifier,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: list[str],
-    pairs: list[str] | None,
-    limits: dict[str, Any],
+    reader: Reader, texts: list[str], pairs: list[str] | None
 ) -> tuple[np.ndarray, Passages | None]:
     """Float32 ``(N, R)``, and passages. Under accelerate each process embeds its share, and all get the whole."""
     from accelerate import PartialState
 
     state = PartialState()
     own = np.array_split(np.arange(len(texts)), state.num_processes)[state.process_index]
-    limits = limits | {"show_progress": limits["show_progress"] and state.is_main_process}
+    reader = reader.with_options(show_progress=reader.show_progress and state.is_main_process)
     own_texts, own_pairs = [texts[i] for i in own], None if pairs is None else [pairs[i] for i in own]
-    predictions = predict(model, tokenizer, own_texts, own_pairs, **limits)
+    predictions = reader.read(own_texts, own_pairs)
     keys, passages = predictions.retrieval_embeddings, predictions.passages
     if state.num_processes == 1:
         return keys, passages
-    if model.config.long_documents in SEVERAL_VECTORS:
+    if reader.model.config.long_documents in SEVERAL_VECTORS:
         spans = np.array([[0, len(text)] for text in own_texts], dtype=np.int64).reshape(-1, 2)
         passages = passages or Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
         passages = Passages(*(_of_all_processes(array, state) for array in passages))

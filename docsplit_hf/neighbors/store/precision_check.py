@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.inference.batched_inference import predict
-from .embedding import PROBE_TEXTS
+from ...models.checkpoints.fingerprint import PROBE_TEXTS
+from ...models.inference.long_documents.cut_texts import unlogged
 from .keys.passage_table import take_passages
 from .sampling import take_rows
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from ...models.inference.reader import Reader
     from .datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
@@ -25,14 +23,12 @@ SAME = 0.01  # of the norm: what one export of int8 differs by on two processors
 
 
 def in_one_precision(probe: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two probes of one encoder, as ``encoder_probe`` gives them, were made in one precision."""
+    """Whether two probes of one encoder, as ``Reader.probe`` gives them, were made in one precision."""
     own, others = (made[len(PROBE_TEXTS) :] for made in (probe, other))
     return own.shape == others.shape and np.linalg.norm(own - others) <= SAME * np.linalg.norm(others)
 
 
-def check_precision(
-    model: KNNClassifier, tokenizer: PreTrainedTokenizerBase, probe: np.ndarray, datastore: KNNDatastore
-) -> None:
+def check_precision(reader: Reader, probe: np.ndarray, datastore: KNNDatastore) -> None:
     """Try a datastore of another precision with some of its own texts: refuse it where they find others than before."""
     if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
         return
@@ -47,7 +43,8 @@ def check_precision(
         raise ValueError(f"{what}: without texts in it, its neighbors cannot be tried. {remedy}")
     tried = take_rows(sample, np.random.default_rng(0).permutation(known)[:TRIED])
     columns = tried.rows.to_pydict()
-    predicted = predict(model, tokenizer, columns["text"], columns["text_pair"], log_cut=False)
+    with unlogged():
+        predicted = reader.read(columns["text"], columns["text_pair"])
     passages = take_passages(tried.passages, np.arange(len(tried.keys)))
     before = datastore.search(tried.keys, NEAREST + 1, passages).ids
     after = datastore.search(predicted.retrieval_embeddings, NEAREST + 1, predicted.passages).ids

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...models.inference.batched_inference import Predictions, predict
+from ...models.inference.reader import Predictions
 from ..experts.corpus import rows_of
 from ..rejection.answer_level import check_error
 from ..rejection.familiarity import confidence
@@ -22,9 +22,7 @@ from .period import Period, period_of, period_of_examples, sample
 from .watch_report import MEASURES, WatchReport
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from ...models.inference.reader import Reader
     from ..experts.fitted_experts import ReadyExperts
     from .known_words import KnownWords
 
@@ -35,19 +33,13 @@ MOST_NEW_WORDS, MOST_NOVEL = 20, 5
 class Watcher(NamedTuple):
     """What texts are asked of, of one moment."""
 
-    model: KNNClassifier
-    tokenizer: PreTrainedTokenizerBase
+    reader: Reader
     ready: ReadyExperts
     known: KnownWords | None
-    options: dict[str, Any]  # of predict
-
-    def embed(self, texts: list[str], pairs: list[str | None]) -> Predictions:
-        """Embeddings, and logits where there is a head."""
-        return predict(self.model, self.tokenizer, texts, pairs, **self.options)
 
     def measure(self, predictions: Predictions, texts: list[str]) -> Period:
         """What is measured of embedded texts."""
-        logits = predictions.logits if self.model.config.num_labels else None
+        logits = predictions.logits if self.reader.model.config.num_labels else None
         return period_of(self.ready, self.known, predictions.retrieval_embeddings, texts, logits)
 
 
@@ -119,7 +111,7 @@ def _read(watcher: Watcher, given: Any, what: str, show_progress: bool) -> Readi
             count += len(window)
             if rows:
                 texts, pairs = [texts[i] for i in rows], [pairs[i] for i in rows]
-                predictions, joined = watcher.embed(texts, pairs), joined_texts(texts, pairs)
+                predictions, joined = watcher.reader.read(texts, pairs), joined_texts(texts, pairs)
                 part = watcher.measure(predictions, joined)
                 numbers = (count - len(window) + i for i in rows)
                 columns = (part.novelty.tolist(), numbers, texts, pairs)
@@ -139,7 +131,7 @@ def _read(watcher: Watcher, given: Any, what: str, show_progress: bool) -> Readi
 
 def _documents(watcher: Watcher) -> Period | None:
     """Of a sample of the documents without labels; only a head has to see them again, and cannot without texts."""
-    documents, has_head = watcher.ready.snapshot.documents, watcher.model.config.num_labels > 0
+    documents, has_head = watcher.ready.snapshot.documents, watcher.reader.model.config.num_labels > 0
     if documents is None or not len(documents.keys):
         return None
     rows = sample(np.arange(len(documents.keys)))
@@ -148,7 +140,7 @@ def _documents(watcher: Watcher) -> Period | None:
     if has_head and None in texts:
         return None
     no_logits = np.zeros((len(rows), 0), np.float32)
-    predictions = watcher.embed(texts, pairs) if has_head else Predictions(no_logits, documents.keys[rows])
+    predictions = watcher.reader.read(texts, pairs) if has_head else Predictions(no_logits, documents.keys[rows])
     return watcher.measure(predictions, joined_texts(texts, pairs))
 
 

@@ -13,10 +13,10 @@ from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Encod
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
-from docsplit_hf.models.inference import encoder as encoder_module
-from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.inference import piece_embeddings
 from docsplit_hf.models.inference.long_documents import cut_pieces, pieces
 from docsplit_hf.models.inference.long_documents.pieces import token_ids
+from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.models.portable.packing import is_packed
 
 INSTRUCTION = "The river feeds: "
@@ -96,7 +96,7 @@ def test_the_bar_counts_pieces_and_knows_how_many(encoder, texts, monkeypatch):
             self.seen.append(self.total)
             return super().update(n)
 
-    monkeypatch.setattr(encoder_module, "tqdm", Bar)
+    monkeypatch.setattr(piece_embeddings, "tqdm", Bar)
     monkeypatch.setattr(pieces, "GROUP_TOKENS", 5000)
     encoder.encode([" ".join(texts * 30)], long_documents="average", show_progress=True)
     (bar,) = bars
@@ -179,7 +179,7 @@ def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(
         assert abs(embeddings - base).max() > 1e-2
         assert embeddings == pytest.approx(merged.encode(texts[:3], show_progress=False), abs=1e-5)
         classifier = KNNClassifier.from_encoder(str(folder), num_labels=0, decouple=False, normalize=True)
-        found = predict(classifier, encoder.tokenizer, texts[:3]).retrieval_embeddings
+        found = Reader(classifier, encoder.tokenizer).read(texts[:3]).retrieval_embeddings
         assert found == pytest.approx(embeddings, abs=1e-5)
 
 

@@ -2,6 +2,8 @@ import logging
 
 import pytest
 
+from docsplit_hf.models.inference.reader import Reader
+
 
 @pytest.fixture
 def filled(untrained, texts):
@@ -13,7 +15,7 @@ def test_the_next_call_sees_the_new_labels_and_nothing_is_embedded(filled, texts
     label = filled([texts[3]], k=1)[0]["label"]
     other = {"river": "engine", "engine": "river"}[label]
     keys = filled.datastore.keys
-    monkeypatch.setattr("docsplit_hf.neighbors.editing.add_examples.predict", None)
+    monkeypatch.setattr(Reader, "read", None)
     filled.relabel({"3": other})
     assert filled.datastore.keys is keys and filled([texts[3]], k=1)[0]["label"] == other
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.batched_inference import Predictions
+from docsplit_hf.models.inference.reader import Predictions
 from docsplit_hf.neighbors.mixing.mixture import interpolate, mix_with_neighbors
 
 

@@ -7,8 +7,8 @@ from datasets import Dataset
 from transformers import BertModel
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
+from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.store import precision_check
-from docsplit_hf.neighbors.store.embedding import encoder_probe
 
 pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
 
@@ -26,7 +26,7 @@ def stores(make_tiny_config, tokenizer, texts, tmp_path_factory):
             given = {"backend": "openvino", "precision": precision, "show_progress": False}
             given |= {"calibration_texts": texts} if precision == "int8" else {}
             KNNDatastore.build(model, tokenizer, rows, **given).save_pretrained(folder / precision)
-        probes = {"int8": encoder_probe(model, tokenizer)}
+        probes = {"int8": Reader(model, tokenizer).probe()}
         KNNDatastore.build(model, tokenizer, rows, False, show_progress=False).save_pretrained(folder / "no texts")
 
         def pipe(precision, store):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
-from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts
 from docsplit_hf.neighbors.watching import watch as watching
 
@@ -78,11 +78,12 @@ def test_texts_come_in_any_form(window, fitted, texts, monkeypatch):
 def test_texts_are_embedded_once(fitted, texts, monkeypatch):
     seen = []
 
-    def counted(model, tokenizer, given, *args, **options):
+    def counted(reader, given, pairs):
         seen.extend(given)
-        return predict(model, tokenizer, given, *args, **options)
+        return read(reader, given, pairs)
 
-    monkeypatch.setattr(watching, "predict", counted)
+    read = Reader.read
+    monkeypatch.setattr(Reader, "read", counted)
     fitted.report(texts[32:], texts[20:24])
     assert sorted(seen) == sorted([*texts[32:], *texts[20:24]])
 

@@ -59,6 +59,16 @@ def cut_texts_summed_up() -> Iterator[None]:
             log(*what, counts, example)
 
 
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Log nothing about texts that are read meanwhile: they are no user's."""
+    token = _sums.set({})
+    try:
+        yield
+    finally:
+        _sums.reset(token)
+
+
 def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, example: str = "") -> None:
     """Call ``log(*what, counts, example)`` now, or at the end of ``cut_texts_summed_up``.
 

@@ -58,6 +58,7 @@ class Piece(NamedTuple):
     weight: int = 0  # in the average of its text: how many tokens it has; 0 for the only piece
     share: float = 1.0  # of its text that is read; of all its pieces
     parts: np.ndarray | None = None  # int64 (p, 4): tokens pooled apart, from and to, and their characters
+    token_type_ids: np.ndarray | None = None  # int32 (n,): of a pair of texts, which one each token belongs to
 
     @property
     def is_only(self) -> bool:

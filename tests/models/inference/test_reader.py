@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.inference.long_documents.cut_texts import unlogged
+from docsplit_hf.models.inference.reader import Reader
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +17,9 @@ def classifier(make_tiny_config):
 
 
 def test_the_order_and_the_values_do_not_depend_on_the_batches(classifier, tokenizer, texts):
-    whole = predict(classifier, tokenizer, texts)
+    whole = Reader(classifier, tokenizer).read(texts)
     for options in ({"max_tokens_per_batch": 1}, {"batch_size": 3}, {"max_tokens_per_batch": 200}):
-        parts = predict(classifier, tokenizer, texts, **options)
+        parts = Reader(classifier, tokenizer, **options).read(texts)
         assert parts.logits == pytest.approx(whole.logits, abs=1e-5)
         assert parts.retrieval_embeddings == pytest.approx(whole.retrieval_embeddings, abs=1e-5)
     with torch.no_grad():
@@ -31,8 +32,8 @@ def test_a_series_is_read_in_its_order_and_not_by_its_index(classifier, tokenize
         pd.Series(some, index=np.random.default_rng(0).permutation(9)) for some in (texts[:9], texts[9:18])
     )
     for given in ([first], [first, second]):
-        expected = predict(classifier, tokenizer, *(list(one) for one in given))
-        assert predict(classifier, tokenizer, *given).logits == pytest.approx(expected.logits)
+        expected = Reader(classifier, tokenizer).read(*(list(one) for one in given))
+        assert Reader(classifier, tokenizer).read(*given).logits == pytest.approx(expected.logits)
 
 
 def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):
@@ -40,19 +41,19 @@ def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):
     assert inputs["token_type_ids"].any()
     with torch.no_grad():
         expected = classifier.eval()(**inputs).logits[0].numpy()
-    predictions = predict(classifier, tokenizer, ["a river", "x"], ["a garden", "y z"])
+    predictions = Reader(classifier, tokenizer).read(["a river", "x"], ["a garden", "y z"])
     assert predictions.logits[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_what_is_cut_is_logged(classifier, tokenizer, caplog):
-    predict(classifier, tokenizer, ["river " * 200, "garden", "river " * 62], max_length=64)
+    Reader(classifier, tokenizer, max_length=64).read(["river " * 200, "garden", "river " * 62])
     assert "1 of 3 texts are longer than 64 tokens" in caplog.text
 
 
 def test_no_texts_and_any_characters(classifier, tokenizer):
-    assert predict(classifier, tokenizer, []).logits.shape == (0, 3)
+    assert Reader(classifier, tokenizer).read([]).logits.shape == (0, 3)
     strange = ["", "\ud800", "\x00", "a" * 100_000, "\U0010ffff"]
-    assert np.isfinite(predict(classifier, tokenizer, strange).retrieval_embeddings).all()
+    assert np.isfinite(Reader(classifier, tokenizer).read(strange).retrieval_embeddings).all()
 
 
 @pytest.mark.parametrize(
@@ -66,14 +67,14 @@ def test_no_texts_and_any_characters(classifier, tokenizer):
 )
 def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, error, message):
     with pytest.raises(error, match=message):
-        predict(classifier, tokenizer, given_texts, pairs)
+        Reader(classifier, tokenizer).read(given_texts, pairs)
 
 
 @pytest.mark.parametrize("pairs, length", [(None, 2), (["b"], 3)])
 def test_a_length_without_room_for_text_is_refused(classifier, tokenizer, pairs, length):
-    predict(classifier, tokenizer, ["a"], pairs, max_length=length + 1)
+    Reader(classifier, tokenizer, max_length=length + 1).read(["a"], pairs)
     with pytest.raises(ValueError, match=f"max_length={length} leaves no room for text beside the {length} special"):
-        predict(classifier, tokenizer, ["a"], pairs, max_length=length)
+        Reader(classifier, tokenizer, max_length=length).read(["a"], pairs)
 
 
 LONG = "The river feeds the garden. " * 3000  # 84,000 characters
@@ -86,7 +87,7 @@ LONG = "The river feeds the garden. " * 3000  # 84,000 characters
 )
 @pytest.mark.parametrize("max_length", [63, 64])
 def test_the_beginning_of_a_long_text_is_all_that_counts(classifier, tokenizer, first, second, max_length, caplog):
-    predictions = predict(classifier, tokenizer, [first], [second], max_length=max_length)
+    predictions = Reader(classifier, tokenizer, max_length=max_length).read([first], [second])
     inputs = tokenizer(first, second, truncation=True, max_length=max_length, return_tensors="pt")
     with torch.no_grad():
         expected = classifier.eval()(**inputs)
@@ -97,12 +98,14 @@ def test_the_beginning_of_a_long_text_is_all_that_counts(classifier, tokenizer, 
 def test_two_long_texts_do_not_take_the_product_of_their_lengths(classifier, tokenizer):
     """Tokenizers keep each part of the one with each part of the other: half a million here, in gigabytes."""
     start = time.perf_counter()
-    predict(classifier, tokenizer, [LONG], [LONG])
+    Reader(classifier, tokenizer).read([LONG], [LONG])
     assert time.perf_counter() - start < 20
 
 
-@pytest.mark.parametrize("log_cut", [True, False])
-def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, log_cut, caplog):
+def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, caplog):
     chinese = ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"]
-    predict(classifier, tokenizer, chinese, log_cut=log_cut)
-    assert ("words are unknown to the encoder's tokenizer" in caplog.text) == log_cut
+    with unlogged():
+        Reader(classifier, tokenizer).read(chinese)
+    assert not caplog.text
+    Reader(classifier, tokenizer).read(chinese)
+    assert "words are unknown to the encoder's tokenizer" in caplog.text

@@ -1,0 +1,226 @@
+"""Reader: what turns texts into embeddings and logits, wherever that is computed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ..checkpoints.fingerprint import PROBE_TEXTS
+from ..portable.packing import use_packing
+from ..portable.positions import check_max_length, max_positions
+from ..special_tokens import special_tokens_around
+from .backend import use_backend
+from .batching import check_texts, refuse_broken
+from .bfloat16 import BFloat16
+from .endpoint_classifier import EndpointClassifier
+from .long_documents.cut_texts import log_at_end, unlogged
+from .long_documents.pair_pieces import pair_pieces
+from .long_documents.pieces import Frame, Piece
+from .long_documents.strategies import ONE_PIECE, SEVERAL_VECTORS, read_pieces
+from .piece_embeddings import PassagesOfTexts, PieceAverages, Reading, Run, read_in_groups
+from .probe import PROBE_LENGTH, make_probe
+from .unfamiliar_texts import warn_of_unfamiliar_texts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from ..portable.modeling_knn_classifier import KNNClassifier
+    from .passages import Passages
+
+logger = logging.getLogger(__name__)
+
+NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too large for their own backend
+
+
+class Predictions(NamedTuple):
+    """What a ``KNNClassifier`` says of N texts, in their order."""
+
+    logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
+    retrieval_embeddings: np.ndarray  # float32 (N, R)
+    shares: np.ndarray | None = None  # float64 (N,): how much of each text was read; about, of very long ones
+    passages: Passages | None = None  # where texts have several embeddings, and any of these texts has
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A classifier with its tokenizer, and how it reads: ``Reader.of`` makes the one for a model.
+
+    None means: ``max_length`` and ``long_documents`` as the configuration says, ``bf16`` as the model was loaded,
+    ``max_tokens_per_batch`` 2,048 on a CPU and 32,768 elsewhere, ``batch_size`` no limit.
+    """
+
+    model: KNNClassifier
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int | None = None
+    max_tokens_per_batch: int | None = None
+    batch_size: int | None = None
+    bf16: BFloat16 = None
+    long_documents: str | None = None
+    show_progress: bool = False
+
+    is_here = True  # the model runs in this process, and says what it reads
+
+    @staticmethod
+    def of(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase | None, **options: Any) -> Reader:
+        """The reader for a model; ``options`` are the fields."""
+        return (EndpointReader if isinstance(model, EndpointClassifier) else Reader)(model, tokenizer, **options)
+
+    def with_options(self, **options: Any) -> Reader:
+        """The same with other fields."""
+        return replace(self, **options)
+
+    @property
+    def length(self) -> int | None:
+        """The longest input in tokens: as many as the configuration says, or as the encoder has positions."""
+        own = self.model.config.max_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
+        return self.max_length or min(own, NO_LIMIT)
+
+    def run_by(
+        self,
+        packing: str | None = None,
+        backend: str | None = None,
+        precision: str | None = None,
+        calibration_texts: Sequence[str] | None = None,
+    ) -> None:
+        """Have the encoder computed without padding, and as ``use_backend`` says; None: as it is."""
+        if packing is not None:
+            use_packing(self.model, packing)
+        own = self.model.encoder, self.tokenizer, self.model.config.pooling
+        use_backend(*own, backend, precision, calibration_texts)
+
+    def check(self) -> None:
+        """Refuse a way to read long texts that the model has no positions or no pooling for."""
+        config, most = self.model.config, replace(self, max_length=None).length
+        strategy = self.long_documents or config.long_documents
+        if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
+            raise ValueError(
+                f"Late chunking is for mean pooling, and the pooling is {config.pooling!r}: take 'passages'."
+            )
+        if config.passage_length is not None and config.passage_length > most:
+            raise ValueError(
+                f"passage_length={config.passage_length} is more than the {most} tokens that the model reads."
+            )
+
+    def probe(self) -> np.ndarray:
+        """The fingerprint of the encoder: its retrieval embeddings of a few fixed texts, float32 ``(3, R)``.
+
+        Unlike a checksum of the weights it does not depend on their dtype, nor on the device; and it also changes with
+        the tokenizer, the pooling and the retrieval head. They are computed by torch, and of an encoder that runs in
+        int8 again in int8, ``(6, R)``: these change with what it was quantized on.
+        """
+        fixed = Reader(self.model, self.tokenizer, PROBE_LENGTH, bf16=False, long_documents="first")
+        with unlogged():
+            return make_probe(self.model.encoder, lambda texts: fixed.read(texts).retrieval_embeddings)
+
+    def read(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
+        """Logits and retrieval embeddings of N texts, or of pairs of texts, in their order.
+
+        A text pair of None stands for a text alone. Of a text of more than 65,536 characters no more is tokenized than
+        is read, if its tokenizer allows it; in a pair, where the longer one is cut first, the tokens of both are
+        counted.
+        """
+        model, config = self.model, self.model.config
+        check_texts(texts)
+        text_pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
+        check_texts([pair for pair in text_pairs if pair is not None], "Text pair")
+        if len(text_pairs) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(text_pairs)} text pairs: give one pair for each text.")
+        texts = list(texts)  # a Series is read by its index
+        log_at_end(_log_empty, (), np.array([sum(not text.strip() for text in texts), len(texts)]))
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        self.check()
+        model.eval()
+        strategy = self.long_documents or config.long_documents
+        sizes = config.retrieval_size, config.num_labels
+        embeddings, logits = PieceAverages(len(texts), sizes[0]), PieceAverages(len(texts), sizes[1], False)
+        passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
+        name = f"{type(model).__name__} {config.name_or_path}".rstrip()
+
+        def say(read: Reading) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(read.states, read.attention_mask)
+            for values in (output.logits, output.retrieval_embeddings):
+                refuse_broken(values, read.texts, texts, model, name)
+            return output.retrieval_embeddings, output.logits
+
+        unit = "text" if strategy in ONE_PIECE else "piece"
+        run = Run(unit, self.max_tokens_per_batch, self.batch_size, self.bf16, self.show_progress)
+        pieces = self._pieces(texts, text_pairs, strategy)
+        for group, (found, said) in read_in_groups(model.encoder, self.tokenizer, texts, pieces, run, sizes, say):
+            embeddings.add(group, found)
+            logits.add(group, said)
+            shares[[piece.text for piece in group]] = [piece.share for piece in group]
+            if strategy in SEVERAL_VECTORS:
+                passages.add(group, found)
+        several = passages.all() if strategy in SEVERAL_VECTORS else None
+        if several is not None and (several.counts == 1).all():
+            several = None
+        return Predictions(logits.all().numpy(), embeddings.all().numpy(), shares, several)
+
+    def _pieces(self, texts: list[str], text_pairs: list[str | None], strategy: str) -> Iterator[Piece]:
+        """What is read of texts, or of pairs of texts."""
+        is_paired = any(pair is not None for pair in text_pairs)
+        max_length = check_max_length(self.length, self.model.encoder)
+        special = self.tokenizer.num_special_tokens_to_add(pair=is_paired)
+        if max_length <= special:
+            raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
+        frame = Frame(self.tokenizer, *special_tokens_around(self.tokenizer), max_length)
+        if not is_paired:
+            passage_length = self.model.config.passage_length
+            return read_pieces(texts, frame, strategy, passage_length and min(passage_length, max_length))
+        if strategy != "first":
+            raise ValueError(
+                f"long_documents={strategy!r} is for texts alone. Pairs are read from their beginnings: make a "
+                "pipeline for them without it (long_documents='first')."
+            )
+        return pair_pieces(texts, text_pairs, frame)
+
+
+class EndpointReader(Reader):
+    """An endpoint, which reads texts as it does: how much of a long one, nobody here knows."""
+
+    is_here = False
+    length = None
+
+    def run_by(self, packing: str | None = None, *given: Any) -> None:
+        """Refused but for packing, which an endpoint has no use for."""
+        if any(value is not None for value in given):
+            raise ValueError(
+                "backend, precision and calibration_texts do not reach an endpoint, which embeds elsewhere."
+            )
+
+    def check(self) -> None:
+        """Refuse what does not reach the endpoint."""
+        names = ["max_length", "max_tokens_per_batch", "bf16", "long_documents"]
+        given = [(name, getattr(self, name)) for name in names]
+        given += [(name, getattr(self.model.config, name)) for name in ("long_documents", "passage_length")]
+        for name, value in given:
+            if value not in (None, False, "first"):
+                raise ValueError(
+                    f"{name}={value!r} does not reach {self.model.endpoint!r}, which reads texts as it does: leave it "
+                    "out. 'https://HOST/v1#MODEL#max_characters=N' sends no more than N characters of a text."
+                )
+
+    def probe(self) -> np.ndarray:
+        """The fingerprint of the encoder: its embeddings of a few fixed texts, float32 ``(3, R)``."""
+        return EndpointReader(self.model, None).read(PROBE_TEXTS).retrieval_embeddings
+
+    def read(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
+        """Embeddings of N texts, of norm 1, without logits."""
+        if any(pair is not None for pair in text_pairs or ()):
+            raise ValueError(
+                f"{self.model.endpoint!r} embeds texts, and no pairs: join the two texts of a pair into one."
+            )
+        self.check()
+        embeddings = self.model.endpoint.encode(texts, show_progress=self.show_progress, batch_size=self.batch_size)
+        return Predictions(np.empty((len(embeddings), 0), dtype=np.float32), embeddings)
+
+
+def _log_empty(counts: np.ndarray, _: str) -> None:
+    empty, texts = counts.tolist()
+    if empty:
+        logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, texts)

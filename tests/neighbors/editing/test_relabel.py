@@ -15,8 +15,9 @@ def test_the_next_call_sees_the_new_labels_and_nothing_is_embedded(filled, texts
     label = filled([texts[3]], k=1)[0]["label"]
     other = {"river": "engine", "engine": "river"}[label]
     keys = filled.datastore.keys
-    monkeypatch.setattr(Reader, "read", None)
-    filled.relabel({"3": other})
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "read", None)
+        filled.relabel({"3": other})
     assert filled.datastore.keys is keys and filled([texts[3]], k=1)[0]["label"] == other
 
 

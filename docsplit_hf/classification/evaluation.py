@@ -55,7 +55,7 @@ def evaluate_parts(reader: Reader, datastore: KNNDatastore, dataset: Dataset, pr
         parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}
     if (ready := ready_experts(datastore.snapshot)) is not None:
         joined = joined_texts(texts, pairs or [None] * len(texts))
-        parts["experts"] = mix_experts(ready, predictions, joined, config.k, config.knn_temperature, Shown()).mixture
+        parts["experts"] = mix_experts(ready, predictions, joined, Shown()).mixture
     return {
         f"{prefix}_{part}_{name}": value
         for part, probabilities in parts.items()

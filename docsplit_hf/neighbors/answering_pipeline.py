@@ -195,7 +195,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         ready = self._ready_experts(datastore)
         chosen = {"k": config.k, "temperature": config.knn_temperature, "weight": config.knn_weight} | overrides
         if ready is not None and not overrides:
-            mixture = mix_experts(ready, predictions, texts, config.k, config.knn_temperature, shown, reject)
+            mixture = mix_experts(ready, predictions, texts, shown, reject)
         elif shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
                 "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "

@@ -29,6 +29,8 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         _require(array.dtype.kind == KINDS.get(name, "f"), name, array.dtype.name)
         _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
     terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
+    temperature = settings.get("temperature")
+    _require(isinstance(temperature, float) and temperature > 0, "temperature", temperature)
     texts, word_dimensions = (arrays[name].shape[0] if name in arrays else 0 for name in ("ids", "components"))
     joined, held_out = dimension + word_dimensions, arrays["held_out_ids"].size if "held_out_ids" in arrays else 0
     shapes = {
@@ -40,7 +42,6 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         "centers": [(classes, joined), (classes, 0)],
         "soft": [(texts, classes)],
         "ids": [(texts,)],
-        "of_words": [(texts, word_dimensions)],
         "idf": [(terms,)],
         "held_out_ids": [(held_out,)],
         "held_out_probabilities": [(held_out, classes)],

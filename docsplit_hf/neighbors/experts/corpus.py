@@ -31,12 +31,12 @@ class Corpus(NamedTuple):
     """N texts, of which n are examples, as the experts see them."""
 
     rows: np.ndarray  # int64 (n,): where the examples are, in their own order
+    documents: np.ndarray  # int64 (m,): where the documents are; -1 of those that are left out
     contents: np.ndarray  # int64 (N,), ascending: of a text and its key
     ids: np.ndarray  # int64 (N,): of the rows in the datastore
     vectorizer: TfidfVectorizer | None  # None where no texts are kept, or no words are in them
     words: sp.csr_matrix | None  # TF-IDF (N, V)
     document_vectors: DocumentVectors
-    of_words: np.ndarray  # (N, r)
     vectors: np.ndarray  # (N, D + r), of norm 1
     whitened: np.ndarray
     graph: sp.csr_array
@@ -51,6 +51,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     import pyarrow as pa
 
     keys, rows, documents = [snapshot.keys], [snapshot.rows], snapshot.documents
+    kept = np.zeros(0, bool)
     if documents is not None:
         kept = np.ones(len(documents.keys), bool)
         if len(kept) > MOST_DOCUMENTS:
@@ -63,15 +64,16 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     order = np.argsort(contents, kind="stable")
     contents, embeddings = contents[order], embeddings[order].astype(np.float32, copy=False)
     ids = np.concatenate([id_numbers(*pair) for pair in zip(rows, keys, strict=True)])[order]
-    examples = np.argsort(order, kind="stable")[: len(snapshot.keys)]
+    places = np.argsort(order, kind="stable")
+    examples, left = places[: len(snapshot.keys)], np.full(len(kept), -1)
+    left[kept] = places[len(snapshot.keys) :]
     if before is not None and np.array_equal(before.contents, contents):
-        return before._replace(rows=examples, ids=ids)
+        return before._replace(rows=examples, documents=left, ids=ids)
     vectorizer, words = fit_words([texts[i] for i in order]) or (None, None)
     fitted = fit_document_vectors(embeddings, words)
-    of_words = fitted.of_words(words, len(embeddings))
-    vectors = fitted.join(embeddings, of_words)
-    views = (vectorizer, words, fitted, of_words, vectors, fitted.whitened(vectors))
-    return Corpus(examples, contents, ids, *views, neighbor_graph(vectors))
+    vectors = fitted.join(embeddings, fitted.of_words(words, len(embeddings)))
+    views = (vectorizer, words, fitted, vectors, fitted.whitened(vectors))
+    return Corpus(examples, left, contents, ids, *views, neighbor_graph(vectors))
 
 
 def texts_in(table: pa.Table) -> list[str]:

@@ -11,10 +11,18 @@ from ..rejection.familiarity import familiarity
 from .corpus import Corpus, make_corpus
 from .fitted_experts import FittedExperts
 from .held_out_answers import HeldOutAnswers
-from .held_out_scores import HeldOut, folds_of, scores_by_folds, scores_in_corpus, scores_of_held_out
+from .held_out_scores import (
+    HeldOut,
+    Voters,
+    folds_of,
+    scores_by_folds,
+    scores_in_corpus,
+    scores_of_held_out,
+    voters_in_corpus,
+)
 from .label_thresholds import label_thresholds
 from .log_linear_pool import SHARPNESS, fit_weights, pool, prior_weights, spread_of_scores
-from .models import EXPERTS, fit_models
+from .models import EXPERTS, Models, fit_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,14 +66,16 @@ def fit_experts(
         experts = _possible_experts(wanted, corpus, several)
         models = fit_models(corpus, rows, targets, several, experts, has_head)
         progress.update()
-        vectors = (corpus.document_vectors, corpus.vectorizer, models, corpus.ids, corpus.of_words)
+        vectors = (corpus.document_vectors, corpus.vectorizer, models, corpus.ids)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
+        voters = voters_in_corpus(snapshot, corpus, snapshot, np.arange(examples))
+        settings["temperature"] = voters.temperature
         if held_out is not None:
             unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
             asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = "held-out texts"
         else:
-            asked = scores_by_folds(corpus, folds, targets, several, experts, progress)
+            asked = scores_by_folds(corpus, voters, folds, targets, several, experts, progress)
             measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"
     scores, right = asked.scores, asked.targets
     prior = prior_weights(experts, len(corpus.ids) > 2 * examples)
@@ -73,7 +83,7 @@ def fit_experts(
         unit = spread_of_scores(scores, several)
         weights = fit_weights(scores / unit[:, None, None], right, prior, several)
     else:
-        unit = spread_of_scores(scores_in_corpus(corpus, models, several, experts, _sample(corpus))[0], several)
+        unit = spread_of_scores(_scores_of_sample(snapshot, corpus, models, several, experts, voters), several)
         weights = SHARPNESS * prior
     weights = np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
@@ -130,10 +140,16 @@ def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None
         raise ValueError(f"All {examples} examples {found}: there is nothing to tell apart. Add some of other labels.")
 
 
-def _sample(corpus: Corpus) -> np.ndarray:
-    """Documents without labels, or examples where there are none."""
-    others = np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
-    return np.random.default_rng(0).permutation(others if len(others) else corpus.rows)[:SAMPLE]
+def _scores_of_sample(
+    snapshot: Snapshot, corpus: Corpus, models: Models, several: bool, experts: list[str], voters: Voters
+) -> np.ndarray:
+    """The logits of documents without labels, or of examples where there are none."""
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(corpus.documents >= 0))[:SAMPLE]
+    if not len(rows):
+        rows = np.random.default_rng(0).permutation(len(corpus.rows))[:SAMPLE]
+        return scores_in_corpus(corpus, models, several, experts, corpus.rows[rows], voters.of(rows))[0]
+    of_documents = voters_in_corpus(snapshot, corpus, snapshot.documents, rows, voters.temperature)
+    return scores_in_corpus(corpus, models, several, experts, corpus.documents[rows], of_documents)[0]
 
 
 def _measure(

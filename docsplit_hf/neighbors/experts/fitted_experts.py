@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..rejection.answer_level import answer_level, least_error
-from ..rejection.familiarity import closeness, confidence, familiarity, novelty
+from ..rejection.familiarity import NEAREST, confidence, familiarity, novelty
 from ..store.fitted_state import FittedState
-from ..store.row_table import joined_texts, values_of
+from ..store.keys.key_matrix import as_float32
 from .check_state import check_state
-from .corpus import id_numbers
-from .document_vectors import DocumentVectors
+from .corpus import id_numbers, texts_in
+from .document_vectors import DocumentVectors, unit
 from .held_out_answers import HeldOutAnswers
 from .log_linear_pool import pool
 from .models import Models, all_scores
-from .neighbor_scores import neighbor_shares
+from .votes import Nearest, nearest_of_both, vote
 from .words import saved_words
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+    from ...models.inference.passages import Passages
     from ..store.snapshot import Snapshot
 
 
@@ -43,7 +44,6 @@ class FittedExperts(NamedTuple):
     vectorizer: TfidfVectorizer | None
     models: Models
     ids: np.ndarray  # int64 (N,): of the corpus
-    of_words: np.ndarray  # (N, r): of the corpus
     held_out: HeldOutAnswers
 
     @property
@@ -111,7 +111,7 @@ class FittedExperts(NamedTuple):
         terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
         idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
         arrays = {**self.document_vectors._asdict(), **self.models._asdict()}
-        arrays |= {"ids": self.ids, "of_words": self.of_words, "idf": idf, **self.held_out.to_arrays()}
+        arrays |= {"ids": self.ids, "idf": idf, **self.held_out.to_arrays()}
         return FittedState(self.settings, arrays, terms)
 
     @classmethod
@@ -122,18 +122,11 @@ class FittedExperts(NamedTuple):
         models = Models(*(arrays[name] for name in Models._fields))
         words = saved_words(state.vocabulary, arrays["idf"])
         held_out = HeldOutAnswers.from_arrays(arrays)
-        return cls(state.settings, vectors, words, models, arrays["ids"], arrays["of_words"], held_out)
+        return cls(state.settings, vectors, words, models, arrays["ids"], held_out)
 
     def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
         """The words of texts, TF-IDF ``(N, V)``."""
         return None if self.vectorizer is None else self.vectorizer.transform(texts)
-
-
-class Voters(NamedTuple):
-    """The texts that are neighbors now, ``(N, D)``, and their labels, soft or given, ``(N, L)``."""
-
-    vectors: np.ndarray
-    soft: np.ndarray
 
 
 class Answers(NamedTuple):
@@ -145,6 +138,8 @@ class Answers(NamedTuple):
     columns: np.ndarray  # (C,): which of all labels were fitted
     vectors: np.ndarray  # (N, D + r)
     shares: np.ndarray  # (N, L): of the labels among the neighbors
+    nearest: Nearest
+    votes: np.ndarray  # (N, k + m): what each of the nearest counts
     closeness: np.ndarray | None  # (N,): to the nearest examples, where it was asked for
 
     def familiarity(self) -> np.ndarray:
@@ -152,31 +147,19 @@ class Answers(NamedTuple):
         return familiarity(self.probabilities, self.shares, self.closeness)
 
 
-def find_voters(fitted: FittedExperts, snapshot: Snapshot) -> Voters:
-    """The documents that are still there, with their soft labels, and the examples of this moment, with their own.
-
-    So an example that was added after ``fit`` has its say at once, and one that was removed has none.
-    """
-    ids = id_numbers(snapshot.rows, snapshot.keys)
-    vectors = [_vectors(fitted, snapshot, ids)]
-    soft = [_given_labels(snapshot)]
-    if snapshot.documents is not None:
-        documents = snapshot.documents
-        place = _places(fitted, id_numbers(documents.rows, documents.keys))
-        known = np.flatnonzero(place >= 0)
-        joined = fitted.document_vectors.join(documents.keys[known], fitted.of_words[place[known]])
-        labels = np.zeros((len(known), len(snapshot.label_names)), np.float32)
-        labels[:, _columns(fitted, snapshot)] = fitted.models.soft[place[known]]
-        vectors, soft = [*vectors, joined], [*soft, labels]
-    return Voters(np.concatenate(vectors), np.concatenate(soft))
-
-
 class ReadyExperts(NamedTuple):
-    """The experts of one snapshot, and its voters: what is made once for many texts."""
+    """The experts of one snapshot: what is made once for many texts."""
 
     snapshot: Snapshot
     fitted: FittedExperts
-    voters: Voters
+    places: np.ndarray  # int64 (m,): where its documents are in what was fitted, or -1
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, fitted: FittedExperts) -> ReadyExperts:
+        """Examples vote by the labels that they have now, documents by those that were spread to them."""
+        documents = snapshot.documents
+        ids = np.zeros(0, np.int64) if documents is None else id_numbers(documents.rows, documents.keys)
+        return cls(snapshot, fitted, _places(fitted, ids))
 
 
 def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> ReadyExperts | None:
@@ -188,7 +171,7 @@ def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> Rea
     check_state(snapshot.fitted, snapshot)
     is_known = before is not None and before.snapshot.fitted is snapshot.fitted
     fitted = before.fitted if is_known else FittedExperts.from_state(snapshot.fitted)
-    return ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
+    return ReadyExperts.of(snapshot, fitted)
 
 
 def ask_experts(
@@ -196,21 +179,26 @@ def ask_experts(
     embeddings: np.ndarray,
     texts: list[str],
     logits: np.ndarray | None,
+    passages: Passages | None = None,
     without_equal: bool = False,
     with_closeness: bool = False,
+    shown: int = 0,
 ) -> Answers:
-    """Ask all experts about N texts, by their embeddings ``(N, D)`` and words.
+    """Ask all experts about N texts, by their embeddings ``(N, D)``, maybe of passages too, and words.
 
     ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels. Labels that came after ``fit``
-    have the probability that the neighbors give them; the others share the rest.
+    have the probability that the neighbors give them; the others share the rest. ``shown``: how many neighbors to look
+    up at least, whether they vote or not.
     """
-    snapshot, fitted, voters = ready
+    snapshot, fitted, places = ready
     if without_equal:  # or a text would not be equal to its own key in half precision
         embeddings = embeddings.astype(snapshot.keys.dtype, copy=False)
     words = fitted.count_words(texts)
     vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
-    shares = neighbor_shares(vectors, voters.vectors, voters.soft, without_equal)
     columns = _columns(fitted, snapshot)
+    nearest = nearest_of_both(snapshot, embeddings, passages, places >= 0, without_equal, shown)
+    votes = nearest.weights(fitted.settings["temperature"])
+    shares = _shares(ready, nearest, votes, columns)
     known = shares[:, columns]
     if not fitted.several:
         known = known / np.maximum(known.sum(1, keepdims=True), 1e-12)
@@ -223,8 +211,19 @@ def ask_experts(
     new = np.setdiff1d(np.arange(shares.shape[1]), columns)
     rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)
     probabilities[:, columns] = rest * fitted_probabilities
-    near = _closeness(ready, vectors) if with_closeness else None
-    return Answers(probabilities, weights[:, None, None] * scores, words, columns, vectors, shares, near)
+    near = _closeness(ready, embeddings, nearest) if with_closeness else None
+    weighted = weights[:, None, None] * scores
+    return Answers(probabilities, weighted, words, columns, vectors, shares, nearest, votes, near)
+
+
+def _shares(ready: ReadyExperts, nearest: Nearest, votes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The shares of all labels in the votes, ``(N, L)``."""
+    found, count = nearest.examples, nearest.examples.rows.shape[1]
+    given = found.labels if found.labels.ndim == 3 else found.labels[..., None] == np.arange(len(found.label_names))
+    shares = np.einsum("qk,qkl->ql", votes[:, :count], given)
+    if nearest.documents is not None:
+        shares[:, columns] += vote(votes[:, count:], ready.places[nearest.documents.rows], ready.fitted.models.soft)
+    return shares
 
 
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -236,9 +235,17 @@ def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
 
 
-def _closeness(ready: ReadyExperts, vectors: np.ndarray) -> np.ndarray:
-    examples, of = ready.voters.vectors[: len(ready.snapshot.keys)], ready.fitted.document_vectors.embeddings_of
-    return closeness(of(vectors), of(examples))
+def _closeness(ready: ReadyExperts, embeddings: np.ndarray, nearest: Nearest) -> np.ndarray:
+    """The mean cosine of the 5 nearest examples, ``(N,)``, among those that the search found."""
+    mean, keys = ready.fitted.document_vectors.mean, ready.snapshot.keys
+    found = np.isfinite(nearest.distances[:, : nearest.examples.rows.shape[1]])
+    cosines = np.full(found.shape, -np.inf)
+    for row, rows in enumerate(nearest.examples.rows):
+        near = unit(as_float32(keys[rows]) - mean) @ unit(embeddings[[row]] - mean)[0]
+        cosines[row] = np.where(found[row], near, -np.inf)
+    best = -np.sort(-cosines, axis=1)[:, :NEAREST]
+    there = np.isfinite(best)
+    return np.where(there, best, 0).sum(1) / np.maximum(there.sum(1), 1)
 
 
 def _columns(fitted: FittedExperts, snapshot: Snapshot) -> np.ndarray:
@@ -252,19 +259,8 @@ def _places(fitted: FittedExperts, ids: np.ndarray) -> np.ndarray:
     return np.where(fitted.ids[found] == ids, found, -1)
 
 
-def _vectors(fitted: FittedExperts, snapshot: Snapshot, ids: np.ndarray) -> np.ndarray:
-    """The vectors of the examples; the words of those that came after ``fit`` are counted now."""
-    place = _places(fitted, ids)
-    of_words = fitted.of_words[place]
-    new = np.flatnonzero(place < 0)
-    if len(new):
-        texts = [values_of(snapshot.rows[name], new) for name in ("text", "text_pair")]
-        words = fitted.count_words(joined_texts(*texts))
-        of_words[new] = fitted.document_vectors.of_words(words, len(new))
-    return fitted.document_vectors.join(snapshot.keys, of_words)
-
-
-def _given_labels(snapshot: Snapshot) -> np.ndarray:
-    if snapshot.multi_label:
-        return snapshot.labels.astype(np.float32)
-    return np.eye(len(snapshot.label_names), dtype=np.float32)[snapshot.labels]
+def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
+    """The vectors of the examples, ``(n, D + r)``."""
+    snapshot, fitted = ready.snapshot, ready.fitted
+    words = fitted.count_words(texts_in(snapshot.rows))
+    return fitted.document_vectors.join(snapshot.keys, fitted.document_vectors.of_words(words, len(snapshot.keys)))

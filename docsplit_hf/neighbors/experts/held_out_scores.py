@@ -8,10 +8,11 @@ import numpy as np
 
 from ..rejection.familiarity import closeness
 from ..store.duplicates import number_texts
-from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, find_voters
+from ..store.keys.passage_table import take_passages
+from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
 from .folds import assign_folds
 from .models import Models, all_scores, fit_models
-from .neighbor_scores import neighbor_shares
+from .votes import nearest_of_both, vote
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -60,7 +61,13 @@ def _first_places(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def scores_by_folds(
-    corpus: Corpus, folds: np.ndarray, targets: np.ndarray, several: bool, experts: list[str], progress: tqdm
+    corpus: Corpus,
+    voters: Voters,
+    folds: np.ndarray,
+    targets: np.ndarray,
+    several: bool,
+    experts: list[str],
+    progress: tqdm,
 ) -> HeldOutScores:
     """Of all examples that are in a fold, by experts that learn from the others."""
     scores, shares = np.zeros((len(experts), *targets.shape)), np.zeros(targets.shape)
@@ -69,7 +76,9 @@ def scores_by_folds(
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         models = fit_models(corpus, rows[learned], targets[learned], several, experts, has_head=False)
-        scores[:, asked], shares[asked] = scores_in_corpus(corpus, models, several, experts, rows[asked])
+        scores[:, asked], shares[asked] = scores_in_corpus(
+            corpus, models, several, experts, rows[asked], voters.of(asked)
+        )
         near[asked] = closeness(embeddings[asked], embeddings[learned])
         progress.update()
     held_out = folds >= 0
@@ -77,12 +86,37 @@ def scores_by_folds(
     return HeldOutScores(scores[:, held_out], *(x[held_out] for x in (targets, shares, near, ids)))
 
 
+class Voters(NamedTuple):
+    """The neighbors of R texts of a corpus, none of whom is one itself or a copy: what labels change nothing of."""
+
+    places: np.ndarray  # int64 (R, k): in the corpus
+    weights: np.ndarray  # float64 (R, k)
+    temperature: float
+
+    def of(self, rows: np.ndarray) -> Voters:
+        """Those of some of the texts."""
+        return self._replace(places=self.places[rows], weights=self.weights[rows])
+
+
+def voters_in_corpus(
+    snapshot: Snapshot, corpus: Corpus, texts: Snapshot, rows: np.ndarray, temperature: float | None = None
+) -> Voters:
+    """The neighbors of some rows of the examples, or of the documents; None for the temperature: one that suits."""
+    asked = texts.keys[rows], take_passages(texts.passages, rows)
+    nearest = nearest_of_both(snapshot, *asked, corpus.documents >= 0, without_equal=True)
+    temperature = nearest.temperature() if temperature is None else temperature
+    places = [corpus.rows[nearest.examples.rows]]
+    if nearest.documents is not None:
+        places.append(corpus.documents[nearest.documents.rows])
+    return Voters(np.hstack(places), nearest.weights(temperature), temperature)
+
+
 def scores_in_corpus(
-    corpus: Corpus, models: Models, several: bool, experts: list[str], rows: np.ndarray
+    corpus: Corpus, models: Models, several: bool, experts: list[str], rows: np.ndarray, voters: Voters
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The logits ``(E, R, C)`` of texts of the corpus, which are not their own neighbors, and the neighbors' shares."""
+    """The logits ``(E, R, C)`` of texts of the corpus by experts, and the shares of the labels in their votes."""
     words = None if corpus.words is None else corpus.words[rows]
-    shares = neighbor_shares(corpus.vectors[rows], corpus.vectors, models.soft, without_equal=True)
+    shares = vote(voters.weights, voters.places, models.soft)
     scores = all_scores(models, experts, several, corpus.vectors[rows], corpus.whitened[rows], words, shares, None)
     return scores, shares
 
@@ -95,7 +129,7 @@ def scores_of_held_out(
     if not len(usable):
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
     texts, logits = [held_out.texts[i] for i in usable], held_out.logits
-    ready = ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
+    ready = ReadyExperts.of(snapshot, fitted)
     logits = None if logits is None else logits[usable]
     embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..mixing.knn_distribution import neighbor_weights
 from ..mixing.mixture import Mixture
 from ..rejection.familiarity import confidence
 from .deciding_passage import deciding_passage, passage_probabilities
@@ -17,34 +16,60 @@ from .fitted_experts import ask_experts
 if TYPE_CHECKING:
     from ...models.inference.reader import Predictions
     from ..classification_output import Shown
-    from .fitted_experts import ReadyExperts
+    from ..store.neighbors import Neighbors
+    from .fitted_experts import Answers, ReadyExperts
+
+
+class ShownVoters:
+    """The texts that voted, nearest first, as neighbors are shown: an example with its label, a document with its own.
+
+    The label of a document is the most probable of those that ``fit`` spread to it, with ``label_probability``; of
+    several labels those that are probable.
+    """
+
+    def __init__(self, ready: ReadyExperts, answers: Answers) -> None:
+        nearest = answers.nearest
+        self._ready, self._columns, self._examples, self._documents = ready, answers.columns, *nearest[:2]
+        there = int(np.isfinite(nearest.distances).sum(1).min(initial=nearest.distances.shape[1]))
+        self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :there]
+        self.weights = np.take_along_axis(answers.votes, self._order, axis=1)
+
+    def example(self, query: int, rank: int) -> dict[str, Any]:
+        """One of them, as ``Neighbors.example`` gives it."""
+        found, column = self._at(query, rank)
+        shown = found.example(query, column)
+        if found is self._examples:
+            return shown
+        soft = self._ready.fitted.models.soft[self._ready.places[found.rows[query, column]]]
+        names = [self._ready.snapshot.label_names[number] for number in self._columns]
+        if self._ready.fitted.several:
+            return shown | {"labels": [name for name, share in zip(names, soft, strict=True) if share >= 0.5]}
+        label = {"label": names[int(soft.argmax())], "label_probability": float(soft.max())}
+        return label | {name: value for name, value in shown.items() if name != "labels"}
+
+    def query_passage(self, query: int, rank: int) -> int:
+        """Which passage of the query it is nearest to, by number."""
+        found, column = self._at(query, rank)
+        return int(found.query_passages[query, column])
+
+    def _at(self, query: int, rank: int) -> tuple[Neighbors, int]:
+        column, examples = int(self._order[query, rank]), self._examples.rows.shape[1]
+        return (self._examples, column) if column < examples else (self._documents, column - examples)
 
 
 def mix_experts(
-    ready: ReadyExperts,
-    predictions: Predictions,
-    texts: list[str],
-    k: int,
-    temperature: float,
-    shown: Shown,
-    reject: float | None = None,
+    ready: ReadyExperts, predictions: Predictions, texts: list[str], shown: Shown, reject: float | None = None
 ) -> Mixture:
-    """Ask the experts about N embedded texts; the nearest examples are looked up only where they are shown.
-
-    With ``reject`` only those texts are accepted whose answers are wrong at most so often.
-    """
+    """Ask the experts about N embedded texts. With ``reject``, those whose answers are wrong too often get none."""
     embeddings, has_head = predictions.retrieval_embeddings, predictions.logits.shape[1] > 0
     logits, with_novelty = predictions.logits if has_head else None, shown.novelty or reject is not None
-    answers = ask_experts(ready, embeddings, texts, logits, with_closeness=with_novelty)
+    asked = embeddings, texts, logits, predictions.passages
+    answers = ask_experts(ready, *asked, with_closeness=with_novelty, shown=shown.neighbors)
     novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
     accepted = None
     if reject is not None:
         accepted = confidence(answers.probabilities, novelty) >= ready.fitted.answer_level(reject)
-    neighbors, weights = None, np.zeros((len(texts), 0))
-    if shown.neighbors:
-        neighbors = ready.snapshot.search(embeddings, max(k, shown.neighbors), predictions.passages)
-        weights = np.zeros(neighbors.distances.shape)
-        weights[:, :k] = neighbor_weights(neighbors.distances[:, :k], temperature)
+    voters = ShownVoters(ready, answers)
     names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
 
     @cache  # labels of a text are explained one by one
@@ -57,5 +82,7 @@ def mix_experts(
             explanation["passage"] = deciding_passage(found, predictions.passages.of(row)[1], texts[row], label)
         return explanation
 
-    mixture = Mixture(answers.probabilities, None, None, weights, neighbors, names, thresholds=thresholds, explain=why)
+    mixture = Mixture(
+        answers.probabilities, None, None, voters.weights, voters, names, thresholds=thresholds, explain=why
+    )
     return mixture._replace(novelty=novelty, accepted=accepted)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .linear_probe import fit_probe
-from .neighbor_scores import neighbor_scores
 from .soft_labels import spread_labels
 from .topics import fit_topics, topic_scores
+from .votes import neighbor_scores
 from .word_weights import fit_word_weights, word_scores
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ...models.inference.passages import Passages
     from ...models.inference.reader import Predictions
+    from ..experts.mixture_of_experts import ShownVoters
     from ..store.datastore import KNNDatastore
     from ..store.neighbors import Neighbors
 
@@ -27,7 +28,7 @@ class Mixture(NamedTuple):
     knn: np.ndarray | None  # equation 2 after add_one_smoothing; None of fitted experts
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
     weights: np.ndarray  # (N, k) or wider: what each neighbor counts in equation 2
-    neighbors: Neighbors | None  # None where they were not asked for
+    neighbors: Neighbors | ShownVoters
     label_names: tuple[str, ...]
     documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
     thresholds: np.ndarray | None = None  # (L,) of fitted experts, where a text may have several labels

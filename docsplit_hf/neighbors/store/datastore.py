@@ -526,7 +526,8 @@ class KNNDatastore:
         with self._writing:
             matrix = as_matrix(keys, "keys", self.dimension)
             before = 0 if self._state.documents is None else len(self._state.documents.keys)
-            self._state = add_documents(self._state, self._buffers, matrix, texts, text_pairs, ids, passages)
+            grown = add_documents(self._state, self._buffers, matrix, texts, text_pairs, ids, passages)
+            self._state = update_index(grown)
             return self._state.documents.rows["id"].slice(before).to_pylist()
 
     def remove_documents(self, ids: Iterable[str]) -> None:
@@ -539,7 +540,7 @@ class KNNDatastore:
             ValueError: If there is no document of an id, or ``ids`` is one string.
         """
         with self._writing:
-            self._state = remove_documents(self._state, ids)
+            self._state = update_index(remove_documents(self._state, ids))
             self._buffers = Buffers(self._state)
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:

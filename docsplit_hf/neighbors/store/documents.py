@@ -10,7 +10,6 @@ import numpy as np
 
 from .keys.passage_table import check_passages
 from .row_table import automatic_ids, ids_among, make_rows
-from .search.index import IndexOptions
 from .snapshot import Buffers, Snapshot, append, remove_rows
 
 if TYPE_CHECKING:
@@ -23,9 +22,9 @@ PREFIX = "d"  # of automatic ids, which are others than those of examples
 
 
 def no_documents(snapshot: Snapshot) -> Snapshot:
-    """What the documents of a datastore begin with: no rows, no labels, and the width and dtype of its keys."""
+    """What the documents of a datastore begin with: no rows, no labels, and its width, dtype and kind of index."""
     keys, labels = snapshot.keys[:0].copy(), np.zeros((0, 0), dtype=bool)
-    return Snapshot(keys, labels, make_rows(0, []), (), 0, IndexOptions())
+    return Snapshot(keys, labels, make_rows(0, []), (), 0, snapshot.options)
 
 
 def add_documents(

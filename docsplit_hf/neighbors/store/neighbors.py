@@ -80,6 +80,10 @@ class Neighbors:
             **self._passage(query, rank, row["text"]),
         }
 
+    def query_passage(self, query: int, rank: int) -> int:
+        """Which passage of the query, by number, a neighbor is nearest to, where the query has several."""
+        return int(self.query_passages[query, rank])
+
     def arrays(self) -> dict[str, np.ndarray]:
         """What there is for each neighbor of each query: arrays that begin with ``(Q, k)``."""
         names = ("distances", "labels", "rows", "nearest", "query_passages", "bm25")

@@ -25,7 +25,16 @@ MOST_CHANGES, MOST_CHANGES_OF_INDEX = 1_000, 0.1
 
 
 def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
-    """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed."""
+    """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed.
+
+    So have its documents, which are as many rows of their own.
+    """
+    if snapshot.documents is not None:
+        snapshot = replace(snapshot, documents=_updated(snapshot.documents, rebuild))
+    return _updated(snapshot, rebuild)
+
+
+def _updated(snapshot: Snapshot, rebuild: bool) -> Snapshot:
     factory, rows = snapshot.options.factory, len(snapshot.searched)
     without_index = replace(snapshot, index=None, index_rows=None, indexed=0)
     if factory == EXACT:
@@ -51,11 +60,13 @@ def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
 
 def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
     """A snapshot with another index. The same is built anew only if rows were added or removed since."""
+    if snapshot.documents is not None:
+        snapshot = replace(snapshot, documents=change_index(snapshot.documents, options))
     same = options.factory == snapshot.options.factory and snapshot.index is not None
     snapshot = replace(snapshot, options=options)
     if same and (snapshot.outside_index == 0 or _is_worth_merging(snapshot)):
         return _merge_tail(snapshot)
-    return update_index(snapshot, rebuild=True)
+    return _updated(snapshot, rebuild=True)
 
 
 def _is_worth_merging(snapshot: Snapshot) -> bool:

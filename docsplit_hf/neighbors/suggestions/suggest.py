@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..experts.corpus import rows_of
-from ..experts.fitted_experts import ask_experts, ready_experts
+from ..experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
+from ..store.keys.passage_table import take_passages
 from ..store.row_table import joined_texts
 from .choose_documents import Choice, choose_documents
 
@@ -47,8 +48,9 @@ def suggest(
     table = rows_of(snapshot.documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
     logits, keys = logits_of(texts, pairs), snapshot.documents.keys[rows]
-    answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, without_equal=True)
-    examples = ready.voters.vectors[: len(snapshot.keys)]
+    passages = take_passages(snapshot.documents.passages, rows)
+    answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, passages, without_equal=True)
+    examples = vectors_of_examples(ready)
     choices = choose_documents(answers.vectors, _doubt(answers, snapshot.multi_label), examples, count)
     found = [_suggestion(choice, table, answers, ready) for choice in choices]
     datastore.change_fitted(partial(_with_suggested, ids=[one["id"] for one in found]))

@@ -4,7 +4,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts import corpus
 from docsplit_hf.neighbors.experts.corpus import make_corpus
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, find_voters
+from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
 from docsplit_hf.neighbors.store.row_table import joined_texts
 
 from .stores import ask, fitted_store, make_store
@@ -26,7 +26,7 @@ def test_which_texts_have_labels_changes_nothing_but_where_the_examples_are():
     store.add(documents.keys[[row]], ["fruit"], [documents.texts[row]], replacing=[documents.ids[row]])
     fresh, reused = make_corpus(store.snapshot), make_corpus(store.snapshot, before)
     assert reused.vectors is before.vectors and len(reused.rows) == 13
-    for name in ("rows", "contents", "ids", "vectors", "whitened", "of_words"):
+    for name in ("rows", "documents", "contents", "ids", "vectors", "whitened"):
         assert np.array_equal(getattr(fresh, name), getattr(reused, name)), name
     assert (fresh.graph != reused.graph).nnz == 0
     store.remove_documents([documents.ids[0]])
@@ -54,7 +54,7 @@ def test_the_words_of_a_pair_are_those_of_both():
 
 def test_without_texts_there_are_no_words():
     found = make_corpus(make_store(texts=False).snapshot)
-    assert found.vectorizer is None and found.words is None and found.of_words.shape == (72, 0)
+    assert found.vectorizer is None and found.words is None and found.vectors.shape == (72, 16)
 
 
 def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkeypatch, caplog):
@@ -62,10 +62,10 @@ def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkey
     store = fitted_store()
     assert "Of 60 documents, a random 20 are used" in caplog.text
     arrays = store.fitted.arrays
-    assert len(arrays["ids"]) == len(arrays["soft"]) == len(arrays["of_words"]) == 12 + 20
+    assert len(arrays["ids"]) == len(arrays["soft"]) == 12 + 20
     assert store.fitted.settings["documents"] == 20
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
-    assert len(find_voters(FittedExperts.from_state(store.fitted), store.snapshot).vectors) == 32
+    assert (ready_experts(store.snapshot).places >= 0).sum() == 20
     assert len(store.documents) == 60
 
 

@@ -3,11 +3,10 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts import fitted_experts
-from docsplit_hf.neighbors.experts.corpus import make_corpus
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, find_voters, logits_of, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, logits_of, ready_experts
 from docsplit_hf.neighbors.experts.log_linear_pool import pool
-from docsplit_hf.neighbors.experts.neighbor_scores import neighbor_scores, neighbor_shares
+from docsplit_hf.neighbors.experts.votes import neighbor_scores
 
 from .stores import NAMES, ask, fitted_store, make_queries
 
@@ -29,14 +28,6 @@ def copy_of(store):
     copied = KNNDatastore.__new__(KNNDatastore)
     copied.__setstate__(store.snapshot)
     return copied
-
-
-def queries_of(store):
-    """Vectors of the queries as the experts see them."""
-    fitted = FittedExperts.from_state(store.fitted)
-    _, keys, texts = make_queries()
-    words = fitted.count_words(texts)
-    return fitted.document_vectors.join(keys, fitted.document_vectors.of_words(words, len(texts)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,12 +93,10 @@ def test_an_example_that_is_added_or_removed_has_its_say_or_none_at_once(stores)
         assert np.array_equal(after.scores[place], before.scores[place]) == (name != "neighbors")
     store.remove(["new"])
     assert np.array_equal(ask(store).probabilities, before.probabilities)
-    own = store.ids[:6]
-    store.remove(own)
-    voters = find_voters(FittedExperts.from_state(store.fitted), store.snapshot)
-    assert len(voters.vectors) == 66
+    store.remove(store.ids[:6])
     store.remove_documents(["d3"])
-    assert len(find_voters(FittedExperts.from_state(store.fitted), store.snapshot).vectors) == 65
+    found = ask(store).nearest
+    assert found.examples.rows.shape == (9, 6) and "d3" not in {*sum(found.documents.ids, [])}
 
 
 def test_a_document_that_came_after_fit_has_no_say_until_it_is_fitted(stores):
@@ -126,8 +115,7 @@ def test_a_label_that_came_after_fit_has_the_share_of_the_neighbors_and_the_othe
     before = ask(store)
     store.add(keys[:2], [label] * 2, texts=texts[:2])
     after = ask(store)
-    ready = ready_experts(store.snapshot)
-    shares = neighbor_shares(queries_of(store), ready.voters.vectors, ready.voters.soft)
+    shares = after.shares
     assert store.label_names[3] == "brand new" and shares[0, 3] > 0.03
     np.testing.assert_allclose(after.probabilities[:, 3], shares[:, 3], rtol=1e-5)
     known = shares[:, :3]
@@ -151,20 +139,11 @@ def test_another_text_of_the_same_id_is_another_text(stores):
     store.remove_documents(["d0"])
     store.add(keys[:1], ["animal"], texts=texts[:1], ids=["0"])
     store.add_documents(keys[1:2], texts[1:2], ids=["d0"])
-    voters = find_voters(FittedExperts.from_state(store.fitted), store.snapshot)
-    np.testing.assert_allclose(voters.vectors[11], queries_of(store)[0], atol=1e-6)
-    assert voters.soft[11].tolist() == [0, 0, 1] and len(voters.vectors) == 12 + 59
-
-
-def test_the_voters_of_the_moment_of_fit_are_the_corpus(stores):
-    store = stores["one label"]
-    fitted = FittedExperts.from_state(store.fitted)
-    voters = find_voters(fitted, store.snapshot)
-    corpus = make_corpus(store.snapshot)
-    places = np.concatenate([corpus.rows, np.flatnonzero(~np.isin(np.arange(len(corpus.ids)), corpus.rows))])
-    found, expected = (np.array(sorted(map(tuple, rows))) for rows in (voters.vectors, corpus.vectors[places]))
-    assert np.array_equal(found, expected)
-    assert np.array_equal(voters.soft[:12], fitted.models.soft[corpus.rows])
+    found = ask(store)
+    assert ready_experts(store.snapshot).places[-1] == -1
+    assert found.nearest.examples.ids[0][0] == "0" and found.shares[0, 2] > found.shares[0, :2].max()
+    of_documents = found.votes[:, found.nearest.examples.rows.shape[1] :]
+    assert not of_documents[found.nearest.documents.rows == 59].any()
 
 
 def test_experts_are_made_ready_once(stores):

@@ -58,8 +58,9 @@ if TYPE_CHECKING:
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     """Save beside the classifier in a folder, if there is one; the index goes to the cache of this machine."""
     manifest = write_datastore(Path(folder) / FOLDER, snapshot, classifier_checksums(Path(folder)))
-    if snapshot.index is not None and snapshot.outside_index == 0:
-        store_index(snapshot.index, _searched_sha256(manifest), snapshot.options.factory)
+    for kind, rows in (("", snapshot), ("document_", snapshot.documents)):
+        if rows is not None and rows.index is not None and rows.outside_index == 0:
+            store_index(rows.index, _searched_sha256(manifest, kind), rows.options.factory)
 
 
 def load_snapshot(
@@ -70,22 +71,28 @@ def load_snapshot(
     if Path(name_or_folder).is_dir():
         finish_replacement(folder)
     snapshot, manifest = read_datastore(folder / FOLDER, memory_map)
-    factory, sha256 = snapshot.options.factory, _searched_sha256(manifest)
-    if factory == EXACT:
+    if snapshot.options.factory == EXACT:
         return snapshot
-    index = load_index(sha256, factory, *snapshot.searched.shape)
+    documents = snapshot.documents and _with_index(snapshot.documents, _searched_sha256(manifest, "document_"))
+    examples = _with_index(replace(snapshot, documents=None), _searched_sha256(manifest))
+    return replace(examples, documents=documents)
+
+
+def _with_index(rows: Snapshot, sha256: str) -> Snapshot:
+    """Examples or documents with an index of their keys: the one that is kept, or a new one, which is kept."""
+    index = load_index(sha256, rows.options.factory, *rows.searched.shape)
     if index is not None:
-        return use_index(snapshot, index)
-    snapshot = update_index(snapshot, rebuild=True)
-    if snapshot.index is not None:
-        store_index(snapshot.index, sha256, factory)
-    return snapshot
+        return use_index(rows, index)
+    rows = update_index(rows, rebuild=True)
+    if rows.index is not None:
+        store_index(rows.index, sha256, rows.options.factory)
+    return rows
 
 
-def _searched_sha256(manifest: dict[str, Any]) -> str:
-    """The checksum of the keys that an index is built from."""
+def _searched_sha256(manifest: dict[str, Any], kind: str = "") -> str:
+    """The checksum of the keys that an index is built from: of the examples, or of the kind ``document_``."""
     files = manifest["files"]
-    return files.get("passage_keys", files["keys"])["sha256"]
+    return files.get(f"{kind}passage_keys", files[f"{kind}keys"])["sha256"]
 
 
 def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> dict[str, Any]:

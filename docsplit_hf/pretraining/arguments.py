@@ -39,7 +39,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             (Matryoshka, Kusupati et al. 2022, equation 1, all weights equal): the contrastive loss is the mean over
             them and the whole embedding. ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64. The
             papers do not have it.
-        symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
         forward_chunk_size: Documents that go through the encoder at once: a batch of any size in the memory of so many,
             with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). With
             ``passages_per_view`` of the collator, a document is up to so many passages per view. None: all at once.
@@ -101,9 +100,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         default=None,
         help="Train the first so many dimensions as embeddings by themselves, beside the whole, such as 128 64. "
         "Default: the whole alone.",
-    )
-    symmetric: bool = HfArg(
-        default=False, help="Average the contrastive loss over both directions. The papers use one."
     )
     forward_chunk_size: int | None = HfArg(
         default=None,

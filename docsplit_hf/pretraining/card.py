@@ -108,13 +108,12 @@ def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> st
     """InfoNCE, as it is configured, in a few words."""
     similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
     head = " behind a projection head that the model is saved without" if args.projection_head else ""
-    both = ", both directions" if args.symmetric else ""
     first = ", ".join(map(str, args.matryoshka_dims or ()))
     sizes = f", mean over all dimensions and the first {first}" if first else ""
     pairs = math.comb(view_count, 2)
     mean = f", mean over {pairs} pairs of views" if pairs > 1 else ""
     mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
-    return f"InfoNCE{similarity}{head}, temperature {args.temperature}{both}{mean}{sizes}{mlm}"
+    return f"InfoNCE{similarity}{head}, temperature {args.temperature}{mean}{sizes}{mlm}"
 
 
 def _docsplit_views(collator: DataCollatorForDocSplit) -> str:

@@ -146,7 +146,7 @@ class ContrastiveTrainer(BaseTrainer):
     def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
         """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``."""
         args = self.args
-        options = args.temperature, args.similarity, args.symmetric, args.gather_negatives, args.matryoshka_dims or ()
+        options = args.temperature, args.similarity, args.gather_negatives, args.matryoshka_dims or ()
         return in_batch_info_nce(embeddings, inputs["document_ids"], *options)
 
     def candidates(

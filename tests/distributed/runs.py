@@ -25,10 +25,9 @@ from docsplit_hf.training.end_run import end_run
 WHOLE_BATCH = 8
 STEPS = {
     "in_batch": {},
-    "symmetric": {"symmetric": True},
     "in_chunks": {"forward_chunk_size": 3},
     "projection_head": {"projection_head": True, "forward_chunk_size": 3},
-    "three_views": {"parts": 3, "symmetric": True},
+    "three_views": {"parts": 3},
     "passages": {"passages_per_view": 2, "max_length": 16, "forward_chunk_size": 3},
 }
 OBJECTIVES = {

@@ -179,7 +179,7 @@ SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "
     ("momentum_contrast", {"momentum": 1.0}, "momentum must be in .*got 1.0"),
     ("momentum_contrast", {"mlm_weight": 0.1}, "trained without MLM.*mlm_weight=0.1"),
     ("momentum_contrast", {"forward_chunk_size": 4}, "gradient_accumulation_steps does the same"),
-    ("momentum_contrast", {"symmetric": True}, "unexpected keyword argument 'symmetric'"),
+    ("momentum_contrast", {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
     ("mlm", {"matryoshka_dims": [8]}, "unexpected keyword argument 'matryoshka_dims'"),
     ("info_nce", {"matryoshka_dims": [0]}, "matryoshka_dims must be 1 or more, got 0"),
     ("info_nce", {"matryoshka_dims": [8], "projection_head": True}, "would train none of the embedding"),

@@ -16,7 +16,6 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
     """Two views, compared by dot products, whole, without MLM, and without a projection head."""
 
     many_views: ClassVar[bool] = False
-    many_passages: ClassVar[bool] = False
 
     similarity: str | None = overridden("similarity", "dot")
     mlm_weight: float | None = overridden("mlm_weight", 0.0)

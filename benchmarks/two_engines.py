@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from datastore_index import machine
 
-from docsplit_hf import KNNDatastore
+from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.models.inference.passages import Passages
 from docsplit_hf.neighbors.mixing.knn_distribution import knn_probabilities
 from docsplit_hf.training.markdown import table
@@ -60,7 +60,7 @@ def compare(options: argparse.Namespace, each: int) -> list[dict[str, Any]]:
     name = f"two_engines_{uuid.uuid4().hex[:8]}"
     new = {"dimension": options.dimension, "label_names": [f"label {i}" for i in range(LABELS)]}
     local = KNNDatastore.empty(**new)
-    remote = KNNDatastore.connect(options.address, name, index=options.index, timeout=600, **new)
+    remote = connect_datastore(options.address, name, index=options.index, timeout=600, **new)
     seconds = {}
     for engine, datastore in (("local", local), ("Milvus", remote)):
         start = time.perf_counter()
@@ -117,7 +117,7 @@ def reopened(local: KNNDatastore, remote: Any, address: str, name: str) -> tuple
         from milvus_lite.server_manager import server_manager_instance
 
         server_manager_instance.release_server(address)
-    return local, KNNDatastore.connect(address, name, timeout=600)
+    return local, connect_datastore(address, name, timeout=600)
 
 
 def make_rows(rng: np.random.Generator, centers: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

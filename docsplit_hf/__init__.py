@@ -31,6 +31,7 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainingArguments": "classification.arguments",
     "KNNDatastore": "neighbors.store.datastore",
     "MTEBEncoder": "experiments.systems.mteb_encoder",
+    "connect_datastore": "neighbors.store.remote.connect",
     "default_checkpoint": "models.checkpoints.shipped_checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "load_documents": "text.load_documents",
@@ -65,6 +66,7 @@ __all__ = [
     "KNNClassifierTrainingArguments",
     "KNNDatastore",
     "MTEBEncoder",
+    "connect_datastore",
     "default_checkpoint",
     "evaluate_pipeline",
     "load_documents",
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from .neighbors.estimator.docsplit_classifier import DocSplitClassifier
     from .neighbors.pipeline import KNNClassifierPipeline
     from .neighbors.store.datastore import KNNDatastore
+    from .neighbors.store.remote.connect import connect_datastore
     from .pretraining.arguments import ContrastiveTrainingArguments
     from .pretraining.collation.collator import DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf import KNNClassifierTrainingArguments, KNNDatastore
+from docsplit_hf import KNNClassifierTrainingArguments, connect_datastore
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from docsplit_hf.neighbors.store.remote.address import is_remote, parse_address
@@ -155,7 +155,7 @@ class DatastoreArguments:
 
     def connect(self, **new: Any) -> RemoteDatastore:
         """The collection; ``new`` is for one that is not there yet."""
-        return KNNDatastore.connect(self.datastore, token_variable=self.datastore_token_variable, **new)
+        return connect_datastore(self.datastore, token_variable=self.datastore_token_variable, **new)
 
 
 @dataclass

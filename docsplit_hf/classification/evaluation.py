@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..models.inference.reader import Reader
-    from ..neighbors.store.datastore import KNNDatastore
+    from ..neighbors.store.store import Store
 
 TITLES = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture", "experts": "experts"}
 
@@ -41,7 +41,7 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
     return metrics.compute(predictions=predictions, references=labels)
 
 
-def evaluate_parts(reader: Reader, datastore: KNNDatastore, dataset: Dataset, prefix: str) -> dict[str, float]:
+def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
     """The metrics of the parts that there are: the classifier, the neighbors, the two mixed, and the fitted experts.
 
     ``<prefix>_<part>_<metric>``.

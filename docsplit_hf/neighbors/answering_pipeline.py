@@ -31,7 +31,7 @@ from .store.row_table import joined_texts
 from .texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:
-    from .store.datastore import KNNDatastore
+    from .store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         self,
         model: PreTrainedModel,
         tokenizer: Any = None,
-        datastore: KNNDatastore | str | Path | None = None,
+        datastore: Store | str | Path | None = None,
         datastore_token: str | bool | None = None,
         packing: str = "auto",
         long_documents: str | None = None,
@@ -206,12 +206,12 @@ class AnsweringPipeline(TextClassificationPipeline):
         mixture = mixture._replace(shares=predictions.shares, texts=texts, passages=predictions.passages)
         return with_documents(mixture, datastore, predictions, shown.documents)
 
-    def _ready_experts(self, datastore: KNNDatastore) -> ReadyExperts | None:
+    def _ready_experts(self, datastore: Store) -> ReadyExperts | None:
         # The rows of a remote datastore are fetched for fitted experts only; threads may set them meanwhile.
         ready = self._experts = None if datastore.fitted is None else ready_experts(datastore.snapshot, self._experts)
         return ready
 
-    def _datastore(self) -> KNNDatastore:
+    def _datastore(self) -> Store:
         if self.datastore is None or not len(self.datastore):
             where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
             raise ValueError(

@@ -12,11 +12,10 @@ from ..models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, table
 from ..training.model_card import save_model_card
 from .experts.fit_report import FitReport
-from .store.remote.remote_datastore import RemoteDatastore
 
 if TYPE_CHECKING:
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from .store.datastore import KNNDatastore
+    from .store.store import Store
 
 PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed", "experts": "experts"}
 METRICS = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
@@ -30,7 +29,7 @@ class ClassifierFacts:
 
     location: str  # a name on the Hub, or the folder that it is saved in
     config: KNNClassifierConfig
-    datastore: KNNDatastore | None  # None before there are any examples
+    datastore: Store | None  # None before there are any examples
     training: dict[str, str] | None = None  # as rows of a table; None if nothing was trained
     log_history: list[dict[str, Any]] = field(default_factory=list)
     self_contained: bool = False  # whether the code goes along
@@ -105,7 +104,7 @@ def _labels(facts: ClassifierFacts) -> str:
     if facts.datastore is None:
         names = config.label_names
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
-    if isinstance(facts.datastore, RemoteDatastore):
+    if not facts.datastore.is_in_folder:
         names = facts.datastore.label_names
         return (
             f"{len(names)} labels: {', '.join(names)}. The {len(facts.datastore):,} examples are in a collection of "

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from tqdm.auto import tqdm
 
 from ..models.checkpoints.checksum import sha256_of
@@ -20,7 +19,6 @@ from ..models.checkpoints.lock import locked
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .store.remote.remote_datastore import RemoteDatastore
 from .suggestions.suggest import SUGGESTED
 
 if TYPE_CHECKING:
@@ -160,17 +158,8 @@ def _fingerprint(pipe: KNNClassifierPipeline) -> str:
     """The SHA-256 of all that answers depend on: model, tokenizer, calibration, examples, documents, fitted experts."""
     examples = pipe.datastore
     digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer).encode())
-    if isinstance(examples, RemoteDatastore):
-        stores: tuple[Any, ...] = ()
-        digest.update(json.dumps(examples.content()).encode())
-    else:
-        stores = (examples, None if examples is None else examples.documents)
-    for store in stores:
-        if store is not None:
-            for array in (store.keys, store.labels):
-                digest.update(np.ascontiguousarray(array))
-            rows = [store.label_names, store.ids, store.texts, store.text_pairs, store.index]
-            digest.update(json.dumps(rows).encode())
+    if examples is not None:
+        digest.update(examples.content_sha256.encode())
     if examples is not None and (fitted := examples.fitted) is not None:
         settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
         digest.update(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())

@@ -14,30 +14,31 @@ from .store.embedding import check_problem_type
 from .store.files.classifier_files import check_classifier
 from .store.precision_check import check_precision, in_one_precision
 from .store.remote.address import is_remote
-from .store.remote.remote_datastore import RemoteDatastore
+from .store.remote.connect import connect_datastore
 
 if TYPE_CHECKING:
     from ..models.inference.reader import Reader
     from ..models.portable.modeling_knn_classifier import KNNClassifier
+    from .store.store import Store
 
 logger = logging.getLogger(__name__)
 
 
 def find_datastore(
     reader: Reader,
-    given: KNNDatastore | RemoteDatastore | str | Path | None,
+    given: Store | str | Path | None,
     is_classifier: bool,
     token: str | bool | None,
-) -> KNNDatastore | RemoteDatastore | None:
+) -> Store | None:
     """The datastore, checked to be of this encoder and these labels. Only a classifier may have one in its folder."""
     model, probe = reader.model, None
-    if isinstance(given, (KNNDatastore, RemoteDatastore)):
+    if given is not None and not isinstance(given, (str, Path)):
         datastore = given
     elif is_remote(given):
         probe, several = reader.probe(), model.config.problem_type == MULTI_LABEL
         new = {"probe": probe, "label_names": model.config.label_names}
         new |= {"multi_label": several} if model.config.num_labels else {}
-        datastore = KNNDatastore.connect(given, token=token if isinstance(token, str) else None, **new)
+        datastore = connect_datastore(given, token=token if isinstance(token, str) else None, **new)
     elif given is not None:
         datastore = KNNDatastore.from_pretrained(given, token=token)
     else:

@@ -18,14 +18,14 @@ from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
     from ..models.inference.reader import Reader
-    from .store.datastore import KNNDatastore
+    from .store.store import Store
 
 logger = logging.getLogger(__name__)
 
 
 def fit(
     reader: Reader,
-    datastore: KNNDatastore,
+    datastore: Store,
     texts: Any,
     labels: Sequence[Any] | None,
     experts: Sequence[str] | None,
@@ -50,7 +50,7 @@ def fit(
     return FitReport.of(fitted.settings)
 
 
-def _held_out(reader: Reader, datastore: KNNDatastore, texts: Any, labels: Sequence[Any]) -> HeldOut:
+def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
     texts, pairs = texts_and_pairs(texts)
     numbers = datastore.label_array(names_of_labels(labels))
     if len(numbers) != len(texts):

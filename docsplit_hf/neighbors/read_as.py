@@ -12,12 +12,12 @@ from ..models.inference.long_documents.strategies import SEVERAL_VECTORS, check_
 
 if TYPE_CHECKING:
     from ..models.inference.reader import Reader
-    from .store.datastore import KNNDatastore
+    from .store.store import Store
 
 logger = logging.getLogger(__name__)
 
 
-def read_as(reader: Reader, datastore: KNNDatastore | None, is_classifier: bool, **given: str | int | None) -> None:
+def read_as(reader: Reader, datastore: Store | None, is_classifier: bool, **given: str | int | None) -> None:
     """Set ``long_documents``, ``passage_length`` and ``truncate_dim`` as given; not beside keys made with others.
 
     A classifier's configuration says how its keys were made. What was made with a plain encoder, its user knows.

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..models.inference.reader import Reader
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .mixing.calibration import Calibration
-    from .store.datastore import KNNDatastore
+    from .store.store import Store
 
 GROWTH_TO_RECALIBRATE = 1.1
 
 
-def recalibrate_on_held_out(reader: Reader, datastore: KNNDatastore, texts: Any, labels: Sequence[Any]) -> Calibration:
+def recalibrate_on_held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> Calibration:
     """Calibrate on held-out texts and the names of their labels, and write it into the model's configuration."""
     texts, pairs = texts_and_pairs(texts)
     predictions = reader.read(texts, pairs)
@@ -34,7 +34,7 @@ def recalibrate_on_held_out(reader: Reader, datastore: KNNDatastore, texts: Any,
     return calibration
 
 
-def recalibrate_on_examples(config: KNNClassifierConfig, datastore: KNNDatastore) -> Calibration:
+def recalibrate_on_examples(config: KNNClassifierConfig, datastore: Store) -> Calibration:
     """Calibrate by leaving each example out in turn; the weight of a trained classifier is left as it is."""
     calibration = calibrate_leaving_one_out(datastore)
     if config.num_labels:
@@ -43,7 +43,7 @@ def recalibrate_on_examples(config: KNNClassifierConfig, datastore: KNNDatastore
     return calibration
 
 
-def recalibrate_if_grown(config: KNNClassifierConfig, datastore: KNNDatastore) -> None:
+def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
     """Calibrate neighbors alone when they have grown by a tenth, unless they were calibrated on held-out texts."""
     last = config.knn_calibration or {}
     if config.num_labels or last.get("source") == HELD_OUT:

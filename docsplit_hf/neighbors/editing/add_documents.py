@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..store.datastore import KNNDatastore
 from ..store.duplicates import number_texts
 from ..texts_and_labels import texts_and_pairs
 
 if TYPE_CHECKING:
     from ...models.inference.reader import Reader
+    from ..store.store import Store
 
 logger = logging.getLogger(__name__)
 
 
-def add_documents(reader: Reader, datastore: KNNDatastore, texts: Any, ids: Sequence[str] | None) -> list[str | None]:
+def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[str] | None) -> list[str | None]:
     """Add documents as ``KNNClassifierPipeline.add_documents`` says."""
     if isinstance(texts, (str, Path)):
         raise TypeError(
@@ -48,7 +48,7 @@ def add_documents(reader: Reader, datastore: KNNDatastore, texts: Any, ids: Sequ
     return added
 
 
-def _new_texts(datastore: KNNDatastore, texts: list[str], pairs: list[str | None]) -> list[int]:
+def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
     """The places of texts that are neither empty, nor among examples and documents, nor among those before them."""
     snapshot, known = datastore.with_texts(texts, pairs), set()
     for state in (snapshot, snapshot.documents):

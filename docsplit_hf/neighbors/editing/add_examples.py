@@ -15,18 +15,18 @@ from ..store.datastore import KNNDatastore
 from ..store.duplicates import first_of_equals, ids_of_examples, number_texts
 from ..store.keys.passage_table import take_passages
 from ..store.labels import is_multi_label
-from ..store.remote.remote_datastore import RemoteDatastore
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
     from ...models.inference.reader import Reader
+    from ..store.store import Store
 
 logger = logging.getLogger(__name__)
 
 
 def add_examples(
     reader: Reader,
-    datastore: KNNDatastore,
+    datastore: Store,
     texts: Any,
     labels: Sequence[Any],
     ids: Sequence[str] | None,
@@ -71,13 +71,11 @@ def add_examples(
     return [known[i] for i in first]
 
 
-def datastore_to_grow(reader: Reader, datastore: KNNDatastore | None, labels: Sequence[Any] = ()) -> KNNDatastore:
+def datastore_to_grow(reader: Reader, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
     """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
     config = reader.model.config
     several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
-    if isinstance(datastore, RemoteDatastore):
-        return datastore  # its first labels say so
-    if datastore is not None and (len(datastore) or datastore.multi_label == several):
+    if datastore is not None and datastore.takes(several):
         return datastore
     probe = reader.probe()
     new = KNNDatastore.empty(probe.shape[1], config.label_names, multi_label=several, probe=probe)
@@ -89,7 +87,7 @@ def datastore_to_grow(reader: Reader, datastore: KNNDatastore | None, labels: Se
 
 
 def _embed(
-    reader: Reader, datastore: KNNDatastore, texts: list[str], pairs: list[str | None]
+    reader: Reader, datastore: Store, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None, list[str]]:
     """The embeddings and passages of texts, and the ids of documents that some of them were: these have theirs."""
     documents = datastore.with_texts(texts, pairs).documents

@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..store.datastore import KNNDatastore
+    from ..store.store import Store
 
 logger = logging.getLogger(__name__)
 
 
-def relabel(datastore: KNNDatastore, labels: Mapping[str, Any]) -> None:
+def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
     """Relabel as ``KNNClassifierPipeline.relabel`` says."""
     if not isinstance(labels, Mapping):
         raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")

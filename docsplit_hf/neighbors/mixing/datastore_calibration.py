@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...models.inference.reader import Predictions
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ..store.datastore import KNNDatastore
+    from ..store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class KnownExamplesError(ValueError):
 def calibrate_on_held_out(
     predictions: Predictions,
     labels: np.ndarray,
-    datastore: KNNDatastore,
+    datastore: Store,
     texts: Sequence[str],
     text_pairs: Sequence[str | None] | None = None,
 ) -> Calibration:
@@ -73,7 +73,7 @@ def calibrate_on_held_out(
 
 
 def calibrate_leaving_one_out(
-    datastore: KNNDatastore, rows: np.ndarray | None = None, predictions: Predictions | None = None
+    datastore: Store, rows: np.ndarray | None = None, predictions: Predictions | None = None
 ) -> Calibration:
     """Choose k, T and lambda on the datastore itself: each of ``rows`` is classified by all other examples.
 
@@ -128,7 +128,7 @@ def without_self(is_self: np.ndarray) -> np.ndarray:
     return np.argsort(is_self, axis=1, kind="stable")[:, :kept]
 
 
-def leave_one_out_rows(datastore: KNNDatastore) -> np.ndarray:
+def leave_one_out_rows(datastore: Store) -> np.ndarray:
     """The rows that are classified by all others, ascending: all, or a random sample, always the same.
 
     2,000 rows, or as many as have 2,000 passages: looking up a row takes as long as it has passages.

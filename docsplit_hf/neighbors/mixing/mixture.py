@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from ...models.inference.passages import Passages
     from ...models.inference.reader import Predictions
-    from ..experts.mixture_of_experts import ShownVoters
-    from ..store.datastore import KNNDatastore
     from ..store.neighbors import Neighbors
+    from ..store.store import Store
 
 
 class Mixture(NamedTuple):
@@ -26,7 +25,7 @@ class Mixture(NamedTuple):
     knn: np.ndarray | None  # equation 2 after add_one_smoothing; None of fitted experts
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
     weights: np.ndarray  # (N, k) or wider: what each neighbor counts in equation 2
-    neighbors: Neighbors | ShownVoters
+    neighbors: Any  # Neighbors; of fitted experts, their ShownVoters
     label_names: tuple[str, ...]
     documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
     thresholds: np.ndarray | None = None  # (L,) of fitted experts, where a text may have several labels
@@ -52,7 +51,7 @@ def interpolate(knn: np.ndarray, classifier: np.ndarray, weight: float) -> np.nd
 
 def mix_with_neighbors(
     predictions: Predictions,
-    datastore: KNNDatastore,
+    datastore: Store,
     k: int,
     temperature: float,
     weight: float,
@@ -78,7 +77,7 @@ def mix_with_neighbors(
     return Mixture(interpolate(knn, classifier, weight), knn, classifier, weights, neighbors, names)
 
 
-def with_documents(mixture: Mixture, datastore: KNNDatastore, predictions: Predictions, count: int) -> Mixture:
+def with_documents(mixture: Mixture, datastore: Store, predictions: Predictions, count: int) -> Mixture:
     """The mixture with the nearest documents without labels, if any are asked for."""
     if not count:
         return mixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +23,6 @@ from .keys.key_matrix import as_matrix, freeze
 from .keys.passage_table import take_passages
 from .labels import encode_known_labels, encode_labels, is_multi_label
 from .merging import merge_snapshots
-from .remote.connect import connect
 from .row_table import ids_among
 from .sampling import sample_rows, take_rows
 from .search.index import EXACT, IndexOptions
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from ...models.inference.passages import Passages
     from ...models.portable.modeling_knn_classifier import KNNClassifier
     from .neighbors import Neighbors
-    from .remote.remote_datastore import RemoteDatastore
+    from .store import Store
 
 
 class KNNDatastore:
@@ -162,7 +163,7 @@ class KNNDatastore:
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
         reader = Reader.of(model, tokenizer, **limits)
         reader.run_by(packing, backend, precision, calibration_texts)
-        return cls._of(embed_examples(reader, dataset, store_texts, **options))
+        return cls.of(embed_examples(reader, dataset, store_texts, **options))
 
     @classmethod
     def from_shards(
@@ -191,46 +192,7 @@ class KNNDatastore:
             FileNotFoundError: If the folder has no ``corpus.json``.
             ValueError: If a shard is not finished, damaged, or does not fit the others.
         """
-        return cls._of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
-
-    @classmethod
-    def connect(
-        cls,
-        address: str | Path,
-        collection: str | None = None,
-        *,
-        token: str | None = None,
-        token_variable: str | None = None,
-        timeout: float = 30.0,
-        index: str = "AUTOINDEX",
-        dimension: int | None = None,
-        label_names: Sequence[str] = (),
-        multi_label: bool | None = None,
-        probe: Any = None,
-    ) -> RemoteDatastore:
-        """The datastore in a collection of Milvus, which is searched and changed there (``docsplit_hf[milvus]``).
-
-        docsplit_hf has never run against a Milvus server: it is tested with milvus-lite.
-
-        Args:
-            address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the
-                collection, ``"milvus://HOST:19530/COLLECTION"``.
-            collection: The name of the collection. It is made if it is not there and the dimension is known.
-            token: For a server that asks for one; it is kept in memory only.
-            token_variable: The name of the environment variable that has it, instead.
-            timeout: Seconds after which a request, with all its repetitions, has failed.
-            index: Of a new collection, what Milvus searches with: ``"AUTOINDEX"``, ``"FLAT"`` (exact), ``"HNSW"``,
-                ``"IVF_FLAT"``, ``"DISKANN"``.
-            dimension, label_names, multi_label, probe: Of a new collection, as for ``empty``. None: the dimension of
-                the probe, and whether the first labels are lists.
-
-        Raises:
-            ModuleNotFoundError: If pymilvus is not installed.
-            ValueError: If the address, the name or the token's variable is wrong, or the collection is another one.
-            RemoteDatastoreError: An ``OSError``, if Milvus cannot be reached, or refuses.
-        """
-        new = (index, dimension, label_names, multi_label, probe)
-        return connect(cls._of, address, collection, token, token_variable, timeout, *new)
+        return cls.of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
 
     def __len__(self) -> int:
         return len(self._state.keys)
@@ -253,7 +215,8 @@ class KNNDatastore:
         self._state, self._buffers = state, Buffers(state)
 
     @classmethod
-    def _of(cls, state: Snapshot) -> Self:
+    def of(cls, state: Snapshot) -> Self:
+        """The datastore that begins with a snapshot."""
         datastore = cls.__new__(cls)
         datastore.__setstate__(state)
         return datastore
@@ -262,6 +225,27 @@ class KNNDatastore:
     def snapshot(self) -> Snapshot:
         """What is there at this moment: it never changes."""
         return self._state
+
+    @property
+    def is_in_folder(self) -> bool:
+        """Whether ``save_pretrained`` writes the rows: yes."""
+        return True
+
+    @property
+    def content_sha256(self) -> str:
+        """64 hexadecimal digits that change whenever a row, a label, a text or the index does."""
+        digest = hashlib.sha256()
+        for state in (self._state, self._state.documents):
+            if state is not None:
+                for array in (state.keys, state.labels):
+                    digest.update(np.ascontiguousarray(array))
+                rows = [state.rows[name].to_pylist() for name in ("id", "text", "text_pair")]
+                digest.update(json.dumps([state.label_names, *rows, state.options.factory]).encode())
+        return digest.hexdigest()
+
+    def takes(self, several: bool) -> bool:
+        """Whether the next examples may have several labels each, or one."""
+        return len(self) > 0 or self.multi_label == several
 
     @property
     def dimension(self) -> int:
@@ -397,7 +381,7 @@ class KNNDatastore:
         It is a datastore of its own: what changes in it does not change here.
         """
         documents = self._state.documents
-        return self._of(documents) if documents is not None and len(documents.keys) else None
+        return self.of(documents) if documents is not None and len(documents.keys) else None
 
     @property
     def fitted(self) -> FittedState | None:
@@ -451,7 +435,7 @@ class KNNDatastore:
             self._buffers = buffers
             return self._grow(grown, len(state.keys))
 
-    def merge(self, other: KNNDatastore | RemoteDatastore) -> list[str]:
+    def merge(self, other: Store) -> list[str]:
         """Add all rows of another datastore, and return their ids. Labels of the same name are the same label.
 
         Ids that the other's counters gave, told by their form, are replaced by ones of these counters; other ids stay.
@@ -581,7 +565,7 @@ class KNNDatastore:
             FileNotFoundError: If there is no datastore.
             DatastoreError: A ``ValueError``, if the files are damaged or do not fit together.
         """
-        return cls._of(load_snapshot(name_or_folder, revision, token, memory_map))
+        return cls.of(load_snapshot(name_or_folder, revision, token, memory_map))
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
         """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.

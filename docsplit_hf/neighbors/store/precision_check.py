@@ -14,7 +14,7 @@ from .sampling import take_rows
 
 if TYPE_CHECKING:
     from ...models.inference.reader import Reader
-    from .datastore import KNNDatastore
+    from .store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def in_one_precision(probe: np.ndarray, other: np.ndarray) -> bool:
     return own.shape == others.shape and np.linalg.norm(own - others) <= SAME * np.linalg.norm(others)
 
 
-def check_precision(reader: Reader, probe: np.ndarray, datastore: KNNDatastore) -> None:
+def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None:
     """Try a datastore of another precision with some of its own texts: refuse it where they find others than before."""
     if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
         return

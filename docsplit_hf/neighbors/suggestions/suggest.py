@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..experts.fitted_experts import Answers, ReadyExperts
-    from ..store.datastore import KNNDatastore
     from ..store.fitted_state import FittedState
     from ..store.snapshot import Snapshot
+    from ..store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ SUGGESTED = "suggested"  # in the settings of what was fitted: the ids of docume
 
 
 def suggest(
-    datastore: KNNDatastore, count: int, again: bool, logits_of: Callable[[list[Any], list[Any]], np.ndarray | None]
+    datastore: Store, count: int, again: bool, logits_of: Callable[[list[Any], list[Any]], np.ndarray | None]
 ) -> list[dict[str, Any]]:
     """Suggest as ``KNNClassifierPipeline.suggest`` says, and remember what was suggested.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..keys.key_matrix import as_matrix
 from ..snapshot import empty_snapshot
@@ -15,28 +15,44 @@ from .address import find_token, parse_address
 from .collection import EXAMPLES, Collection, check_installed
 from .remote_datastore import RemoteDatastore
 
-if TYPE_CHECKING:
-    from ..datastore import KNNDatastore
-    from ..snapshot import Snapshot
-
 logger = logging.getLogger(__name__)
 
 
-def connect(
-    as_local: Callable[[Snapshot], KNNDatastore],
+def connect_datastore(
     address: str | Path,
-    name: str | None,
-    token: str | None,
-    token_variable: str | None,
-    timeout: float,
-    index: str,
-    dimension: int | None,
-    label_names: Sequence[str],
-    multi_label: bool | None,
-    probe: Any,
+    collection: str | None = None,
+    *,
+    token: str | None = None,
+    token_variable: str | None = None,
+    timeout: float = 30.0,
+    index: str = "AUTOINDEX",
+    dimension: int | None = None,
+    label_names: Sequence[str] = (),
+    multi_label: bool | None = None,
+    probe: Any = None,
 ) -> RemoteDatastore:
-    """Connect as ``KNNDatastore.connect`` says; ``as_local`` makes a local datastore of a snapshot."""
-    opened, name = parse_address(address, name)
+    """The datastore in a collection of Milvus, which is searched and changed there (``docsplit_hf[milvus]``).
+
+    docsplit_hf has never run against a Milvus server: it is tested with milvus-lite.
+
+    Args:
+        address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the
+            collection, ``"milvus://HOST:19530/COLLECTION"``.
+        collection: The name of the collection. It is made if it is not there and the dimension is known.
+        token: For a server that asks for one; it is kept in memory only.
+        token_variable: The name of the environment variable that has it, instead.
+        timeout: Seconds after which a request, with all its repetitions, has failed.
+        index: Of a new collection, what Milvus searches with: ``"AUTOINDEX"``, ``"FLAT"`` (exact), ``"HNSW"``,
+            ``"IVF_FLAT"``, ``"DISKANN"``.
+        dimension, label_names, multi_label, probe: Of a new collection, as for ``empty``. None: the dimension of
+            the probe, and whether the first labels are lists.
+
+    Raises:
+        ModuleNotFoundError: If pymilvus is not installed.
+        ValueError: If the address, the name or the token's variable is wrong, or the collection is another one.
+        RemoteDatastoreError: An ``OSError``, if Milvus cannot be reached, or refuses.
+    """
+    opened, name = parse_address(address, collection)
     check_installed(opened)
     if opened.endswith(".db") and not (parent := Path(opened).absolute().parent).is_dir():
         raise ValueError(f"There is no folder {str(parent)!r} for {opened!r}: make it, or correct the address.")
@@ -71,4 +87,4 @@ def connect(
     if about.probe is None and probe is not None and not collection.count(EXAMPLES):  # made by hand, before it
         about = replace(about, probe=empty_snapshot(about.dimension, (), False, probe=probe).probe)
         write_about(collection, about)
-    return RemoteDatastore(collection, about, as_local)
+    return RemoteDatastore(collection, about)

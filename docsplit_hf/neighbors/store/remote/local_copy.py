@@ -6,15 +6,12 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..datastore import KNNDatastore
 from .about import About, read_changed, write_changed
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection
 from .rows import DOCUMENT, to_snapshot
-
-if TYPE_CHECKING:
-    from ..datastore import KNNDatastore
-    from ..snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -22,11 +19,11 @@ MOST_COPIED = 2**31  # bytes of keys
 
 
 class LocalCopy:
-    """A local datastore of all rows. ``as_local`` makes it of a snapshot."""
+    """A local datastore of all rows."""
 
-    def __init__(self, collection: Collection, as_local: Callable[[Snapshot], KNNDatastore]) -> None:
+    def __init__(self, collection: Collection) -> None:
         self.datastore: KNNDatastore | None = None
-        self._collection, self._as_local = collection, as_local
+        self._collection = collection
         self._change = ""  # the last one that it has
 
     def is_current(self) -> bool:
@@ -54,7 +51,7 @@ class LocalCopy:
             logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", lost)
         fitted = None if self.datastore is None else self.datastore.fitted
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None, fitted=fitted)
-        self.datastore, self._change = self._as_local(whole), change
+        self.datastore, self._change = KNNDatastore.of(whole), change
 
     @contextlib.contextmanager
     def change(self, about: About, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:

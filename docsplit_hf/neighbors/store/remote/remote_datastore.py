@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import threading
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..datastore import KNNDatastore
     from ..fitted_state import FittedState
     from ..neighbors import Neighbors
+    from ..store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ ONE_EACH = "passage == 0"  # of a document's rows
 
 
 class RemoteDatastore:
-    """A datastore in a collection of Milvus: what ``KNNDatastore.connect`` gives.
+    """A datastore in a collection of Milvus: what ``connect_datastore`` gives.
 
     It goes where a ``KNNDatastore`` goes, and has the methods that a pipeline needs. A search fetches the candidates
     that Milvus finds, and takes the nearest of them by their exact distances, as a ``KNNDatastore`` of these would.
@@ -51,9 +53,9 @@ class RemoteDatastore:
     already; what ``fit`` learned stays in this process; and ``save_pretrained`` saves nothing of it.
     """
 
-    def __init__(self, collection: Collection, about: About, as_local: Callable[[Snapshot], KNNDatastore]) -> None:
+    def __init__(self, collection: Collection, about: About) -> None:
         self._collection, self._about = collection, about
-        self._copy, self._writing, self._last_row = LocalCopy(collection, as_local), threading.Lock(), 0
+        self._copy, self._writing, self._last_row = LocalCopy(collection), threading.Lock(), 0
 
     def __len__(self) -> int:
         return self._collection.count(EXAMPLES, ONE_EACH)
@@ -209,7 +211,7 @@ class RemoteDatastore:
             rows = new_rows(DOCUMENTS, self.dimension, keys, none, (), texts, text_pairs, ids, passages)
             return self._put(rows, DOCUMENTS, [])
 
-    def merge(self, other: KNNDatastore) -> None:
+    def merge(self, other: Store) -> None:
         """Add all rows and documents of another datastore, 10,000 at a time. Where it fails half-way, repeat it.
 
         So ten million rows of shards (``KNNDatastore.from_shards``) need the memory of 10,000.
@@ -268,9 +270,20 @@ class RemoteDatastore:
         """Save nothing: the examples stay where they are, and a folder names no server that its user did not choose."""
         logger.warning("%r is not saved in %s: give it to the pipeline as datastore again.", self._collection, folder)
 
-    def content(self) -> list[Any]:
-        """What changes when anything in it does: for the fingerprint of answers."""
-        return [self._collection.name, self.label_names, read_changed(self._collection)]
+    @property
+    def is_in_folder(self) -> bool:
+        """Whether ``save_pretrained`` writes the rows: no."""
+        return False
+
+    @property
+    def content_sha256(self) -> str:
+        """64 hexadecimal digits that change whenever anything in the collection does."""
+        content = [self._collection.name, self.label_names, read_changed(self._collection)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def takes(self, several: bool) -> bool:
+        """Yes: its first labels say whether a text may have several."""
+        return True
 
     def _empty(self) -> Snapshot:
         return empty_snapshot(self.dimension, self.label_names, self.multi_label, probe=self.probe)

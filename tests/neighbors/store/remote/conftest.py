@@ -5,7 +5,7 @@ import itertools
 import pytest
 from milvus_lite.server_manager import server_manager_instance
 
-from docsplit_hf import KNNDatastore
+from docsplit_hf import KNNDatastore, connect_datastore
 
 NAMES = ["fruit", "mineral", "vegetable"]
 
@@ -32,10 +32,10 @@ class Milvus:
 
     def make(self, dimension=8, names=NAMES, **options):
         options |= {"dimension": dimension, "label_names": names, "index": "FLAT"}
-        return KNNDatastore.connect(self.address, next(self.names), **options)
+        return connect_datastore(self.address, next(self.names), **options)
 
     def connect(self, datastore, **options):
-        return KNNDatastore.connect(self.address, datastore.collection, **options)
+        return connect_datastore(self.address, datastore.collection, **options)
 
     def reopened(self, datastore):
         server_manager_instance.release_server(self.address)

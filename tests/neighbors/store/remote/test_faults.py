@@ -18,7 +18,7 @@ from milvus_lite.adapter.grpc.servicer import MilvusServicer
 from milvus_lite.db import MilvusLite
 from pymilvus.grpc_gen import milvus_pb2_grpc
 
-from docsplit_hf import KNNDatastore
+from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.remote import collection as collection_module
 from docsplit_hf.neighbors.store.remote.collection import RemoteDatastoreError
 
@@ -55,7 +55,7 @@ def proxy(server):
 
 def connect(proxy, collection, **options):
     options = {"dimension": 8, "index": "FLAT", "timeout": 1.0} | options
-    return KNNDatastore.connect(f"http://127.0.0.1:{proxy.port}", collection, **options)
+    return connect_datastore(f"http://127.0.0.1:{proxy.port}", collection, **options)
 
 
 def until_it_works(call):
@@ -83,7 +83,7 @@ def test_an_add_that_was_cut_is_repeated(proxy, server, monkeypatch, share, doin
         RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: is the server there\? Try again"
     ):
         datastore.add(keys, ["fruit"] * 300, **rows)
-    direct = KNNDatastore.connect(f"http://127.0.0.1:{server}", datastore.collection)
+    direct = connect_datastore(f"http://127.0.0.1:{server}", datastore.collection)
     assert (0 < direct._collection.count("examples") < rows["passages"].counts.sum()) == (share > 0.1)
     proxy.resume()
     ids = until_it_works(lambda: datastore.add(keys, ["fruit"] * 300, **rows))
@@ -120,7 +120,7 @@ def test_where_there_is_no_server_it_says_so():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(RemoteDatastoreError, match=f"127.0.0.1:{port}, while connecting: no answer .* is the server"):
-        KNNDatastore.connect(f"http://127.0.0.1:{port}", "any", timeout=1.0)
+        connect_datastore(f"http://127.0.0.1:{port}", "any", timeout=1.0)
 
 
 class Guard(grpc.ServerInterceptor):
@@ -155,14 +155,14 @@ def test_a_wrong_token_is_refused_and_no_token_is_shown(guarded, monkeypatch, ca
     monkeypatch.setenv("MY_TOKEN", TOKEN)
     options = {"dimension": 8, "timeout": 2.0}
     with caplog.at_level(logging.DEBUG):
-        datastore = KNNDatastore.connect(guarded, "guarded", token_variable="MY_TOKEN", **options)
+        datastore = connect_datastore(guarded, "guarded", token_variable="MY_TOKEN", **options)
         datastore.add(np.eye(8), ["fruit"] * 8)
         assert len(datastore) == 8
         for wrong in ("another-secret", None):
             with pytest.raises(
                 RemoteDatastoreError, match="the token was refused: pass the right one as token"
             ) as refused:
-                KNNDatastore.connect(guarded, "guarded", token=wrong, **options)
+                connect_datastore(guarded, "guarded", token=wrong, **options)
             assert "secret" not in str(refused.value) and refused.value.__cause__ is None
     said = [caplog.text, *capfd.readouterr(), repr(datastore), str(vars(datastore))]
     encoded = [base64.b64encode(token.encode()).decode() for token in (TOKEN, "another-secret")]

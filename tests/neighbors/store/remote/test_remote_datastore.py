@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import BertModel, pipeline
 
-from docsplit_hf import KNNDatastore
+from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.remote import collection as collection_module
 from docsplit_hf.neighbors.store.remote import local_copy
 from docsplit_hf.neighbors.store.remote import remote_datastore as remote_datastore_module
@@ -222,9 +222,9 @@ def test_a_collection_of_another_kind_is_refused(milvus):
     client = datastore._collection._client
     client.create_collection("photographs", dimension=4)
     with pytest.raises(ValueError, match="no datastore of this docsplit_hf: it has the fields"):
-        KNNDatastore.connect(milvus.address, "photographs")
+        connect_datastore(milvus.address, "photographs")
     with pytest.raises(ValueError, match="pass dimension"):
-        KNNDatastore.connect(milvus.address, "missing")
+        connect_datastore(milvus.address, "missing")
     with pytest.raises(ValueError, match="dimension 8, not 9"):
         milvus.connect(datastore, dimension=9)
     milvus.connect(datastore, probe=np.ones((3, 8)))  # made by hand, and empty: it belongs to this encoder now

@@ -64,7 +64,7 @@ def add_what_is_new(
         texts = [_as_input(content) for content in new]
         pipe.add_documents(texts, ids=[_id_of(content) for content in new], show_progress=True)
     if examples[1]:
-        pipe.add_examples(*examples, allow_new_labels=True)
+        pipe.add_examples(*examples)
     return _state(pipe) != before
 
 

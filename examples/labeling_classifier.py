@@ -136,7 +136,7 @@ def measured(pipe: KNNClassifierPipeline, labels: int) -> dict[str, Any]:
     row = {"labels": labels, "examples": report.examples, "held_out": report.texts}
     if not report.measured:
         return row
-    mixture = report.measured[-1]
+    mixture = next(record for record in report.measured if record["expert"] == "mixture")
     right = round(mixture["accuracy"] * report.texts)
     interval = binomtest(right, report.texts).proportion_ci(0.95, method="wilson")
     row |= {"accuracy": mixture["accuracy"], "low": interval.low, "high": interval.high}

@@ -114,17 +114,17 @@ class KNNClassifierPipeline(AnsweringPipeline):
             ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
             (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
             (squared L2) and ``weight``: the softmax of the distances (equation 2), which adds up to 1 over the k
-            neighbors and is 0 beyond them. Before ``fit`` it is the neighbor's share of the vote; after ``fit`` it
-            only describes how near the neighbor is, and the fitted experts answer. With ``top_k``, each label has those of them that have it. With ``explain``, ``explanation`` has
-            ``experts``: what each adds to the log odds of the label against the next best one, ``against``; and
-            ``words``: those that add most. Where texts are read in passages, it also has the ``passage`` that speaks
-            most for the label, with ``start``, ``end`` and ``text``; a neighbor has its own nearest one as
-            ``passage``, and that of the text as ``text_passage``. With ``return_novelty``, ``novelty`` is the share of
-            the examples that were more familiar when they were held out: of a text of no known class it is near 1.
-            With ``return_read``, ``read`` is the share of the text that was read. With ``reject``, ``label`` may be
-            None; the promise holds in nine of ten draws of the examples, for texts like them. Where experts were
-            fitted on texts with several labels, ``labels`` are those whose probability reaches their threshold, chosen
-            by folds.
+            neighbors and is 0 beyond them. Before ``fit`` it is the neighbor's share of the vote; after ``fit`` it only
+            describes how near the neighbor is, and the fitted experts answer. With ``top_k``, each label has those of
+            them that have it. With ``explain``, ``explanation`` has ``experts``: what each adds to the log odds of the
+            label against the next best one, ``against``; and ``words``: those that add most. Where texts are read in
+            passages, it also has the ``passage`` that speaks most for the label, with ``start``, ``end`` and ``text``;
+            a neighbor has its own nearest one as ``passage``, and that of the text as ``text_passage``. With
+            ``return_novelty``, ``novelty`` is the share of the examples that were more familiar when they were held
+            out: of a text of no known class it is near 1. With ``return_read``, ``read`` is the share of the text that
+            was read. With ``reject``, ``label`` may be None; the promise holds in nine of ten draws of the examples,
+            for texts like them. Where experts were fitted on texts with several labels, ``labels`` are those whose
+            probability reaches their threshold, chosen by folds.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.

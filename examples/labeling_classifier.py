@@ -64,7 +64,7 @@ def add_what_is_new(
         texts = [_as_input(content) for content in new]
         pipe.add_documents(texts, ids=[_id_of(content) for content in new], show_progress=True)
     if examples[1]:
-        pipe.add_examples(*examples, allow_new_labels=True)
+        pipe.add_examples(*examples)
     return _state(pipe) != before
 
 
@@ -136,7 +136,7 @@ def measured(pipe: KNNClassifierPipeline, labels: int) -> dict[str, Any]:
     row = {"labels": labels, "examples": report.examples, "held_out": report.texts}
     if not report.measured:
         return row
-    mixture = report.measured[-1]
+    mixture = next(record for record in report.measured if record["expert"] == "mixture")
     right = round(mixture["accuracy"] * report.texts)
     interval = binomtest(right, report.texts).proportion_ci(0.95, method="wilson")
     row |= {"accuracy": mixture["accuracy"], "low": interval.low, "high": interval.high}

@@ -30,6 +30,12 @@ def test_what_has_never_run_is_said_in_the_same_words_wherever_it_is_described(p
         assert "docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub" in text
 
 
+def test_no_page_and_no_docstring_says_that_a_classifier_holds_no_code():
+    files = [*PAGES, *(ROOT / "docsplit_hf").rglob("*.py"), *(ROOT / "docsplit_hf").rglob("*.md")]
+    said = re.compile(r"[Nn]othing (in it |that )executes")
+    assert not [file.name for file in files if said.search(file.read_text())]
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 

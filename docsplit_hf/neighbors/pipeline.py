@@ -112,17 +112,18 @@ class KNNClassifierPipeline(AnsweringPipeline):
             without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. With
             ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
             (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
-            (squared L2) and ``weight``: its share in the vote, which adds up to 1 over the k neighbors and is 0 beyond
-            them. With ``top_k``, each label has those of them that have it. With ``explain``, ``explanation`` has
-            ``experts``: what each adds to the log odds of the label against the next best one, ``against``; and
-            ``words``: those that add most. Where texts are read in passages, it also has the ``passage`` that speaks
-            most for the label, with ``start``, ``end`` and ``text``; a neighbor has its own nearest one as
-            ``passage``, and that of the text as ``text_passage``. With ``return_novelty``, ``novelty`` is the share of
-            the examples that were more familiar when they were held out: of a text of no known class it is near 1.
-            With ``return_read``, ``read`` is the share of the text that was read. With ``reject``, ``label`` may be
-            None; the promise holds in nine of ten draws of the examples, for texts like them. Where experts were
-            fitted on texts with several labels, ``labels`` are those whose probability reaches their threshold, chosen
-            by folds.
+            (squared L2) and ``weight``: the softmax of the distances (equation 2), which adds up to 1 over the k
+            neighbors and is 0 beyond them. Before ``fit`` it is the neighbor's share of the vote; after ``fit`` it only
+            describes how near the neighbor is, and the fitted experts answer. With ``top_k``, each label has those of
+            them that have it. With ``explain``, ``explanation`` has ``experts``: what each adds to the log odds of the
+            label against the next best one, ``against``; and ``words``: those that add most. Where texts are read in
+            passages, it also has the ``passage`` that speaks most for the label, with ``start``, ``end`` and ``text``;
+            a neighbor has its own nearest one as ``passage``, and that of the text as ``text_passage``. With
+            ``return_novelty``, ``novelty`` is the share of the examples that were more familiar when they were held
+            out: of a text of no known class it is near 1. With ``return_read``, ``read`` is the share of the text that
+            was read. With ``reject``, ``label`` may be None; the promise holds in nine of ten draws of the examples,
+            for texts like them. Where experts were fitted on texts with several labels, ``labels`` are those whose
+            probability reaches their threshold, chosen by folds.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -153,8 +154,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
             texts: Texts, or pairs of texts, in any form that a call takes.
             labels: The name of the label of each; a list of names where a text may have several.
             ids: A name for each, to remove it by. None: they are numbered.
-            allow_new_labels: Whether labels may be new to a classifier, or to a datastore that is not empty. The
-                classifier itself gives them no probability; only the neighbors do.
+            allow_new_labels: Whether labels may be new to a classifier that was trained: its head gives them no
+                probability, only the neighbors do. Without a trained head a new label is just a label.
             allow_duplicates: Whether to add an example that is there already, so that it counts twice.
 
         Returns:
@@ -162,9 +163,11 @@ class KNNClassifierPipeline(AnsweringPipeline):
 
         Raises:
             TypeError: If a text is not a string, or a label not a name.
-            ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new.
+            ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new to a
+                classifier that was trained.
         """
-        return self._add_examples(texts, labels, ids, allow_new_labels, allow_duplicates)
+        allowed = {"allow_new_labels": allow_new_labels, "allow_duplicates": allow_duplicates}
+        return self._add_examples(texts, labels, ids, **allowed)
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
         """Add labels by name: what is said of each is its first example, and counts as one among those that come.
@@ -185,8 +188,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
         before = set() if self.datastore is None else self.datastore.ids_there(ids)
-        has_head = self.model.config.num_labels > 0
-        return self._add_examples(texts, labels, ids, not has_head, allow_duplicates=True, replacing=before)
+        return self._add_examples(texts, labels, ids, allow_duplicates=True, replacing=before)
 
     def add_documents(
         self, texts: Any, ids: Sequence[str] | None = None, show_progress: bool = False, **options: Any
@@ -474,9 +476,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 "add_examples, fit; or run_classification.py --no_training), correct them, then train."
             )
 
-    def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
+    def _add_examples(self, texts: Any, labels: Sequence[Any], ids: Sequence[str] | None, **options: Any) -> list[str]:
         datastore = datastore_to_grow(self.reader, self.datastore, labels)
-        added = add_examples(self.reader, datastore, texts, labels, *options, **more)
+        added = add_examples(self.reader, datastore, texts, labels, ids, **options)
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
         if datastore.fitted is not None:

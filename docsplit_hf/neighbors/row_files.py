@@ -71,12 +71,11 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
             import pandas as pd  # here, as pyarrow below: importing docsplit_hf loads neither
 
             # Not the csv module, which refuses long fields.
-            options |= {"dtype": str, "na_values": [], "chunksize": BLOCK}
-            with pd.read_csv(source, **options) as frames:
+            with pd.read_csv(source, chunksize=BLOCK, **options) as frames:
                 for frame in frames:
                     if not isinstance(frame.index, pd.RangeIndex):  # the first field taken for the row's name
                         raise ValueError(MORE_FIELDS)
-                    yield from frame.fillna("").to_dict("records")
+                    yield from frame.to_dict("records")
         elif kind == "parquet":
             import pyarrow.parquet as pq
 
@@ -111,8 +110,8 @@ def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
 def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
     """Write rows to a file, which appears whole or not at all, and replaces one that is there.
 
-    ``rows`` is called as often as the rows are needed. What a row does not have is empty. Lists and dictionaries are
-    JSON in a ``.csv`` file.
+    ``rows`` is called as often as the rows are needed. What a row does not have is empty. Lists,
+    dictionaries and truth values are JSON in a ``.csv`` file.
     """
     temporary = target.with_name(f"{target.name}.tmp")
     _WRITERS[target.suffix.lower()](temporary, rows, columns)
@@ -125,7 +124,7 @@ def _write_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[
         writer.writerow(columns)
         for row in rows():
             values = (row.get(name) for name in columns)
-            writer.writerow([to_json(value) if isinstance(value, list | dict) else value for value in values])
+            writer.writerow([to_json(value) if isinstance(value, list | dict | bool) else value for value in values])
 
 
 def _write_jsonl(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:

@@ -205,9 +205,12 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
         return {"encoding": "utf-8" if encoding == "utf-8-sig" else encoding}
     if kind == "text":
         return {"encoding": encoding}
-    # Pandas would take "NA", "None" and "null" for missing, be they texts or the names of classes.
-    separator = _separator(path, csv_separator, encoding)
-    return {"encoding": encoding, "sep": separator, "keep_default_na": False, "na_values": [""]}
+    import pandas as pd
+
+    _refuse_no_bytes(path)
+    # Pandas would take "NA" for missing, "007" for a number, and "true" for a truth value.
+    options = {"encoding": encoding, "sep": _separator(path, csv_separator, encoding), "na_filter": False}
+    return {**options, "converters": dict.fromkeys(range(len(pd.read_csv(path, nrows=0, **options).columns)), str)}
 
 
 def _separator(path: Path, given: str | None, encoding: str) -> str:

@@ -53,7 +53,7 @@ def load_labeled_examples(
             ``.csv``, ``.tsv`` or ``.parquet`` file (also compressed with gzip), which is the training set; a folder
             with files named after their split; or a folder with a folder of ``.txt`` files for each class, or with such
             a folder for each split: ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only an empty
-            field is missing: ``NA`` and ``null`` are words.
+            field is missing; labels and ids are its own characters: ``NA`` is a word, and so are ``true`` and ``007``.
         config_name: The configuration of a data set on the Hub.
         text_column: The column that holds the texts.
         text_pair_column: The column with the second texts, for pairs.

@@ -71,10 +71,18 @@ def _read_json_examples(
     first = next(rows, None)
     if first is None:
         raise ValueError("it holds no rows")
+    names = [column for name, column in making["columns"].items() if name in ("label", "id")]
     for row in chain([first], rows):
         found.update(row)
-        yield _make_example(row, **making)
+        yield _make_example(row | {name: _as_written(row[name]) for name in names if name in row}, **making)
     _check_columns(found, making["columns"], path.name)
+
+
+def _as_written(value: Any) -> Any:
+    """A label or an id of JSON, with ``true`` and ``false`` as strings, also in a list."""
+    if isinstance(value, list):
+        return [_as_written(item) for item in value]
+    return json.dumps(value) if isinstance(value, bool) else value
 
 
 def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:

@@ -15,7 +15,7 @@ from ..models.portable.packing import PACKINGS
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` of a run whose folder can be given to others: nothing in it executes.
+    """``TrainingArguments`` of a run whose folder can be given to others: no pickle is in it.
 
     > Defaults that differ from ``TrainingArguments``
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class BaseTrainer(Trainer):
-    """The stock Trainer, for both journeys: its checkpoints hold nothing that executes and are resumed only if whole.
+    """The stock Trainer, for both journeys: its checkpoints hold no pickle and are resumed only if whole.
 
     ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss. A subclass may
     override ``begin_training`` (what is done before the first step), ``collator_columns``, ``modules_to_resume``,
@@ -166,7 +166,7 @@ class BaseTrainer(Trainer):
             temporarily(self, "model", saved),
         ):
             super()._save(str(folder), state_dict if saved is trained else None)
-            # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds nothing that executes.
+            # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds no pickle.
             (folder / "training_args.bin").unlink(missing_ok=True)
             arguments = self._begun_with if self.is_in_train else self.saved_arguments()
             (folder / ARGUMENTS_FILE).write_text(json.dumps(arguments, indent=2) + "\n")

@@ -5,11 +5,15 @@ import json
 
 import pytest
 import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from transformers import BertModel, pipeline
 
+from docsplit_hf import load_labeled_examples
 from docsplit_hf.neighbors import classify_file as classifying
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.neighbors.row_files import BLOCK, read_rows
+from docsplit_hf.text.labels import labels_by_name
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +78,54 @@ def test_several_labels_and_columns_of_the_same_name(pipe, tmp_path, texts, capl
     assert best["score"] + second["score"] == pytest.approx(1)
     assert len(best["neighbors"]) + len(second["neighbors"]) == 1
     assert "'label' is 'input_input_label'" in caplog.text
+
+
+WORDS = ["true", "False", "NA", "null", "None", "nan", "inf", "007", "+1", "1.10", "1e5", "1_000", "0x1F", " 1", "#N/A"]
+NAMES = st.sampled_from(WORDS) | st.integers().map(str) | st.floats().map(str) | st.dates().map(str)
+NAMES |= st.datetimes().map(str) | st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"))
+NAMES = NAMES.filter(str.strip)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    labels=st.lists(NAMES, min_size=2, max_size=3, unique=True),
+    ids=st.lists(NAMES, min_size=6, max_size=6, unique=True),
+    ending=st.sampled_from(["csv", "tsv", "jsonl"]),
+    target=st.sampled_from(["csv", "jsonl", "parquet"]),
+)
+@example(["true", "false"], ["1", "01", "1.0", "NA", "2024-01-01", "null"], "csv", "csv")
+@example(["true", "false"], ["1", "01", "1.0", "NA", "2024-01-01", "null"], "tsv", "parquet")
+def test_labels_and_ids_are_the_characters_of_the_file(
+    make_tiny_config, tokenizer, texts, tmp_path, labels, ids, ending, target
+):
+    rows = [{"id": ids[i], "text": texts[i], "label": labels[i % len(labels)]} for i in range(6)]
+    source, answers = tmp_path / f"labeled.{ending}", tmp_path / f"answers.{target}"
+    with source.open("w", encoding="utf-8", newline="") as file:
+        if ending == "jsonl":
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if ending == "tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    examples = load_labeled_examples(source, id_column="id", validation_size=0)["train"]
+    assert (labels_by_name(examples), examples["id"][:]) == ([row["label"] for row in rows], ids)
+    torch.manual_seed(0)
+    pipe = pipeline("docsplit-knn", model=BertModel(make_tiny_config()), tokenizer=tokenizer, device="cpu")
+    pipe.add_examples(examples, labels_by_name(examples), examples["id"][:])
+    classify_file(pipe, PredictionFiles(source, answers), k=1, show_progress=False, overwrite=True)
+    assert [(row["id"], row["input_label"], row["label"]) for row in read_rows(answers)] == [
+        (row["id"], row["label"], row["label"]) for row in rows
+    ]
+
+
+def test_truth_values_of_json_are_written_as_json_has_them(pipe, tmp_path, texts):
+    rows = [{"text": text, "label": i % 2 == 0, "id": i} for i, text in enumerate(texts[:4])]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    examples = load_labeled_examples(tmp_path / "a.jsonl", id_column="id", validation_size=0)["train"]
+    assert labels_by_name(examples) == ["true", "false"] * 2
+    assert examples["id"][:] == ["0", "1", "2", "3"]
+    classify_file(pipe, PredictionFiles(tmp_path / "a.jsonl", tmp_path / "a.csv"), show_progress=False)
+    assert [row["input_label"] for row in read_rows(tmp_path / "a.csv")] == ["true", "false"] * 2
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

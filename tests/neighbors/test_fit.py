@@ -78,7 +78,7 @@ def test_an_example_that_comes_later_is_known_at_once(fitted, texts, caplog):
     assert scores_of(fitted([texts[40]], top_k=None))[0, 1] > before[1]
     fitted.remove_examples(added)
     np.testing.assert_array_equal(scores_of(fitted([texts[40]], top_k=None))[0], before)
-    fitted.add_examples([texts[40]], ["a new one"], allow_new_labels=True)
+    fitted.add_examples([texts[40]], ["a new one"])
     scores = {entry["label"]: entry["score"] for entry in fitted([texts[40]], top_k=None)[0]}
     assert scores["a new one"] > 0.02 and sum(scores.values()) == pytest.approx(1)
 
@@ -187,7 +187,7 @@ def test_nothing_at_all_has_no_answer(untrained):
 
 
 def test_a_class_with_one_example_is_a_class(filled, texts):
-    filled.add_examples([texts[40]], ["once"], allow_new_labels=True)
+    filled.add_examples([texts[40]], ["once"])
     assert filled.fit(show_progress=False).labels[-1] == "once"
     assert {entry["label"] for entry in filled([texts[41]], top_k=None)[0]} == {"river", "engine", "once"}
 

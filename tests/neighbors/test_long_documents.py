@@ -44,7 +44,7 @@ def pipe():
     """The encoder that ships, with short examples."""
     pipe = pipeline("docsplit-knn", **READ)
     for label, texts in EXAMPLES.items():
-        pipe.add_examples(texts, [label] * len(texts), allow_new_labels=True)
+        pipe.add_examples(texts, [label] * len(texts))
     return pipe
 
 
@@ -54,7 +54,7 @@ def fitted():
     fitted = pipeline("docsplit-knn", **READ)
     for label, sentences in EXAMPLES.items():
         texts = [hidden(sentence, number / 5)[0] for number, sentence in enumerate(sentences)]
-        fitted.add_examples(texts, [label] * len(texts), allow_new_labels=True)
+        fitted.add_examples(texts, [label] * len(texts))
     fitted.fit(show_progress=False)
     return fitted
 

@@ -130,8 +130,14 @@ def test_the_number_of_a_bad_input_is_that_in_the_whole_stream(pipe, monkeypatch
         pipe(["a river"] * 7 + [None])
 
 
-def test_no_trust_remote_code_is_asked_for(pipe, texts, tmp_path, monkeypatch):
+def test_code_in_a_saved_folder_is_told_and_not_run(pipe, texts, tmp_path, monkeypatch):
     pipe.save_pretrained(tmp_path)
+    assert (code := list(tmp_path.glob("*.py")))
+    assert (
+        "The Python files are for those without docsplit_hf, and run only with" in (tmp_path / "README.md").read_text()
+    )
+    for file in code:
+        file.write_text("raise SystemExit('the code of the folder ran')")
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked whether to run the repository's code"))
     for task in ("docsplit-knn", "text-classification"):
         assert pipeline(task, model=str(tmp_path))(texts[0])[0]["label"] in NAMES

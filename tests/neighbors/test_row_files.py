@@ -79,7 +79,7 @@ def test_lists_are_json_in_csv(tmp_path):
     ("rows.txt", b"\xff", "rows.txt cannot be used: .*Say in what it is encoded"),
     ("rows.csv", b"text\n\xff\n", "rows.csv cannot be used: .*Say in what it is encoded"),
     ("rows.csv", b"id;text\n1;One.\n", "pass csv_separator=';'"),
-    ("rows.csv", b"", "cannot be used: No columns"),
+    ("rows.csv", b"", "cannot be used: it is empty"),
     ("rows.csv", b'text\n"open\n', "cannot be used: .*EOF inside string"),
     ("rows.jsonl", b"{", "Row 1 of rows.jsonl is not JSON"),
 ])  # fmt: skip

@@ -32,7 +32,7 @@ def fitted(untrained, texts):
 
 
 def test_a_fresh_interpreter_says_the_same_to_the_bit(fitted, texts, tmp_path):
-    fitted.add_examples([texts[40]], ["a new one"], allow_new_labels=True)
+    fitted.add_examples([texts[40]], ["a new one"])
     fitted.save_pretrained(tmp_path / "saved")
     new = [*texts[36:], "Zebras sleep under quantum lamps."]
     options = {"top_k": None, "explain": True, "return_neighbors": 2, "return_documents": 2}

@@ -30,8 +30,8 @@ def add_examples(
     texts: Any,
     labels: Sequence[Any],
     ids: Sequence[str] | None,
-    allow_new_labels: bool,
-    allow_duplicates: bool,
+    allow_new_labels: bool = False,
+    allow_duplicates: bool = False,
     replacing: Collection[str] = (),
 ) -> list[str]:
     """Add examples as ``KNNClassifierPipeline.add_examples`` says, in place of those ``replacing``; gives the ids."""
@@ -43,7 +43,7 @@ def add_examples(
             raise ValueError(f"Text {i} is empty: nothing can be near it. Leave it out.")
     if len(labels) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(labels)} labels: give one label for each text.")
-    if not allow_new_labels and (len(datastore) > 0 or config.num_labels):
+    if config.num_labels and not allow_new_labels:
         _refuse_new_labels(labels, datastore.label_names)
     if ids is not None and len(ids) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(ids)} ids: give one id for each text.")
@@ -121,6 +121,6 @@ def _refuse_new_labels(labels: list[Any], known: Sequence[str]) -> None:
                 near = get_close_matches(label, known, n=1)
                 raise ValueError(
                     f"The label {label!r} is none of {', '.join(known)}."
-                    f"{f' Did you mean {near[0]!r}?' if near else ''} If it is to be a new one, pass "
-                    "allow_new_labels=True."
+                    f"{f' Did you mean {near[0]!r}?' if near else ''} This classifier was trained without it: "
+                    "allow_new_labels=True adds it, and only the neighbors will know it."
                 )

@@ -8,6 +8,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..rejection.familiarity import familiarity
+from .baselines import LARGEST_CLASS, WORD_COUNTS, largest_class
 from .corpus import Corpus, make_corpus
 from .fitted_experts import FittedExperts
 from .held_out_answers import HeldOutAnswers
@@ -72,7 +73,8 @@ def fit_experts(
         settings["temperature"] = voters.temperature
         if held_out is not None:
             unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
-            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
+            theirs, learned = one_hot(held_out.labels, columns), (corpus.example_words(), targets)
+            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, theirs, learned)
             measured_on = "held-out texts"
         else:
             asked = scores_by_folds(corpus, voters, folds, targets, several, experts, progress)
@@ -91,8 +93,10 @@ def fit_experts(
     settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "measured_on": measured_on}
     settings["texts"] = len(right)
     settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
-    settings["measured"] = _measure(scores, right, weights / unit, experts, several) if len(right) else []
     probabilities = pool(scores, weights / unit, several) if len(right) else np.zeros((0, len(names)))
+    others = {"mixture": probabilities, WORD_COUNTS: asked.word_counts}
+    others[LARGEST_CLASS] = largest_class(targets, len(right), several)
+    settings["measured"] = _measure(scores, right, experts, several, others) if len(right) else []
     if several:
         settings["thresholds"] = label_thresholds(probabilities, right).tolist()
     familiar = familiarity(probabilities, asked.shares, asked.closeness)
@@ -153,19 +157,19 @@ def _scores_of_sample(
 
 
 def _measure(
-    scores: np.ndarray, targets: np.ndarray, weights: np.ndarray, experts: list[str], several: bool
+    scores: np.ndarray, targets: np.ndarray, experts: list[str], several: bool, others: dict[str, np.ndarray | None]
 ) -> list[dict[str, Any]]:
-    """What each expert alone, in the sharpness that suits it, and the mixture make of examples they did not see."""
+    """What each expert alone, in the sharpness that suits it, and others make of examples they did not see."""
     from ...metrics.registry import metric_class  # which imports evaluate, and datasets with it
 
     labels = targets.astype(int) if several else targets.argmax(1)
-    unit, records = spread_of_scores(scores, several), []
-    for name, rows in [*((name, [i]) for i, name in enumerate(experts)), ("mixture", list(range(len(experts))))]:
-        if name == "mixture":
-            probabilities = pool(scores, weights, several)
-        else:
-            alone = scores[rows] / unit[rows, None, None]
-            probabilities = pool(alone, fit_weights(alone, targets, np.ones(1), several), several)
+    answers, unit, records = {}, spread_of_scores(scores, several), []
+    for i, name in enumerate(experts):
+        alone = scores[[i]] / unit[i]
+        answers[name] = pool(alone, fit_weights(alone, targets, np.ones(1), several), several)
+    for name, probabilities in (answers | others).items():
+        if probabilities is None:
+            continue
         found = {m: metric_class(m)().compute(predictions=probabilities, references=labels)[m] for m in MEASURED}
         records.append({"expert": name} | {metric: float(value) for metric, value in found.items()})
     return records

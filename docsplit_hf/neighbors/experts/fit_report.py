@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .baselines import LARGEST_CLASS, at_chance
+
 
 @dataclass(frozen=True)
 class FitReport:
@@ -18,11 +20,12 @@ class FitReport:
         texts: How many these are.
         single: The labels that have one example, which is never held out.
         shares: What each expert counts, from 0 to 1, by its name.
-        measured: For each expert, and then the mixture, its ``accuracy``, ``macro_f1`` and ``log_loss`` there. The
+        measured: The ``accuracy``, ``macro_f1`` and ``log_loss`` there of each ``expert``, of the mixture, of word
+            counts (TF-IDF with logistic regression, on at most 10,000 examples), and of always the largest class. The
             mixture's own are a little too good, as its weights were chosen there.
-        answered: The share of these texts that ``reject=error`` leaves an answer, by the error: ``"0.01"``, ``"0.05"``
-            and ``"0.1"``. Empty where a text may have several labels.
-        least_error: The smallest error that so many texts can promise.
+        answered: The share of these texts that gets an answer with ``reject=error``, by the error: ``"0.01"``,
+            ``"0.05"`` and ``"0.1"``. Empty where a text may have several labels.
+        least_error: The lowest error that so many texts can guarantee.
     """
 
     examples: int
@@ -50,8 +53,8 @@ class FitReport:
         )
         if self.measured:
             head += (
-                f" Measured on {self.measured_on}: {self.texts:,} texts. The more there are, the less the weights are "
-                "the defaults."
+                f" Measured on {self.measured_on}: {self.texts:,} texts. With more examples, weights rely less on the "
+                "defaults."
             )
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
@@ -63,13 +66,19 @@ class FitReport:
             for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
                 measured[name] = measured[name].map(digits.format)
             table = table.reindex(measured.index).fillna("").join(measured)
-        return f"{head}\n{table.rename_axis(None).to_string()}{self._answered()}"
+        return f"{head}\n{table.rename_axis(None).to_string()}{self._at_chance()}{self._answered()}"
+
+    def _at_chance(self) -> str:
+        accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
+        if LARGEST_CLASS not in accuracy:  # nothing was measured, or by an earlier version
+            return ""
+        return at_chance(accuracy["mixture"], accuracy[LARGEST_CLASS], self.texts)
 
     def _answered(self) -> str:
         if not (self.answered and self.texts):
             return ""
         shares = [f"{share:.0%} at {float(error):.0%}" for error, share in self.answered.items()]
         return (
-            f"\nAnswers left by reject, by the error that is promised: {', '.join(shares)}. "
-            f"{self.texts:,} texts can promise {max(self.least_error, 0.001):.1%} at the least."
+            f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
+            f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
         )

@@ -9,12 +9,14 @@ import numpy as np
 from ..rejection.familiarity import closeness
 from ..store.duplicates import number_texts
 from ..store.keys.passage_table import take_passages
+from .baselines import word_counts
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
 from .folds import assign_folds
 from .models import Models, all_scores, fit_models
 from .votes import nearest_of_both, vote
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
     from tqdm import tqdm
 
     from ..store.snapshot import Snapshot
@@ -40,6 +42,7 @@ class HeldOutScores(NamedTuple):
     shares: np.ndarray  # (m, C): of the labels among the neighbors
     closeness: np.ndarray  # (m,): to the nearest examples
     ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
+    word_counts: np.ndarray | None  # (m, C): probabilities by a regression on words, where there are any
 
 
 def folds_of(snapshot: Snapshot, places: np.ndarray) -> np.ndarray:
@@ -73,6 +76,7 @@ def scores_by_folds(
     scores, shares = np.zeros((len(experts), *targets.shape)), np.zeros(targets.shape)
     rows = corpus.rows
     near, embeddings = np.zeros(len(targets)), corpus.document_vectors.embeddings_of(corpus.vectors[rows])
+    words, by_words = corpus.example_words(), np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         models = fit_models(corpus, rows[learned], targets[learned], several, experts, has_head=False)
@@ -80,10 +84,13 @@ def scores_by_folds(
             corpus, models, several, experts, rows[asked], voters.of(asked)
         )
         near[asked] = closeness(embeddings[asked], embeddings[learned])
+        if words is not None:
+            by_words[asked] = word_counts(words[learned], targets[learned], words[asked], several)
         progress.update()
     held_out = folds >= 0
     ids = corpus.ids[rows]
-    return HeldOutScores(scores[:, held_out], *(x[held_out] for x in (targets, shares, near, ids)))
+    by_words = None if words is None else by_words[held_out]
+    return HeldOutScores(scores[:, held_out], *(x[held_out] for x in (targets, shares, near, ids)), by_words)
 
 
 class Voters(NamedTuple):
@@ -122,9 +129,14 @@ def scores_in_corpus(
 
 
 def scores_of_held_out(
-    fitted: FittedExperts, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray, targets: np.ndarray
+    fitted: FittedExperts,
+    snapshot: Snapshot,
+    held_out: HeldOut,
+    columns: np.ndarray,
+    targets: np.ndarray,
+    of_examples: tuple[sp.csr_matrix | None, np.ndarray],
 ) -> HeldOutScores:
-    """Of held-out texts that have a label which the examples have."""
+    """Of held-out texts that have a label which the examples have; ``of_examples`` are their words and targets."""
     usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
     if not len(usable):
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
@@ -133,4 +145,6 @@ def scores_of_held_out(
     logits = None if logits is None else logits[usable]
     embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
-    return HeldOutScores(answers.scores, targets[usable], answers.shares[:, columns], answers.closeness, no_ids)
+    shares, (words, learned) = answers.shares[:, columns], of_examples
+    by_words = None if words is None else word_counts(words, learned, answers.words, fitted.several)
+    return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words)

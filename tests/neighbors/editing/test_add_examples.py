@@ -17,8 +17,22 @@ def test_examples_on_an_encoder_without_a_head_are_a_classifier(untrained, texts
     untrained.remove_examples(ids[:20])
     left = untrained({"text": texts[0]}, return_neighbors=64, k=64)["neighbors"]
     assert len(left) == 20 and not {neighbor["id"] for neighbor in left} & set(ids[:20])
-    untrained.add_examples([texts[0]], ["brand new"], ids=["mine"], allow_new_labels=True)
+    untrained.add_examples([texts[0]], ["brand new"], ids=["mine"])
     assert untrained({"text": texts[0]}, k=1)["label"] == "brand new"
+
+
+def test_examples_may_come_class_by_class(untrained, texts):
+    for name in ("sport", "food", "sea"):
+        untrained.add_examples([f"{name} {text}" for text in texts[:6]], [name] * 6)
+    assert untrained.datastore.label_names == ("sport", "food", "sea")
+    assert untrained({"text": f"food {texts[0]}"}, k=1)["label"] == "food"
+    report = untrained.fit(show_progress=False)
+    assert report.labels == ["sport", "food", "sea"] and report.texts == 18
+
+
+def test_a_trained_head_does_not_know_a_new_label(pipe, texts):
+    with pytest.raises(ValueError, match="'rivers' is none of river, engine. Did you mean 'river'.*allow_new_labels"):
+        pipe.add_examples([texts[0]], ["rivers"])
 
 
 def test_a_failed_addition_leaves_nothing_behind(untrained, texts):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.baselines import LARGEST_CLASS, WORD_COUNTS
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.experts.held_out_scores import LABEL_ID, HeldOut
@@ -24,7 +25,7 @@ def test_settings_say_what_was_found():
     assert settings["measured_on"] == "folds of the examples"
     assert list(settings["weights"]) == list(settings["shares"]) == EVERYTHING
     assert sum(settings["shares"].values()) == pytest.approx(1)
-    assert [record["expert"] for record in settings["measured"]] == [*EVERYTHING, "mixture"]
+    assert [record["expert"] for record in settings["measured"]] == [*EVERYTHING, "mixture", WORD_COUNTS, LARGEST_CLASS]
     report = str(FitReport.of(settings))
     assert "12 examples of 3 labels and 60 documents" in report and all(name in report for name in EVERYTHING)
 

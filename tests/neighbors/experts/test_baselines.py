@@ -1,0 +1,90 @@
+"""Word counts and the largest class, beside the experts in every table of fit."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.metrics import f1_score, log_loss
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.baselines import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class, word_counts
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fit_report import FitReport
+from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
+
+from .stores import NAMES, make_keys, make_queries, make_store, make_texts
+
+
+def fit(store, held_out=None):
+    settings = fit_experts(store.snapshot, held_out=held_out, show_progress=False).settings
+    return settings, {record["expert"]: record for record in settings["measured"]}
+
+
+def random_labels(count=124):
+    """Embeddings and texts that say nothing of the label."""
+    rng = np.random.default_rng(0)
+    texts = make_texts(rng.integers(0, 3, count))
+    return KNNDatastore(rng.standard_normal((count, 16)), np.arange(count) % 2, ["yes", "no"], texts)
+
+
+def test_the_largest_class_has_its_share_right():
+    labels = np.array([0] * 12 + [1] * 5 + [2] * 3)
+    settings, found = fit(KNNDatastore(make_keys(labels), labels, NAMES, make_texts(labels)))
+    assert settings["texts"] == 20
+    shares = np.tile(np.array([12, 5, 3]) / 20, (20, 1))
+    assert found[LARGEST_CLASS]["accuracy"] == pytest.approx(0.6)
+    assert found[LARGEST_CLASS]["macro_f1"] == pytest.approx(f1_score(labels, np.zeros(20), average="macro"))
+    assert found[LARGEST_CLASS]["log_loss"] == pytest.approx(log_loss(labels, shares))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_word_counts_know_what_words_say_and_no_embedding(several):
+    store = make_store(60, 0, several=several)
+    labels = [np.flatnonzero(row).tolist() for row in store.labels] if several else store.labels
+    noise = np.random.default_rng(0).standard_normal((60, 16))
+    _, found = fit(KNNDatastore(noise, labels, NAMES, store.texts))
+    assert found[WORD_COUNTS]["accuracy"] > found[LARGEST_CLASS]["accuracy"] + 0.2
+    _, found = fit(KNNDatastore(store.keys, labels, NAMES, ["?" * i for i in range(1, 61)]))
+    assert WORD_COUNTS not in found and found["mixture"]["accuracy"] > found[LARGEST_CLASS]["accuracy"]
+
+
+def test_on_held_out_texts():
+    labels, keys, texts = make_queries(30)
+    _, found = fit(make_store(), HeldOut(keys, texts, labels, None))
+    assert found[WORD_COUNTS]["accuracy"] > 0.6 and found[LARGEST_CLASS]["accuracy"] == pytest.approx(1 / 3)
+
+
+def test_of_several_labels_the_most_frequent_set_is_the_largest_class():
+    targets = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 1]])
+    probabilities = largest_class(targets, 2, True)
+    assert (probabilities >= 0.5).tolist() == [[True, True, False]] * 2
+    np.testing.assert_allclose(probabilities[0], [0.75, 0.75, 0.25])
+
+
+def test_labels_that_no_text_or_every_text_has_are_no_reason_to_fail_or_warn():
+    words, asked = csr_matrix(np.eye(4, dtype=np.float32)), csr_matrix(np.eye(4, dtype=np.float32)[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        several = word_counts(words, np.array([[1, 0, 1]] * 2 + [[1, 0, 0]] * 2), asked, True)
+        assert several[0, 0] == 1 and several[0, 1] == 0 and several[0, 2] > 0.5
+        one = word_counts(words, np.array([[0, 1, 0]] * 2 + [[0, 0, 1]] * 2), asked, False)
+        assert one[0].argmax() == 1 and one[0, 0] == 0 and one.sum() == pytest.approx(1)
+
+
+def test_what_is_at_chance_says_so_in_a_sentence():
+    settings, found = fit(random_labels())
+    report = str(FitReport.of(settings))
+    assert abs(found["mixture"]["accuracy"] - 0.5) < 0.1
+    assert "No better than always the largest class: " in report and "124 texts. Nothing shows yet" in report
+    good, _ = fit(make_store(60))
+    assert "No better" not in str(FitReport.of(good))
+    assert at_chance(0.53, 0.5, 124) and not at_chance(0.53, 0.5, 2_000)
+
+
+def test_a_report_of_an_earlier_version_has_no_such_lines():
+    settings, _ = fit(random_labels(40))
+    earlier = settings | {
+        "measured": [r for r in settings["measured"] if r["expert"] not in (WORD_COUNTS, LARGEST_CLASS)]
+    }
+    assert "mixture" in str(FitReport.of(earlier)) and "No better" not in str(FitReport.of(earlier))

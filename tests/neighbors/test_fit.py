@@ -3,7 +3,7 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf.neighbors.experts import corpus
-from docsplit_hf.neighbors.experts.models import EXPERTS
+from docsplit_hf.neighbors.experts.experts import EXPERTS
 
 from .conftest import labels_of
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .models import EXPERTS
+from .expert import Sizes
+from .experts import EXPERTS, SOFT
 
 KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats
 LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
@@ -37,10 +38,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         "mean": [(dimension,)],
         "components": [(word_dimensions, terms), (0, 0)],
         "whitening": [(joined, joined)],
-        "probe": [(classes, joined + 1), (classes, 0)],
-        "word_weights": [(classes, terms), (classes, 0)],
-        "centers": [(classes, joined), (classes, 0)],
-        "soft": [(texts, classes)],
+        SOFT: [(texts, classes)],
         "ids": [(texts,)],
         "idf": [(terms,)],
         "held_out_ids": [(held_out,)],
@@ -48,11 +46,12 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         "held_out_labels": [(held_out, classes)],
         "held_out_familiarity": [(held_out,)],
     }
+    _require(isinstance(settings.get("has_head"), bool), "has_head", settings.get("has_head"))
+    sizes = Sizes(classes, terms, joined, settings["has_head"])
+    shapes |= {array: [shape] for name in weights for array, shape in EXPERTS[name].shapes(sizes).items()}
     _require(arrays.keys() == shapes.keys(), "arrays", sorted(arrays))
     for name, expected in shapes.items():
         _require(arrays[name].shape in expected, name, arrays[name].shape)
-    for expert, array in (("words", "word_weights"), ("topics", "centers")):
-        _require(expert not in weights or arrays[array].shape[1] > 0, expert, arrays[array].shape)
     for name in ("held_out_probabilities", "held_out_familiarity"):
         _require(((arrays[name] >= 0) & (arrays[name] <= 1)).all(), name, "beside 0 to 1")
     suggested = settings.get("suggested", [])

@@ -40,7 +40,7 @@ def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> di
 def _words(answers: Answers, fitted: FittedExperts, row: int, own: int, other: int | None) -> list[dict[str, Any]]:
     if answers.words is None or "words" not in fitted.experts:
         return []
-    counts, weights = answers.words[[row]], fitted.models.word_weights
+    counts, weights = answers.words[[row]], fitted.learned["word_weights"]
     against = 0 if other is None else weights[other, counts.indices]
     factor = fitted.settings["weights"]["words"] * SHARPNESS
     odds = factor * counts.data * (weights[own, counts.indices] - against)

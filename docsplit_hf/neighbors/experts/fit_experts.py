@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 from ..rejection.familiarity import familiarity
 from .baselines import LARGEST_CLASS, WORD_COUNTS, largest_class
 from .corpus import Corpus, make_corpus
+from .experts import EXPERTS, fit_all, prior_weights
 from .fitted_experts import FittedExperts
 from .held_out_answers import HeldOutAnswers
 from .held_out_scores import (
@@ -22,11 +23,10 @@ from .held_out_scores import (
     voters_in_corpus,
 )
 from .label_thresholds import label_thresholds
-from .log_linear_pool import SHARPNESS, fit_weights, pool, prior_weights, spread_of_scores
-from .models import EXPERTS, Models, fit_models
+from .log_linear_pool import SHARPNESS, fit_weights, pool, spread_of_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..store.snapshot import Snapshot
 
@@ -65,16 +65,17 @@ def fit_experts(
         progress.total += 0 if folds is None else int(folds.max()) + 1
         progress.update()
         experts = _possible_experts(wanted, corpus, several)
-        models = fit_models(corpus, rows, targets, several, experts, has_head)
+        learned = fit_all(corpus, rows, targets, several, experts, has_head)
         progress.update()
-        vectors = (corpus.document_vectors, corpus.vectorizer, models, corpus.ids)
+        vectors = (corpus.document_vectors, corpus.vectorizer, learned, corpus.ids)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
+        settings["has_head"] = has_head
         voters = voters_in_corpus(snapshot, corpus, snapshot, np.arange(examples))
         settings["temperature"] = voters.temperature
         if held_out is not None:
             unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
-            theirs, learned = one_hot(held_out.labels, columns), (corpus.example_words(), targets)
-            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, theirs, learned)
+            theirs, of_examples = one_hot(held_out.labels, columns), (corpus.example_words(), targets)
+            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, theirs, of_examples)
             measured_on = "held-out texts"
         else:
             asked = scores_by_folds(corpus, voters, folds, targets, several, experts, progress)
@@ -85,7 +86,7 @@ def fit_experts(
         unit = spread_of_scores(scores, several)
         weights = fit_weights(scores / unit[:, None, None], right, prior, several)
     else:
-        unit = spread_of_scores(_scores_of_sample(snapshot, corpus, models, several, experts, voters), several)
+        unit = spread_of_scores(_scores_of_sample(snapshot, corpus, learned, several, experts, voters), several)
         weights = SHARPNESS * prior
     weights = np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
@@ -125,9 +126,7 @@ def _known_experts(wanted: Sequence[str] | None) -> list[str]:
 
 
 def _possible_experts(wanted: list[str], corpus: Corpus, several: bool) -> list[str]:
-    impossible = {"words"} if corpus.words is None else set()
-    impossible |= {"topics"} if several else set()
-    experts = [name for name in wanted if name not in impossible]
+    experts = [name for name in wanted if EXPERTS[name].can_learn(corpus, several)]
     if not experts:
         raise ValueError(
             f"Of {', '.join(wanted)} none can be fitted here: 'words' needs texts with words in the datastore, and "
@@ -145,15 +144,20 @@ def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None
 
 
 def _scores_of_sample(
-    snapshot: Snapshot, corpus: Corpus, models: Models, several: bool, experts: list[str], voters: Voters
+    snapshot: Snapshot,
+    corpus: Corpus,
+    learned: Mapping[str, np.ndarray],
+    several: bool,
+    experts: list[str],
+    voters: Voters,
 ) -> np.ndarray:
     """The logits of documents without labels, or of examples where there are none."""
     rows = np.random.default_rng(0).permutation(np.flatnonzero(corpus.documents >= 0))[:SAMPLE]
     if not len(rows):
         rows = np.random.default_rng(0).permutation(len(corpus.rows))[:SAMPLE]
-        return scores_in_corpus(corpus, models, several, experts, corpus.rows[rows], voters.of(rows))[0]
+        return scores_in_corpus(corpus, learned, several, experts, corpus.rows[rows], voters.of(rows))[0]
     of_documents = voters_in_corpus(snapshot, corpus, snapshot.documents, rows, voters.temperature)
-    return scores_in_corpus(corpus, models, several, experts, corpus.documents[rows], of_documents)[0]
+    return scores_in_corpus(corpus, learned, several, experts, corpus.documents[rows], of_documents)[0]
 
 
 def _measure(

@@ -13,14 +13,15 @@ from ..store.keys.key_matrix import as_float32
 from .check_state import check_state
 from .corpus import id_numbers, texts_in
 from .document_vectors import DocumentVectors, unit
-from .held_out_answers import HeldOutAnswers
+from .expert import Asked
+from .experts import SOFT, ask_all
+from .held_out_answers import PREFIX, HeldOutAnswers
 from .log_linear_pool import pool
-from .models import Models, all_scores
 from .votes import Nearest, nearest_of_both, vote
 from .words import saved_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -42,7 +43,7 @@ class FittedExperts(NamedTuple):
     settings: dict[str, Any]  # see fit_experts
     document_vectors: DocumentVectors
     vectorizer: TfidfVectorizer | None
-    models: Models
+    learned: Mapping[str, np.ndarray]  # by the experts, by name
     ids: np.ndarray  # int64 (N,): of the corpus
     held_out: HeldOutAnswers
 
@@ -110,7 +111,7 @@ class FittedExperts(NamedTuple):
         """As data, for the datastore."""
         terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
         idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
-        arrays = {**self.document_vectors._asdict(), **self.models._asdict()}
+        arrays = {**self.document_vectors._asdict(), **self.learned}
         arrays |= {"ids": self.ids, "idf": idf, **self.held_out.to_arrays()}
         return FittedState(self.settings, arrays, terms)
 
@@ -119,10 +120,11 @@ class FittedExperts(NamedTuple):
         """The experts of a state; their answers are the same to the bit."""
         arrays = state.arrays
         vectors = DocumentVectors(*(arrays[name] for name in DocumentVectors._fields))
-        models = Models(*(arrays[name] for name in Models._fields))
+        own = {*DocumentVectors._fields, "ids", "idf"}
+        learned = {name: a for name, a in arrays.items() if name not in own and not name.startswith(PREFIX)}
         words = saved_words(state.vocabulary, arrays["idf"])
         held_out = HeldOutAnswers.from_arrays(arrays)
-        return cls(state.settings, vectors, words, models, arrays["ids"], held_out)
+        return cls(state.settings, vectors, words, learned, arrays["ids"], held_out)
 
     def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
         """The words of texts, TF-IDF ``(N, V)``."""
@@ -204,7 +206,7 @@ def ask_experts(
         known = known / np.maximum(known.sum(1, keepdims=True), 1e-12)
     head = None if logits is None else logits_of(logits, columns)
     whitened = fitted.document_vectors.whitened(vectors)
-    scores = all_scores(fitted.models, fitted.experts, fitted.several, vectors, whitened, words, known, head)
+    scores = ask_all(fitted.learned, fitted.experts, Asked(vectors, whitened, words, known, head, fitted.several))
     weights = np.array(list(fitted.settings["weights"].values()))
     fitted_probabilities = pool(scores, weights, fitted.several)
     probabilities = shares.copy()
@@ -222,7 +224,7 @@ def _shares(ready: ReadyExperts, nearest: Nearest, votes: np.ndarray, columns: n
     given = found.labels if found.labels.ndim == 3 else found.labels[..., None] == np.arange(len(found.label_names))
     shares = np.einsum("qk,qkl->ql", votes[:, :count], given)
     if nearest.documents is not None:
-        shares[:, columns] += vote(votes[:, count:], ready.places[nearest.documents.rows], ready.fitted.models.soft)
+        shares[:, columns] += vote(votes[:, count:], ready.places[nearest.documents.rows], ready.fitted.learned[SOFT])
     return shares
 
 

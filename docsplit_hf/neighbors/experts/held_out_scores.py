@@ -10,12 +10,15 @@ from ..rejection.familiarity import closeness
 from ..store.duplicates import number_texts
 from ..store.keys.passage_table import take_passages
 from .baselines import word_counts
+from .expert import Asked
+from .experts import SOFT, ask_all, fit_all
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
 from .folds import assign_folds
-from .models import Models, all_scores, fit_models
 from .votes import nearest_of_both, vote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import scipy.sparse as sp
     from tqdm import tqdm
 
@@ -79,9 +82,9 @@ def scores_by_folds(
     words, by_words = corpus.example_words(), np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        models = fit_models(corpus, rows[learned], targets[learned], several, experts, has_head=False)
+        found = fit_all(corpus, rows[learned], targets[learned], several, experts, has_head=False)
         scores[:, asked], shares[asked] = scores_in_corpus(
-            corpus, models, several, experts, rows[asked], voters.of(asked)
+            corpus, found, several, experts, rows[asked], voters.of(asked)
         )
         near[asked] = closeness(embeddings[asked], embeddings[learned])
         if words is not None:
@@ -119,13 +122,18 @@ def voters_in_corpus(
 
 
 def scores_in_corpus(
-    corpus: Corpus, models: Models, several: bool, experts: list[str], rows: np.ndarray, voters: Voters
+    corpus: Corpus,
+    learned: Mapping[str, np.ndarray],
+    several: bool,
+    experts: list[str],
+    rows: np.ndarray,
+    voters: Voters,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The logits ``(E, R, C)`` of texts of the corpus by experts, and the shares of the labels in their votes."""
     words = None if corpus.words is None else corpus.words[rows]
-    shares = vote(voters.weights, voters.places, models.soft)
-    scores = all_scores(models, experts, several, corpus.vectors[rows], corpus.whitened[rows], words, shares, None)
-    return scores, shares
+    shares = vote(voters.weights, voters.places, learned[SOFT])
+    asked = Asked(corpus.vectors[rows], corpus.whitened[rows], words, shares, None, several)
+    return ask_all(learned, experts, asked), shares
 
 
 def scores_of_held_out(

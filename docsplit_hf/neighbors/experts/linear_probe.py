@@ -1,4 +1,4 @@
-"""The expert "classifier" where none was trained: a linear probe, logistic regression on the vectors of examples."""
+"""The expert "classifier": one that was trained, or a linear probe, logistic regression on the vectors of examples."""
 
 from __future__ import annotations
 
@@ -8,10 +8,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sklearn.linear_model import LogisticRegression
+
+    from .corpus import Corpus
+    from .expert import Asked, Lesson, Sizes
 
 INVERSE_REGULARIZATION = 20.0
 UNKNOWN = 1e-3  # the share of a label that no example, or every example, has
+
+
+class Classifier:
+    """The trained classifier, or else a linear probe."""
+
+    prior, prior_alone = 0.2, 0.45
+
+    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+        """Always."""
+        return True
+
+    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
+        """The weights of the probe, and its bias last; nothing where a classifier was trained."""
+        if lesson.has_head:
+            return {}
+        probe = fit_probe(lesson.corpus.vectors[lesson.rows], lesson.targets, lesson.several)
+        return {"probe": np.column_stack(probe)}
+
+    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
+        """Of the probe, or of the trained classifier."""
+        if "probe" in learned:
+            return asked.vectors @ learned["probe"][:, :-1].T + learned["probe"][:, -1]
+        if asked.logits is None:
+            raise ValueError(
+                "The experts were fitted beside a trained classifier, and this encoder is none: fit() again."
+            )
+        return asked.logits
+
+    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        """Of the probe."""
+        return {} if sizes.has_head else {"probe": (sizes.labels, sizes.dimensions + 1)}
 
 
 def fit_probe(vectors: np.ndarray, targets: np.ndarray, several: bool) -> tuple[np.ndarray, np.ndarray]:

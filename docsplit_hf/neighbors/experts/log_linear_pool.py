@@ -11,9 +11,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-# What the experts count before any label is seen. Chosen on ten data sets: topics, sentiment, pairs, two languages.
-PRIOR = {"classifier": 0.2, "words": 0.2, "neighbors": 0.25, "topics": 0.35}
-PRIOR_ALONE = {"classifier": 0.45, "words": 0.05, "neighbors": 0.05, "topics": 0.45}  # without more documents
 SHARPNESS, LEAST, MOST = 1.2, 0.05, 20.0  # of their sum, in standard deviations of the logits
 STRENGTH = 200.0  # how many examples it takes to move the proportions; the sharpness is free
 
@@ -32,12 +29,6 @@ def spread_of_scores(scores: np.ndarray, several: bool) -> np.ndarray:
     centered = scores if several else scores - scores.mean(2, keepdims=True)
     spread = np.sqrt(np.square(centered).mean((1, 2)))
     return np.where(spread > 1e-6, spread, np.inf)
-
-
-def prior_weights(experts: list[str], with_documents: bool) -> np.ndarray:
-    """The proportions of some of the experts, which add up to 1."""
-    weights = np.array([(PRIOR if with_documents else PRIOR_ALONE)[name] for name in experts])
-    return weights / weights.sum()
 
 
 def fit_weights(scores: np.ndarray, targets: np.ndarray, prior: np.ndarray, several: bool) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from ..mixing.mixture import Mixture
 from ..rejection.familiarity import confidence
 from .deciding_passage import deciding_passage, passage_probabilities
+from .experts import SOFT
 from .explanation import explain
 from .fitted_experts import ask_experts
 
@@ -40,7 +41,7 @@ class ShownVoters:
         shown = found.example(query, column)
         if found is self._examples:
             return shown
-        soft = self._ready.fitted.models.soft[self._ready.places[found.rows[query, column]]]
+        soft = self._ready.fitted.learned[SOFT][self._ready.places[found.rows[query, column]]]
         names = [self._ready.snapshot.label_names[number] for number in self._columns]
         if self._ready.fitted.several:
             return shown | {"labels": [name for name, share in zip(names, soft, strict=True) if share >= 0.5]}

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import softmax
 
 from .document_vectors import unit
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .corpus import Corpus
+    from .expert import Asked, Lesson, Sizes
+
 CONCENTRATION, STEPS = 30.0, 5
+
+
+class Topics:
+    """Soft k-means."""
+
+    prior, prior_alone = 0.35, 0.45
+
+    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+        """Where each text has one label."""
+        return not several
+
+    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
+        """The centers, which were found when labels were made soft."""
+        return {"centers": lesson.centers}
+
+    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
+        """Of how near texts are to the centers."""
+        return topic_scores(asked.whitened, learned["centers"])
+
+    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        """A center for each label."""
+        return {"centers": (sizes.labels, sizes.dimensions)}
 
 
 def fit_topics(

@@ -11,9 +11,13 @@ from ..store.duplicates import EQUAL_DISTANCE
 from ..store.keys.key_matrix import as_float32
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...models.inference.passages import Passages
-    from ..store.neighbors import Neighbors
+    from ..store import neighbors
     from ..store.snapshot import Snapshot
+    from .corpus import Corpus
+    from .expert import Asked, Lesson, Sizes
 
 NEIGHBORS = 30
 # Of the mean distance to the neighbors, as texts are farther apart for one encoder than for another.
@@ -21,11 +25,33 @@ RELATIVE_TEMPERATURE = 0.1
 LEAST_SHARE = 1e-3
 
 
+class Neighbors:
+    """The votes of the nearest texts, which the store was asked for."""
+
+    prior, prior_alone = 0.25, 0.05
+
+    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+        """Always."""
+        return True
+
+    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
+        """Nothing: labels vote as they are when they are asked, or as they were spread to documents."""
+        return {}
+
+    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
+        """Of the shares of the labels in the votes."""
+        return neighbor_scores(asked.shares, asked.several)
+
+    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        """None."""
+        return {}
+
+
 class Nearest(NamedTuple):
     """The nearest examples and documents of Q texts, and which of them vote: the 30 nearest of both together."""
 
-    examples: Neighbors  # k of each text
-    documents: Neighbors | None  # m of each text
+    examples: neighbors.Neighbors  # k of each text
+    documents: neighbors.Neighbors | None  # m of each text
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of the examples and then the documents; infinity: no vote
 
     @property

@@ -7,10 +7,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import scipy.sparse as sp
+
+    from .corpus import Corpus
+    from .expert import Asked, Lesson, Sizes
 
 SMOOTHING = 0.1
 SHARPNESS = 5.0  # the words of a text are of norm 1 in TF-IDF; naive Bayes would count each as often as it is there
+
+
+class Words:
+    """Naive Bayes."""
+
+    prior, prior_alone = 0.2, 0.05
+
+    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+        """From texts that have words."""
+        return corpus.words is not None
+
+    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
+        """How much each word speaks for each label."""
+        return {"word_weights": fit_word_weights(lesson.corpus.words, lesson.soft, lesson.weights, lesson.several)}
+
+    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
+        """Of the words of texts."""
+        return word_scores(asked.words, learned["word_weights"])
+
+    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        """A weight for each word and label."""
+        return {"word_weights": (sizes.labels, sizes.terms)}
 
 
 def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, several: bool) -> np.ndarray:

@@ -3,11 +3,10 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.baselines import LARGEST_CLASS, WORD_COUNTS
+from docsplit_hf.neighbors.experts.experts import EXPERTS, prior_weights
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.experts.held_out_scores import LABEL_ID, HeldOut
-from docsplit_hf.neighbors.experts.log_linear_pool import prior_weights
-from docsplit_hf.neighbors.experts.models import EXPERTS
 
 from .stores import NAMES, ask, fitted_store, make_keys, make_queries, make_store, make_texts
 
@@ -90,7 +89,7 @@ def test_held_out_texts_choose_the_weights():
         shares.append(settings["shares"]["classifier"])
     assert shares[0] > shares[1] + 0.2
     fitted = fit_experts(store.snapshot, None, HeldOut(keys, texts, labels, right), True, False)
-    assert fitted.models.probe.shape == (3, 0)
+    assert "probe" not in fitted.learned
     store.fitted = fitted.to_state()
     assert (ask(store, right[:9]).probabilities.argmax(1) == labels[:9]).all()
 

@@ -4,14 +4,13 @@ from scipy.optimize import check_grad, minimize
 from scipy.special import expit, log_softmax, softmax
 
 from docsplit_hf.neighbors.experts import log_linear_pool
+from docsplit_hf.neighbors.experts.experts import EXPERTS, prior_weights
 from docsplit_hf.neighbors.experts.log_linear_pool import (
     SHARPNESS,
     fit_weights,
     pool,
-    prior_weights,
     spread_of_scores,
 )
-from docsplit_hf.neighbors.experts.models import EXPERTS
 
 
 def make_scores(count, several=False, useful=(1.0, 0.7, 0.0), classes=3, seed=0):

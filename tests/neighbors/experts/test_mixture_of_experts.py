@@ -19,7 +19,9 @@ def test_their_weights_and_labels_give_what_the_expert_says(documents, several):
     ready, (_, keys, texts) = ready_experts(store.snapshot), make_queries()
     predictions, shown = Predictions(np.zeros((9, 0), np.float32), keys), Shown(neighbors=100)
     mixture, expected = mix_experts(ready, predictions, texts, shown), ask_experts(ready, keys, texts, None).shares
-    spread = dict(zip(store.documents.ids, ready.fitted.models.soft[ready.places], strict=True)) if documents else {}
+    spread = (
+        dict(zip(store.documents.ids, ready.fitted.learned["soft"][ready.places], strict=True)) if documents else {}
+    )
     for row in range(9):
         neighbors = classification_output(mixture, row, None, shown, best_only=True)["neighbors"]
         assert len(neighbors) == min(72, 12 + documents)  # all of them: those beyond the 30 nearest count nothing

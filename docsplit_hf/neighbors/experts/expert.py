@@ -1,0 +1,65 @@
+"""Expert: one opinion in the mixture; what it learns from, and what it is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from .corpus import Corpus
+
+
+class Lesson(NamedTuple):
+    """The N texts of a corpus, of which n are examples with labels."""
+
+    corpus: Corpus
+    rows: np.ndarray  # int64 (n,): the examples
+    targets: np.ndarray  # (n, C), 0 or 1
+    several: bool  # whether a text may have several labels
+    has_head: bool  # whether a trained classifier speaks, too
+    weights: np.ndarray  # float32 (N,): what each text counts
+    soft: np.ndarray  # (N, C): labels of all texts, after the topics have looked at them
+    centers: np.ndarray  # (C, D): of the topics that did; (C, 0) without
+
+
+class Asked(NamedTuple):
+    """N texts that the experts are asked about."""
+
+    vectors: np.ndarray  # (N, D), of norm 1
+    whitened: np.ndarray  # (N, D)
+    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    shares: np.ndarray  # (N, C): of the labels in the votes of the neighbors
+    logits: np.ndarray | None  # (N, C) of a trained classifier
+    several: bool
+
+
+class Sizes(NamedTuple):
+    """How large the arrays of a fitted state are."""
+
+    labels: int
+    terms: int
+    dimensions: int  # of vectors
+    has_head: bool
+
+
+class Expert(Protocol):
+    """One that is listed in ``EXPERTS``; what it learned is arrays by name, which are saved with the datastore."""
+
+    prior: float  # its share of the mixture before any label is seen
+    prior_alone: float  # the same where there are hardly any documents
+
+    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+        """Whether there is what it needs."""
+
+    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
+        """What it learns."""
+
+    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
+        """Logits ``(N, C)``; log odds where a text may have several labels."""
+
+    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        """The shapes of what it learned, to check what comes from a folder."""

@@ -112,9 +112,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
             without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. With
             ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
             (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
-            (squared L2) and ``weight``: the softmax of the distances (equation 2), which adds up to 1 over the k
-            neighbors and is 0 beyond them. Before ``fit`` it is the neighbor's share of the vote; after ``fit`` it only
-            describes how near the neighbor is, and the fitted experts answer. With ``top_k``, each label has those of
+            (squared L2) and ``weight``: its share of the vote (equation 2), which adds up to 1 over those that vote and
+            is 0 beyond them. After ``fit`` documents without labels vote, too: their ``label`` is the most probable one
+            that ``fit`` spread to them, with ``label_probability``. With ``top_k``, each label has those of
             them that have it. With ``explain``, ``explanation`` has ``experts``: what each adds to the log odds of the
             label against the next best one, ``against``; and ``words``: those that add most. Where texts are read in
             passages, it also has the ``passage`` that speaks most for the label, with ``start``, ``end`` and ``text``;

@@ -1,0 +1,51 @@
+"""The records beside the pages: reading them, and means over what their rows have in common."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from docsplit_hf.experiments.report.summary import summarize
+
+from ..commands import ROOT
+
+RESULTS = ROOT / "docs" / "results"
+Records = Sequence[dict[str, Any]]
+
+
+@functools.cache
+def content(name: str) -> Any:
+    """What a file of JSON or of lines of it below docs/results holds."""
+    text = (RESULTS / name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()] if name.endswith(".jsonl") else json.loads(text)
+
+
+def records(folder: str) -> Records:
+    """The records of a folder's results.json."""
+    return content(f"{folder}/results.json")["records"]
+
+
+def chosen(rows: Records, **fields: Any) -> Records:
+    """The rows with these values in their fields or settings, of which there is at least one."""
+    found = [row for row in rows if all(row.get(name, row.get("settings", {}).get(name)) == fields[name] for name in fields)]
+    assert found, fields
+    return found
+
+
+def percent(rows: Records, metric: str, **fields: Any) -> np.ndarray:
+    """A metric of each row in percent."""
+    return np.array([100 * row["metrics"][metric] for row in chosen(rows, **fields)])
+
+
+def mean(rows: Records, metric: str, **fields: Any) -> float:
+    """The mean of a metric in percent."""
+    return float(percent(rows, metric, **fields).mean())
+
+
+def half_interval(values: Sequence[float]) -> float:
+    """Half of the 95 % interval of a mean."""
+    return summarize(list(values)).interval

@@ -12,17 +12,21 @@ NUMBER = r"[+-]?\d(?:[\d,]*\d)?(?:\.\d+)?"
 FIGURE = re.compile(rf"(?<![\w.,/]){NUMBER}(?![\w./]*\w)(?=( ?%| points?\b| times\b| ms\b| GB\b| GiB\b)?)")
 # What looks like one and is none: code, addresses, versions, licenses, names, comments.
 NO_FIGURES = re.compile(
-    r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|<!--.*?-->|Python 3\.\d+|Apache 2\.0|SetFit\W* 1\.2|arXiv:[\d.]+"
-    r"|small-text\W* 1\.4|ftfy \S+|20 ?News\w*|1\.2\.1",
+    r"```(?:bash|python|text)\n.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|<!--.*?-->|Python 3\.\d+|Apache 2\.0|SetFit\W* 1\.2|arXiv:[\d.]+"
+    r"|small-text\S* 1\.4|ftfy \S+|20 ?News\w*|1\.2\.1",
     re.DOTALL,
 )
 
 
 class Page:
-    """What is wrong is collected, and told by check(), so that one run names every figure to mend."""
+    """What is wrong is collected, and told by check(), so that one run names every figure to mend.
 
-    def __init__(self, path: str) -> None:
-        self.path, self.text = path, (ROOT / path).read_text(encoding="utf-8")
+    ``without`` is a pattern of a part that is not read.
+    """
+
+    def __init__(self, path: str, without: str = r"\Z") -> None:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        self.path, self.text = path, re.sub(without, "", text, count=1, flags=re.DOTALL)
         self.wrong: list[str] = []
         self.read = 0
         self._held: list[tuple[int, int]] = []
@@ -41,13 +45,11 @@ class Page:
 
     def has(self, text: str) -> None:
         """The page has this text, made of the records: a table, or a part of one."""
-        place = self.text.find(text)
-        if place < 0:
-            lines = [line for line in text.splitlines() if line not in self.text]
-            self.wrong.append("the records give\n" + "\n".join(lines or text.splitlines()))
-        else:
-            self._held.append((place, place + len(text)))
-            self.read += len(re.findall(NUMBER, text))
+        found = [match.span() for match in re.finditer(re.escape(text), self.text)]
+        if not found:
+            self.wrong.append(f"the records give\n{text}")
+        self._held += found
+        self.read += len(re.findall(NUMBER, text))
 
     def has_rows(self, rows: Iterable[Sequence[str]]) -> None:
         """The page has a table whose lines are these, between others."""
@@ -55,10 +57,15 @@ class Page:
             self.has(f"| {' | '.join(row)} |")
 
     def without_record(self, *texts: str) -> None:
-        """Figures that were seen once and have no record; the page has each of these texts once."""
+        """Figures of no record, seen once or chosen: the page has each of these texts."""
         for text in texts:
-            if match := self._only(re.escape(text), text):
-                self._held.append(match.span())
+            found = [match.span() for match in re.finditer(re.escape(text), self.text)]
+            self._held += found
+            self.wrong += [] if found else [f"the page has no longer {text!r}"]
+
+    def table_without_record(self, header: str) -> None:
+        """A whole table of no record, by how its first line begins."""
+        self.without_record(re.search(rf"{re.escape(header)}[^\n]*(\n\|[^\n]*)*|\Z", self.text)[0] or header)
 
     def check(self, at_least: int) -> None:
         """Raise if a figure differs from its record, or has none; and if fewer were read than there should be."""

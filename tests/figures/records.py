@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from docsplit_hf.experiments.report.summary import summarize
 
 from ..commands import ROOT
+from .page import NUMBER
 
 RESULTS = ROOT / "docs" / "results"
 Records = Sequence[dict[str, Any]]
@@ -49,3 +51,10 @@ def mean(rows: Records, metric: str, **fields: Any) -> float:
 def half_interval(values: Sequence[float]) -> float:
     """Half of the 95 % interval of a mean."""
     return summarize(list(values)).interval
+
+
+def shown(path: str, template: str) -> list[float]:
+    """The numbers that another page has in the braces of a text of it, for what has no record but that page."""
+    found = re.search(re.escape(template).replace(r"\{\}", f"({NUMBER})"), (ROOT / path).read_text(encoding="utf-8"))
+    assert found, f"{path} has no longer {template!r}"
+    return [float(number.replace(",", "")) for number in found.groups()]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from docsplit_hf.experiments.report.summary import summarize
+from docsplit_hf.experiments.report.length_tables import with_gains
+from docsplit_hf.experiments.report.summary import Cell, summarize, summarize_records
 
 from ..commands import ROOT
 from .page import NUMBER
@@ -31,9 +32,17 @@ def records(folder: str) -> Records:
     return content(f"{folder}/results.json")["records"]
 
 
+@functools.cache
+def summarized(folder: str) -> Sequence[Cell]:
+    """A cell for each system, task, protocol and settings of a folder, with what long documents gain."""
+    return summarize_records(with_gains(records(folder)))
+
+
 def chosen(rows: Records, **fields: Any) -> Records:
     """The rows with these values in their fields or settings, of which there is at least one."""
-    found = [row for row in rows if all(row.get(name, row.get("settings", {}).get(name)) == fields[name] for name in fields)]
+    found = [
+        row for row in rows if all(row.get(name, row.get("settings", {}).get(name)) == fields[name] for name in fields)
+    ]
     assert found, fields
     return found
 

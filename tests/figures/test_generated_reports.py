@@ -10,10 +10,10 @@ import pytest
 
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.report.markdown_report import results_markdown
+from docsplit_hf.experiments.report import markdown_report
 
 from ..commands import ROOT
-from .records import RESULTS, content
+from .records import RESULTS, content, summarized
 
 EVALUATIONS = sorted(path for path in RESULTS.rglob("results.md") if path.with_suffix(".json").exists())
 
@@ -25,15 +25,18 @@ def import_benchmarks(monkeypatch):
 
 
 @pytest.mark.parametrize("path", EVALUATIONS, ids=lambda path: str(path.parent.relative_to(RESULTS)))
-def test_results_md_is_what_run_evaluation_writes(path):
+def test_results_md_is_what_run_evaluation_writes(path, monkeypatch):
     """But for the order of rows, which is that of the command, and the table of data sets, which counts their words."""
     written = path.read_text(encoding="utf-8")
     store = ResultStore(path.parent)
+    monkeypatch.setattr(
+        markdown_report, "summarize_records", lambda _: summarized(str(path.parent.relative_to(RESULTS)))
+    )
     command = re.search(r"```bash\n(.*?)\n```", written, flags=re.DOTALL)[1]
     shots = re.search(r"--shots (\d+)", command)
     settings = EvaluationSettings(shots=int(shots[1]) if shots else None)
     figures = re.findall(r"^!\[.*\]\((.*)\)$", written, flags=re.MULTILINE)
-    made = results_markdown(store.records, store.runs, store.tasks, settings, command, figures=figures)
+    made = markdown_report.results_markdown(store.records, store.runs, store.tasks, settings, command, figures=figures)
     assert sorted(measured(written)) == sorted(measured(made))
 
 

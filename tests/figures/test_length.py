@@ -2,11 +2,8 @@
 
 import functools
 
-from docsplit_hf.experiments.report.length_tables import with_gains
-from docsplit_hf.experiments.report.summary import summarize_records
-
 from .page import Page
-from .records import chosen, records
+from .records import chosen, records, summarized
 
 SMALL, MINILM = "docsplit-small-en", "all-MiniLM-L6-v2"
 TITLED, INVERTED, PAIRED = "WikipediaTitled", "WikipediaInverted", "WikipediaPaired"
@@ -18,11 +15,9 @@ WAYS = ("head_tail", "salient", "average", "passages")
 
 @functools.cache
 def cells(encoder):
-    found = summarize_records(with_gains(chosen(records(f"length/{encoder}"), protocol="length")
-        + chosen(records(f"length/{encoder}"), protocol="length_read")))
     return {
         (cell.system, cell.task, cell.settings["classifier"], cell.settings["shots"]): cell.metrics
-        for cell in found
+        for cell in summarized(f"length/{encoder}")
         if cell.protocol == "length"
     }
 
@@ -78,16 +73,26 @@ def sentences(page):
     paired = [gain(e, "average", PAIRED, c, s) for e in (SMALL, MINILM) for c, s in every]
     page.says("{} to {} points on Paired, ", min(paired), max(paired))
     inverted = [gain(MINILM, "average", INVERTED, c, s) for c, s in every]
-    page.says("{} to {} on Inverted with MiniLM, up to {} with docsplit-small-en", min(inverted), max(inverted), max(gain(SMALL, "average", INVERTED, c, s) for c, s in every))
+    page.says(
+        "{} to {} on Inverted with MiniLM, up to {} with docsplit-small-en",
+        min(inverted),
+        max(inverted),
+        max(gain(SMALL, "average", INVERTED, c, s) for c, s in every),
+    )
     page.says("{} on 20 Newsgroups; it costs", gain(SMALL, "average", "20News", "probe", None))
     read = {
-        (way, task): chosen(records(f"length/{SMALL}"), protocol="length_read", system=f"{SMALL} ({way})", task=task)[0]["metrics"]
+        (way, task): chosen(records(f"length/{SMALL}"), protocol="length_read", system=f"{SMALL} ({way})", task=task)[
+            0
+        ]["metrics"]
         for way in ("first", "average")
         for task in TASKS[SMALL]
     }
     one = [read["first", task]["tokens_read"] for task in (TITLED, INVERTED, PAIRED)]
     page.says("{} to {} with one forward", min(one), max(one))
-    page.says("{} in Titled and Inverted and {} in Paired with all", *(read["average", t]["tokens_read"] for t in (TITLED, PAIRED)))
+    page.says(
+        "{} in Titled and Inverted and {} in Paired with all",
+        *(read["average", t]["tokens_read"] for t in (TITLED, PAIRED)),
+    )
     page.says("On Inverted the gain is {} for", gain(SMALL, "head_tail", INVERTED, "probe"))
     ways = [gain(MINILM, way, INVERTED, c, s) for way in ("head_tail", "average", "passages") for c, s in every]
     page.says("`average` and `passages`, it is {} to {}.", min(ways), max(ways))
@@ -105,10 +110,16 @@ def sentences(page):
         for c, s in every
         if metric(e, "average", t, c, s, "gain_short")
     }
-    page.says("no loss of `average` is larger than {} points", -min(v for (_, _, c, _), (v, _) in short.items() if c == "probe"))
+    page.says(
+        "no loss of `average` is larger than {} points",
+        -min(v for (_, _, c, _), (v, _) in short.items() if c == "probe"),
+    )
     few = short[MINILM, INVERTED, "neighbors", 10]
     page.says("{} ± {} points (MiniLM, Inverted, few examples)", -few[0], 100 * few[1].interval)
     page.says("and {} (docsplit-small-en, Titled, all", -short[SMALL, TITLED, "neighbors", None][0])
-    assert sorted(short, key=lambda key: short[key][0])[:2] == [(SMALL, TITLED, "neighbors", None), (MINILM, INVERTED, "neighbors", 10)]
+    assert sorted(short, key=lambda key: short[key][0])[:2] == [
+        (SMALL, TITLED, "neighbors", None),
+        (MINILM, INVERTED, "neighbors", 10),
+    ]
     passages = [-gain(SMALL, "passages", TITLED, "probe", s, "gain_short") for s in (10, None)]
     page.says("`passages` lose {} points with the probe", *passages[:1])

@@ -4,17 +4,16 @@ import numpy as np
 
 from docsplit_hf.experiments.report.decoupled_tables import part_summary
 from docsplit_hf.experiments.report.paper_results import DECOUPLED
-from docsplit_hf.experiments.report.summary import summarize_records
 
 from .page import Page
-from .records import chosen, content, mean, records
+from .records import chosen, content, mean, records, summarized
 
 ENGLISH, CHINESE = ("CoLA", "SST-2", "MRPC", "QNLI"), ("TNEWS", "IFLYTEK", "OCNLI", "AFQMC", "CSL", "WSC")
 BASE, TL, DECOUPLE = "base", "triplet_loss", "decoupled"
 
 
 def cells(protocol):
-    found = [cell for name in ("english", "chinese") for cell in summarize_records(records(f"neighbors/{name}"))]
+    found = [cell for name in ("english", "chinese") for cell in summarized(f"neighbors/{name}")]
     return [cell for cell in found if cell.protocol == protocol]
 
 
@@ -49,7 +48,10 @@ def sweep():
 def test_figures():
     page = Page("docs/results/neighbors.md")
     calibrated, fixed, oracle = scores("calibrated"), scores("fixed"), scores("oracle")
-    page.says("(at best {} of 100, {} by the oracle)", *(max(s[f"CoLA", v][2] for v in (BASE, TL, DECOUPLE)) for s in (calibrated, oracle)))
+    page.says(
+        "(at best {} of 100, {} by the oracle)",
+        *(max(s["CoLA", v][2] for v in (BASE, TL, DECOUPLE)) for s in (calibrated, oracle)),
+    )
     page.says("the larger class ({} and {} %)", calibrated["AFQMC", TL][0], calibrated["WSC", TL][0])
     for text, task in (
         ("SST-2 {}, {} and {} % (base, TL, TL + D)", "SST-2"),
@@ -66,9 +68,7 @@ def test_figures():
         if all(row["metrics"]["classifier_matthews_correlation"] == 0 for row in rows)
     }
     assert collapsed == {"CoLA", "SST-2", "MRPC", "QNLI", "AFQMC", "WSC"}
-    paper = {
-        (row, task): DECOUPLED.of(row, task)["task_metric"] for row in DECOUPLED.rows for task in DECOUPLED.tasks
-    }
+    paper = {(row, task): DECOUPLED.of(row, task)["task_metric"] for row in DECOUPLED.rows for task in DECOUPLED.tasks}
     costs = [paper["base", task] - paper["TL", task] for task in (*ENGLISH, *CHINESE)]
     page.says("TL costs at most {} points, and gains {} on WSC", max(costs), -min(costs))
     best = [
@@ -94,7 +94,9 @@ def test_figures():
     spread = [part_summary(c, "classifier").std for c in cells("decoupled") if c.settings["variant"] != TL]
     page.says("standard deviations over the seeds of up to {}", 100 * max(spread))
     gains = [paper["TL + D", task] - paper["base", task] for task in DECOUPLED.tasks if task != "WSC"]
-    page.says("The paper has {} to {}, and {} on WSC", min(gains), max(gains), paper["TL + D", "WSC"] - paper["base", "WSC"])
+    page.says(
+        "The paper has {} to {}, and {} on WSC", min(gains), max(gains), paper["TL + D", "WSC"] - paper["base", "WSC"]
+    )
 
     by_k, by_t = sweep()
     change = {task: max(abs(by_t[task][t] - by_t[task][10]) for t in by_t[task] if t >= 0.1) for task in by_t}
@@ -111,15 +113,24 @@ def test_figures():
     page.says("and {} on CoLA, {} on IFLYTEK and {} on WSC", *(behind[t] for t in ("CoLA", "IFLYTEK", "WSC")))
 
     full = {name: chosen(records(f"neighbors/{name}"), protocol="full") for name in ("english", "chinese")}
-    page.says("TF-IDF has {} % on TNEWS and {} %", *(mean(full["chinese"], "accuracy", system="tfidf", task=t) for t in CHINESE[:2]))
+    page.says(
+        "TF-IDF has {} % on TNEWS and {} %",
+        *(mean(full["chinese"], "accuracy", system="tfidf", task=t) for t in CHINESE[:2]),
+    )
     page.says("at best {} (TL + D, mixed) and", max(max(calibrated["TNEWS", v]) for v in (BASE, TL, DECOUPLE)))
     page.says("and {} (TL, neighbors alone)", max(max(calibrated["IFLYTEK", v]) for v in (BASE, TL, DECOUPLE)))
-    page.says("the same encoder frozen {} and {}", *(mean(full["chinese"], "accuracy", system="chinese", task=t) for t in CHINESE[:2]))
+    page.says(
+        "the same encoder frozen {} and {}",
+        *(mean(full["chinese"], "accuracy", system="chinese", task=t) for t in CHINESE[:2]),
+    )
     for text, task in (("(SST-2 {} and {}", "SST-2"), (", QNLI {} and {})", "QNLI")):
         page.says(text, calibrated[task, DECOUPLE][2], mean(full["english"], "accuracy", system="tfidf", task=task))
     minutes = [sum(row["seconds"] for row in records(f"neighbors/{name}")) / 60 for name in ("english", "chinese")]
     page.says("took {} and {} minutes", *minutes)
-    page.says("for {} and {} records", *(len(content(f"neighbors/{n}/results.json")["records"]) for n in ("english", "chinese")))
+    page.says(
+        "for {} and {} records",
+        *(len(content(f"neighbors/{n}/results.json")["records"]) for n in ("english", "chinese")),
+    )
     page.without_record(
         "the larger class, 63.5 %, mixed or by the oracle",  # --protocol retrieval_vectors on WSC
         "37.7 % in place of 15.1 %",  # the log of the second command for the Chinese encoder

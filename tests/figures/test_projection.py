@@ -33,7 +33,10 @@ def gain(encoder, kind, task="mean", against=None):
 
 def row(encoder, kind):
     if kind is None:
-        return ("as it is", *(f"{scores(encoder, t).mean():.1f} ± {half_interval(scores(encoder, t)):.1f}" for t in (*TASKS, "mean")))
+        return (
+            "as it is",
+            *(f"{scores(encoder, t).mean():.1f} ± {half_interval(scores(encoder, t)):.1f}" for t in (*TASKS, "mean")),
+        )
     cells = []
     for task in (*TASKS, "mean"):
         change, half = gain(encoder, kind, task)
@@ -55,17 +58,24 @@ def test_figures():
     page.says("It costs {} points against the best fixed one", best - own[0])
     fewer = [gain("MiniLM", f"projection, {count} documents") for count in (100, 300, 1000)]
     page.says("still gains {} points on the mean, on 300 {}, on 1,000 {};", *(change for change, _ in fewer))
-    assert all(gain("MiniLM", f"projection, {count} documents", task)[0] > 0 for count in (100, 300, 1000) for task in TASKS)
+    assert all(
+        gain("MiniLM", f"projection, {count} documents", task)[0] > 0 for count in (100, 300, 1000) for task in TASKS
+    )
     lost = [-gain("MiniLM", "CCA, shrinkage 10, 100 documents", task)[0] for task in ("20News", "arXiv")]
     page.says("loses {} and {} points on 20News and arXiv with 100", *lost)
     page.says("The fourth root of the covariance gains {} points", gain("MiniLM", "covariance to 1/4")[0])
     page.says("the projection is {} ± {} above it", *gain("MiniLM", "projection", against="covariance to 1/4"))
     page.says("above it: {} ± {} on 20News", *gain("MiniLM", "projection", "20News", "covariance to 1/4"))
     page.says("the root gains little ({} and {})", *(gain(e, "covariance to 1/4")[0] for e in ENCODERS[1:]))
-    page.says("is as good on MiniLM** ({} ± {} between them)", *gain("MiniLM", "projection", against="CCA, shrinkage 10"))
+    page.says(
+        "is as good on MiniLM** ({} ± {} between them)", *gain("MiniLM", "projection", against="CCA, shrinkage 10")
+    )
     page.says("with 1 it loses {} points", -gain("MiniLM", "CCA, shrinkage 1")[0])
     page.says("does not gain: {} ± {} on MiniLM", *gain("MiniLM", "projection", "FakeNews"))
-    page.says("{} ± {} on docsplit-small-en, {} ± {} on the study's start", *(x for e in ENCODERS[1:] for x in gain(e, "projection", "FakeNews")))
+    page.says(
+        "{} ± {} on docsplit-small-en, {} ± {} on the study's start",
+        *(x for e in ENCODERS[1:] for x in gain(e, "projection", "FakeNews")),
+    )
     page.says("({} ± {} with a shrinkage of 10", *gain("study_start", "whitening, shrinkage 10"))
     page.says("ours {} ± {}):", *gain("study_start", "projection"))
     shrinkages(page)

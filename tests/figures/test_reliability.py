@@ -22,10 +22,24 @@ def test_figures():
         for per_label in (20, 0):
             page.has(promises(rows, name, task=task, per_label=per_label, mixed=False, held_out=0))
             if task == "20news":
-                page.has(promises(rows, "20News, split at random", task=task, per_label=per_label, mixed=True, held_out=0))
-    page.has(promises(rows, "the same, fitted on 500 texts of the later time", task="20news", per_label=0, mixed=False, held_out=500))
+                page.has(
+                    promises(rows, "20News, split at random", task=task, per_label=per_label, mixed=True, held_out=0)
+                )
+    page.has(
+        promises(
+            rows,
+            "the same, fitted on 500 texts of the later time",
+            task="20news",
+            per_label=0,
+            mixed=False,
+            held_out=500,
+        )
+    )
     news = chosen(rows, kind="promises", task="20news", per_label=0, mixed=False, held_out=0)
-    page.says("{} % of the answers are right in folds, and {} %", *(100 * np.mean([r[n] for r in news]) for n in ("accuracy_in_folds", "accuracy")))
+    page.says(
+        "{} % of the answers are right in folds, and {} %",
+        *(100 * np.mean([r[n] for r in news]) for n in ("accuracy_in_folds", "accuracy")),
+    )
     for task, per_label, documents in (
         *(("20news", n, documents) for n in (0, 20) for documents in ("all", "known")),
         *((task, 0, "all") for task in ("bbc_news", "arxiv_abstracts", "fakenews_small")),
@@ -34,7 +48,14 @@ def test_figures():
         page.has(novelty(rows, task, per_label, documents))
     suggestions(page)
     page.has_rows([cells[1:] for cells in table_of("watching")])  # its figures have no record but that table
-    page.without_record("in each draw it lies within", "95 % interval", "three draws of 80 % of them", "1 %: answered, wrong | 5 %: answered, wrong | 10 %", "promise 5 %", "BBC, 1 % cannot be promised")
+    page.without_record(
+        "in each draw it lies within",
+        "95 % interval",
+        "three draws of 80 % of them",
+        "1 %: answered, wrong | 5 %: answered, wrong | 10 %",
+        "promise 5 %",
+        "BBC, 1 % cannot be promised",
+    )
     page.check(at_least=200)
 
 
@@ -47,7 +68,10 @@ def promises(rows, name, **fields):
         answers, wrong = (sum(one[key] for one in found) for key in ("answers", "wrong"))
         tests = [binomtest(one["wrong"], one["answers"], error) for one in found if one["answers"]]
         none = len(found) - len(tests)
-        kept = [sum(test.proportion_ci(0.95).low <= error for test in tests) + none, sum(test.statistic <= error for test in tests) + none]
+        kept = [
+            sum(test.proportion_ci(0.95).low <= error for test in tests) + none,
+            sum(test.statistic <= error for test in tests) + none,
+        ]
         holds, below = holds + kept[0], below + kept[1]
         share = f"{100 * answers / sum(row['texts'] for row in group):.0f} %"
         text = f"{share}, {100 * wrong / answers:.1f} %" if answers else share
@@ -71,17 +95,32 @@ def novelty(rows, task, per_label, documents):
 def table_of(name):
     """The rows of a report, as they are written."""
     lines = (RESULTS / "reliability" / f"{name}.md").read_text(encoding="utf-8").splitlines()
-    rows = [[cell.strip().replace("%", " %") for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    rows = [
+        [cell.strip().replace("%", " %") for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
     return rows[2:]
 
 
 def suggestions(page):
     """A table of suggestions.md, shortened; its report needs small-text, so its own file stands for the records."""
     found = {(row[0], row[1]): row for row in table_of("suggestions")}
-    for task, name in (("20news", "20News, 220"), ("bbc_news", "BBC, 85"), ("arxiv_abstracts", "arXiv, 211"), ("fakenews_small", "FakeNews, 83")):
+    for task, name in (
+        ("20news", "20News, 220"),
+        ("bbc_news", "BBC, 85"),
+        ("arxiv_abstracts", "arXiv, 211"),
+        ("fakenews_small", "FakeNews, 83"),
+    ):
         share, gain = found[task, "suggest"][5], found[task, "suggest"][6]
         share = re.sub(r"\((\d+) % to (\d+) %\)", r"(\1 to \2)", share)
-        cells = [f"{share}, {gain}" if task == "fakenews_small" else "**{}** {}, **{}** {}".format(*(share + " " + gain).replace(" % (", " %\t(").replace(") ", ")\t").replace(" (+", "\t(+").split("\t"))]
+        cells = [
+            f"{share}, {gain}"
+            if task == "fakenews_small"
+            else "**{}** {}, **{}** {}".format(
+                *(share + " " + gain).replace(" % (", " %\t(").replace(") ", ")\t").replace(" (+", "\t(+").split("\t")
+            )
+        ]
         for strategy in ("breaking ties", "embedding k-means"):
             _, _, _, _, _, share, gain = found[task, strategy]
             share = "more than all" if share.startswith("more") else share.split(" (")[0]

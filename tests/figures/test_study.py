@@ -19,7 +19,9 @@ TASKS = ("20News", "BBCNews", "arXiv", "FakeNews")
 
 def tuning(method, pooling):
     """A row of the table of tuning, whose records were not kept: few-shot macro F1 by learning rate."""
-    table = re.search(r"<!-- table: tuning -->\n\| method \| pooling \|(.*?)\|\n.*?\n(.*?)<!-- end", STUDY, flags=re.DOTALL)
+    table = re.search(
+        r"<!-- table: tuning -->\n\| method \| pooling \|(.*?)\|\n.*?\n(.*?)<!-- end", STUDY, flags=re.DOTALL
+    )
     rates = [float(rate) for rate in table[1].split("|")]
     line = next(line for line in table[2].splitlines() if line.startswith(f"| {method} | {pooling} |"))
     cells = line.strip("|").split("|")[2:]
@@ -33,7 +35,9 @@ def best_of_tuning(methods):
     best = {}
     for row in rows[2:]:
         method, pooling, *cells = [cell.strip() for cell in row.strip("|").split("|")]
-        best |= {method: (pooling, rate) for rate, cell in zip(rates, cells, strict=True) if cell.startswith("**")}
+        for rate, cell in zip(rates, cells, strict=True):
+            if cell.startswith("**"):
+                best[method] = (pooling, rate)
     assert set(best) == set(methods)
     return best
 
@@ -96,36 +100,74 @@ def test_figures(report):
 def in_short(page, report, method, few):
     ours, simcse, long = method("docsplit"), method("simcse"), method("simcse_long")
     cloze, crops = method("inverse_cloze"), method("cropping")
-    page.says("DocSplit is {} % above SimCSE at its best** ({} and {}, relative)", 100 * (ours / simcse - 1), ours, simcse)
-    page.says("{} % above SimCSE_long at its best ({}), {} % above inverse cloze ({})", 100 * (ours / long - 1), long, 100 * (ours / cloze - 1), cloze)
-    seeds = {name: report.by_seed_and_draw(records("study"), f"methods/{name}", "few_shot").mean(1) for name in ("docsplit", "cropping", "docsplit_sampled_parts")}
+    page.says(
+        "DocSplit is {} % above SimCSE at its best** ({} and {}, relative)", 100 * (ours / simcse - 1), ours, simcse
+    )
+    page.says(
+        "{} % above SimCSE_long at its best ({}), {} % above inverse cloze ({})",
+        100 * (ours / long - 1),
+        long,
+        100 * (ours / cloze - 1),
+        cloze,
+    )
+    seeds = {
+        name: report.by_seed_and_draw(records("study"), f"methods/{name}", "few_shot").mean(1)
+        for name in ("docsplit", "cropping", "docsplit_sampled_parts")
+    }
     error = lambda name: np.hypot(*(seeds[n].std(ddof=1) / np.sqrt(len(seeds[n])) for n in (name, "cropping")))  # noqa: E731
     page.says("({}; {} points, with a standard error of {} over", crops, ours - crops, error("docsplit"))
-    old = {name: few(f"methods/{name}", earlier()) for name in ("cropping", "docsplit", "inverse_cloze", "simcse", "mlm", "simcse_long", "contrastive_tension")}
+    old = {
+        name: few(f"methods/{name}", earlier())
+        for name in ("cropping", "docsplit", "inverse_cloze", "simcse", "mlm", "simcse_long", "contrastive_tension")
+    }
     page.says("second to crops** ({} and {})", old["docsplit"], old["cropping"])
     page.says("it stays what the start is ({})", few("start"))
     page.says("the mean without a head ({}) is better", simcse)
-    page.says("below the start ({} to {} in [tuning]", tuning("simcse", "cls")[0.00025], tuning("simcse", "mean")[0.00025])
+    page.says(
+        "below the start ({} to {} in [tuning]", tuning("simcse", "cls")[0.00025], tuning("simcse", "mean")[0.00025]
+    )
     page.says("stays at the start from here ({}, one seed)", method("docsplit_papers"))
     parts = method("docsplit_sampled_parts")
     page.says("documents have {}, {} points (standard error {})", parts, parts - crops, error("docsplit_sampled_parts"))
-    best, plain = few("ablations/sampled_batch_256_three_views/seed0", earlier()), few("methods/docsplit/seed0", earlier())
+    best, plain = (
+        few("ablations/sampled_batch_256_three_views/seed0", earlier()),
+        few("methods/docsplit/seed0", earlier()),
+    )
     page.says("no MLM: {} on as many steps, where plain DocSplit had {}", best, plain)
-    page.says("has {} before, {} after minutes and {} after half an hour", *(few(f"adaptation/{n}", earlier()) for n in ("MiniLM", "docsplit", "docsplit_best_recipe")))
+    page.says(
+        "has {} before, {} after minutes and {} after half an hour",
+        *(few(f"adaptation/{n}", earlier()) for n in ("MiniLM", "docsplit", "docsplit_best_recipe")),
+    )
     page.says("takes it down to {}. **DocSplit in closed form**", few("adaptation/simcse_long", earlier()))
     from .test_projection import gain
 
-    page.says("does help it, by {} points, and the common start by {}", gain("MiniLM", "projection")[0], gain("study_start", "projection")[0])
+    page.says(
+        "does help it, by {} points, and the common start by {}",
+        gain("MiniLM", "projection")[0],
+        gain("study_start", "projection")[0],
+    )
     page.says("do not reach word counts** ({})", few("tfidf"))
-    page.says("({} at 512 tokens; {} in an earlier run)", few("docsplit-small-en", earlier()), few("docsplit-small-en/first_run", earlier()))
+    page.says(
+        "({} at 512 tokens; {} in an earlier run)",
+        few("docsplit-small-en", earlier()),
+        few("docsplit-small-en/first_run", earlier()),
+    )
     ships, method_reads = 1600 * 256, 100 * 64  # documents: steps by batch
     page.says("read {} times as many", ships / method_reads)
     page.says("as crops are, has {}, crops {}.", method("docsplit_without_mlm"), crops)
     page.says("it has {}, and with three such parts, on as many tokens, {}:", method("docsplit_sampled"), parts)
-    page.says("the half point between {} and {})", *(few(f"ablations/{n}/seed0", earlier()) for n in ("without_mlm", "sampled_sentences")))
+    page.says(
+        "the half point between {} and {})",
+        *(few(f"ablations/{n}/seed0", earlier()) for n in ("without_mlm", "sampled_sentences")),
+    )
     page.says("is worth {} to {} points over two copies of one text", cloze - simcse, parts - simcse)
     names = ("cropping", "docsplit", "inverse_cloze", "simcse", "mlm", "simcse_long")
-    page.says("crops {}, docsplit {}, inverse cloze {}, SimCSE {}, MLM {}, SimCSE_long {}, start {}, Contrastive Tension {}.", *(old[n] for n in names), few("start", earlier()), old["contrastive_tension"])
+    page.says(
+        "crops {}, docsplit {}, inverse cloze {}, SimCSE {}, MLM {}, SimCSE_long {}, start {}, Contrastive Tension {}.",
+        *(old[n] for n in names),
+        few("start", earlier()),
+        old["contrastive_tension"],
+    )
 
 
 def open_questions(page, report, few):
@@ -135,28 +177,52 @@ def open_questions(page, report, few):
     deviation = report.by_seed_and_draw(earlier(), "methods/docsplit", "few_shot").mean(1).std(ddof=1)
     page.says("over three seeds DocSplit's standard deviation is {}", deviation)
     sampled, three = ablation("sampled_batch_256"), ablation("sampled_batch_256_three_views")
-    page.says("add {} to batches of 256 ({}), three parts add {} more ({})", sampled - ablation("batch_256"), sampled, three - sampled, three)
+    page.says(
+        "add {} to batches of 256 ({}), three parts add {} more ({})",
+        sampled - ablation("batch_256"),
+        sampled,
+        three - sampled,
+        three,
+    )
     page.says("a quarter of the steps is {} points worse", ablation("batch_256") - ablation("batch_1024"))
     logs = content("study/earlier_training.json")
-    page.says("the start already finds {} %, at 64 it finds {} %", 100 * logs["ablations/max_length_512/seed0"]["before"], 100 * logs["ablations/without_mlm/seed0"]["before"])
-    news = [report.few_shot_of_task(earlier(), f"ablations/{name}", "20News") for name in ("one_sentence_dropped", "without_mlm")]
+    page.says(
+        "the start already finds {} %, at 64 it finds {} %",
+        100 * logs["ablations/max_length_512/seed0"]["before"],
+        100 * logs["ablations/without_mlm/seed0"]["before"],
+    )
+    news = [
+        report.few_shot_of_task(earlier(), f"ablations/{name}", "20News")
+        for name in ("one_sentence_dropped", "without_mlm")
+    ]
     page.says("make 20News far better ({} against {} for", *news)
 
 
 def shipped(page, report, few):
     ships, start, words = (few(name, earlier()) for name in ("docsplit-small-en", "docsplit-small-en/start", "tfidf"))
     page.says("a point above TF-IDF** ({} and {})", ships, words)
-    draws = [report.by_seed_and_draw(earlier(), name, "few_shot").mean(0).std(ddof=1) for name in ("docsplit-small-en", "tfidf")]
+    draws = [
+        report.by_seed_and_draw(earlier(), name, "few_shot").mean(0).std(ddof=1)
+        for name in ("docsplit-small-en", "tfidf")
+    ]
     page.says("the draws of the examples make ({} and {})", *draws)
-    page.says("a model of {} from a start of {} (", *(few(f"docsplit-small-en/first_run{n}", earlier()) for n in ("", "/start")))
+    page.says(
+        "a model of {} from a start of {} (",
+        *(few(f"docsplit-small-en/first_run{n}", earlier()) for n in ("", "/start")),
+    )
     page.says("DocSplit adds {} points to its start", ships - start)
     full = [float(report.by_seed_and_draw(earlier(), name, "full").mean()) for name in ("tfidf", "docsplit-small-en")]
     page.says("word counts are far ahead** ({} to {})", *full)
-    citation = (mean(earlier(), "cosine_accuracy", protocol="citation", system=s) for s in ("tfidf", "docsplit-small-en"))
+    citation = (
+        mean(earlier(), "cosine_accuracy", protocol="citation", system=s) for s in ("tfidf", "docsplit-small-en")
+    )
     page.says("in citation too ({} to {} %)", *citation)
     name = "adaptation/{}".format
     few_of = {n: few(name(n), earlier()) for n in ("MiniLM", "docsplit", "docsplit_best_recipe", "simcse_long")}
-    page.says("for seven minutes cost it {} points, three parts for half an hour {},", *(few_of["MiniLM"] - few_of[n] for n in ("docsplit", "docsplit_best_recipe")))
+    page.says(
+        "for seven minutes cost it {} points, three parts for half an hour {},",
+        *(few_of["MiniLM"] - few_of[n] for n in ("docsplit", "docsplit_best_recipe")),
+    )
     arxiv = {n: report.few_shot_of_task(earlier(), name(n), "arXiv") for n in few_of}
     page.says("loses by both ({} and {})", *(arxiv["MiniLM"] - arxiv[n] for n in ("docsplit", "docsplit_best_recipe")))
     full = {n: {t: mean(earlier(), "macro_f1", protocol="full", system=name(n), task=t) for t in TASKS} for n in few_of}
@@ -164,6 +230,10 @@ def shipped(page, report, few):
     page.says("{} in place of {} by the best recipe", np.mean(list(best.values())), np.mean(list(plain.values())))
     assert [t for t in TASKS if best[t] < plain[t]] == ["arXiv"]
     page.says("the mean of the other three gains {}", np.mean([best[t] - plain[t] for t in TASKS[:3]]))
-    page.says("by {} points on the mean and {} on arXiv", few_of["MiniLM"] - few_of["simcse_long"], arxiv["MiniLM"] - arxiv["simcse_long"])
+    page.says(
+        "by {} points on the mean and {} on arXiv",
+        few_of["MiniLM"] - few_of["simcse_long"],
+        arxiv["MiniLM"] - arxiv["simcse_long"],
+    )
     page.says("DocSplit on equal terms is {} % above it", 100 * (few_of["docsplit"] / few_of["simcse_long"] - 1))
     page.says("({} points for docsplit-small-en)", ships - start)

@@ -5,7 +5,11 @@ import numpy as np
 from .page import Page
 from .records import content
 
-COLUMNS = ("citation, means, AUROC", "citation, best 3 pairs of passages, AUROC", "kinds of articles, 5 per class, means")
+COLUMNS = (
+    "citation, means, AUROC",
+    "citation, best 3 pairs of passages, AUROC",
+    "kinds of articles, 5 per class, means",
+)
 COLUMNS += ("kinds of articles, 20 per class, means", "20News, 5 per class, means", "20News, 20 per class, means")
 COLUMNS += ("20News, 20 per class, heads", "half retrieval, heads", "half retrieval, passages")
 
@@ -41,6 +45,8 @@ def test_figures():
     lower = found["common start", "heads", 0.00025]
     page.says("({}; heads {}, at the lower rate {})", *(mean(runs, COLUMNS[-1]) for runs in (parts, heads, lower)))
     page.says("({} and {} with five examples per class)", mean(parts, COLUMNS[2]), mean(heads, COLUMNS[2]))
-    strong = [mean(found["all-MiniLM-L6-v2", arm, rate], COLUMNS[2]) for arm, rate in (("passages", 5e-5), ("start", None))]
+    strong = [
+        mean(found["all-MiniLM-L6-v2", arm, rate], COLUMNS[2]) for arm, rate in (("passages", 5e-5), ("start", None))
+    ]
     page.says("({} and {} before)", *strong)
     page.check(at_least=120)

@@ -1,10 +1,17 @@
 """Figures of the records that pages of docs/ repeat."""
 
-from .page import Page
+import re
+
+import pytest
+
+from ..commands import ROOT
+from .page import FIGURE, NO_FIGURES, Page
 from .test_few_labels import against_setfit, few_labels
 from .test_length import PAIRED, SMALL, TITLED, gain
 from .test_projection import gain as gain_of_projection
 from .test_readme import before_and_after
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 
 def test_few_labels():
@@ -26,6 +33,29 @@ def test_coming_from_setfit():
     _, theirs, ours, *_ = found["fakenews", "5", "default"]
     page.says("On FakeNews with 5 labels SetFit is {} points ahead", 100 * (theirs - ours))
     assert page.wrong == []
+
+
+def test_no_labels():
+    page = Page("docs/no_labels.md")
+    page.says("macro F1 is [{}](results/few_labels.md) with the names", few_labels("ours", "0"))
+    page.says("{} for the label whose name is nearest", few_labels("name_cosine", "0"))
+    page.says("(BBC News {})", few_labels("ours", "0", task="bbc"))
+    assert page.wrong == []
+
+
+def test_reliability():
+    page = Page("docs/reliability.md")
+    smallest = [100 * (1 - 0.1 ** (1 / count)) for count in (25, 100, 500)]
+    page.says("which is {} % for 25 examples, {} % for 100 and {} % for 500", *smallest)
+    assert page.wrong == []
+
+
+@pytest.mark.parametrize("path", [p for p in DOCS if p.name != "scale.md"], ids=lambda path: path.name)
+def test_a_page_with_measured_tables_says_that_it_has_no_record(path):
+    text = NO_FIGURES.sub("", path.read_text(encoding="utf-8"))
+    figures = [FIGURE.findall(line) for line in text.splitlines() if line.startswith("|")]
+    if sum(map(len, figures)) > 40:
+        assert re.search("no record", text, flags=re.IGNORECASE), "say so, or keep the records and read the tables in tests/figures"
 
 
 def test_pretraining():

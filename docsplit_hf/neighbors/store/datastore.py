@@ -210,8 +210,6 @@ class KNNDatastore:
     ) -> RemoteDatastore:
         """The datastore in a collection of Milvus, which is searched and changed there (``docsplit_hf[milvus]``).
 
-        docsplit_hf has never run against a Milvus server: it is tested with milvus-lite.
-
         Args:
             address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the
                 collection, ``"milvus://HOST:19530/COLLECTION"``.
@@ -591,8 +589,6 @@ class KNNDatastore:
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
         """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.
-
-        docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
 
         Args:
             repo_id: The repository, made if it is not there.

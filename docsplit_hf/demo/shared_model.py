@@ -18,6 +18,7 @@ class SharedModel:
     """Loads in the background, while the page opens already."""
 
     def __init__(self, name: str | None = None) -> None:
+        self.name = name
         self._loaded: Future[KNNClassifierPipeline] = Future()
         threading.Thread(target=self._load, args=(name,), daemon=True).start()
 

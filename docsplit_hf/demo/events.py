@@ -67,7 +67,7 @@ class Events:
         """Change the texts, and tell what was done."""
         with self.sessions.changing(key) as session:
             said = change(session, *values)
-        gr.Info(as_text(said))
+        gr.Info(as_text(said), duration=5)
         return self.head(key)
 
     def change_and_show(
@@ -81,7 +81,7 @@ class Events:
     def undo(self, key: Key) -> tuple:
         """The texts before the last change, and none of them opened."""
         self.sessions.undo(key)
-        gr.Info("The last change is undone.")
+        gr.Info("The last change is undone.", duration=5)
         return *self.head(key), *CLOSED
 
     def clear(self, key: Key) -> tuple:
@@ -109,7 +109,7 @@ class Events:
         rows = read_texts.rows_of(Path(path), self.limits, used)
         columns = read_texts.columns_of(rows)
         if encoding is None and used != read_texts.UNICODE:
-            said = f"{Path(path).name} is not encoded in {read_texts.UNICODE}, and is read as {used}. If letters in the"
+            said = f"{Path(path).name} is not encoded in UTF-8, and is read as {used}. If letters in the"
             gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
         if text is None:
             text, label = read_texts.guess_columns(rows, self.limits.labels)

@@ -32,7 +32,7 @@ class KeptSessions:
     def __getitem__(self, key: str | None) -> Session:
         """The session of a key. Those asked for last stay in memory."""
         if not isinstance(key, str) or len(key) < 40:  # ``secrets`` makes longer ones, which nobody guesses
-            raise ValueError("The page does not know whose texts these are: reload it.")
+            raise ValueError("The page is still loading: try again.")
         with self._lock:
             session = self._live.pop(key, None) or Session(self._open(*self.steps(key)[-1:]), self._limits)
             self._live[key] = session

@@ -123,7 +123,8 @@ def _answer_tab(events: Events, key: gr.BrowserState, head: list, limits: Limits
         with gr.Column(scale=2):
             label = gr.Label(label="Answer", elem_id="answer")
             chooser = _chooser("Not right? Click the right label: the next answer knows.")
-            shares = gr.BarPlot(x="expert", y="log odds", sort=None, tooltip="none", height=260, buttons=[])
+            shares = gr.BarPlot(x="expert", y="log odds", sort=None, tooltip="none", height=260, buttons=[],
+                                label="What each expert adds")  # fmt: skip
         with gr.Column(scale=3):
             pieces = _highlighted("What decided in the text", True)
             gr.Markdown(SHARES, elem_classes="lead")
@@ -205,7 +206,7 @@ def _upload(events: Events, label: str, with_labels: bool) -> list:
     with gr.Row():
         for choices, name in ((ENCODINGS, "Encoding"), ([], "Column of texts"), ([], "Column of labels")):
             upload.append(gr.Dropdown(choices, label=name, visible=False, interactive=True, min_width=120))
-    first = gr.Dataframe(label="The first rows", column_widths=["70%", "30%"], **TABLE)
+    first = gr.Dataframe(label="The first rows", column_widths=["70%", "30%"] if with_labels else ["100%"], **TABLE)
     for given, trigger in enumerate((upload[0].change, *(chosen.input for chosen in upload[1:])), start=1):
         inputs = upload if given > 2 else upload[:given]  # a file, or another encoding of it, may have other columns
         _on(trigger, partial(events.choose_columns, with_labels), inputs, [*upload[1:], first], hidden=True)
@@ -246,7 +247,9 @@ def _on_label(
     for trigger, value in (*((one.click, one) for one in buttons), (more.select, more), (other.submit, other)):
         _on(trigger, partial(label, give_label), [key, text, value, *inputs], given)
     if remove is not None:
-        _on(remove.click, partial(label, lambda on, text, _: remove_text(on, text)), [key, text, remove, *inputs], given)
+        _on(
+            remove.click, partial(label, lambda on, text, _: remove_text(on, text)), [key, text, remove, *inputs], given
+        )
     _on(other.submit, str, None, other, hidden=True)
 
 

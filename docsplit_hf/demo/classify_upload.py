@@ -15,11 +15,7 @@ SHOWN = 300  # characters of a text
 
 
 def classify_upload(
-    session: Session,
-    path: Path,
-    text_column: str,
-    encoding: str,
-    tell: Callable[[int, int], Any] = lambda done, rows: None,
+    session: Session, path: Path, text_column: str, encoding: str, tell: Callable[[int, int], Any]
 ) -> tuple[Path, list[list[str]], str]:
     """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it.
 
@@ -33,13 +29,12 @@ def classify_upload(
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
     names = {column: f"input_{column}" if column in ("label", "score") else column for column in columns}
     answered: list[dict[str, Any]] = []
-    tell(0, len(rows))
     for block in blocks_of(rows):
-        found = _answers(session, [row.get(text_column) for row in block])
-        answered += [
-            {names[name]: value for name, value in row.items()} | one for row, one in zip(block, found, strict=True)
-        ]
         tell(len(answered), len(rows))
+        texts = [row.get(text_column) for row in block]
+        found = iter(session.pipe(list(filter(is_text, texts))))
+        answers = [next(found) if is_text(text) else {"label": None, "score": None} for text in texts]
+        answered += [{names[name]: row[name] for name in row} | one for row, one in zip(block, answers, strict=True)]
     target = session.folder / "answers.csv"
     write_rows(target, lambda: answered, [*names.values(), "label", "score"])
     first = [
@@ -48,11 +43,4 @@ def classify_upload(
     ]
     empty = sum(row["label"] is None for row in answered)
     said = f"Classified {counted(len(rows) - empty, 'row')}."
-    if empty:
-        said += f" {counted(empty, 'row')} without a text got no label."
-    return target, first, said
-
-
-def _answers(session: Session, texts: list[Any]) -> list[dict[str, Any]]:
-    found = iter(session.pipe(list(filter(is_text, texts))))
-    return [next(found) if is_text(text) else {"label": None, "score": None} for text in texts]
+    return target, first, said + (f" {counted(empty, 'row')} without a text got no label." if empty else "")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .limits import counted
-from .session import Session, used_labels
+from .session import Session
 
 MOST_POINTS = 2_000  # more of them are a cloud, and t-SNE takes long
 FEWEST_FOR_TSNE = 10
@@ -16,7 +16,7 @@ FEWEST_FOR_TSNE = 10
 def document_map(session: Session) -> tuple[str, dict[str, Any]]:
     """A sentence on it, and ``points``: x and y from 0 to 1, the number of a label in ``labels`` or -1, and the id."""
     store = session.store
-    documents, labels = store.documents, used_labels(store)
+    documents, labels = store.documents, session.labels
     numbers = {name: number for number, name in enumerate(labels)}
     of_points = [numbers[store.label_names[label]] for label in store.labels]
     ids, texts, keys = store.ids, store.texts, [store.keys]

@@ -18,7 +18,7 @@ from .kept_sessions import KeptSessions
 from .label_texts import add_texts, suggested_text
 from .limits import Limits, counted
 from .saved_classifier import open_classifier, save_classifier
-from .session import Session, used_labels
+from .session import Session
 from .shared_model import SharedModel
 from .spoken_errors import as_text, spoken
 
@@ -146,14 +146,20 @@ class Events:
         session = self.sessions[key]
         with session.lock:
             found = answer(session, text)
-            names = _fill_up(list(found.probabilities), session)
         shown = [
             gr.HighlightedText(pieces, visible=True, label=f"{label} · similarity share {share:.0%}")
             for label, share, pieces in found.neighbors
         ]
         shown += [gr.HighlightedText([], visible=False)] * (NEIGHBORS - len(shown))
         label = gr.Label(found.probabilities, num_top_classes=len(found.probabilities))
-        return gr.Row(visible=True), label, found.pieces, _shares(found), *shown, *_labels(names)
+        return (
+            gr.Row(visible=True),
+            label,
+            found.pieces,
+            _shares(found),
+            *shown,
+            *_labels([*found.probabilities, *session.labels]),
+        )
 
     def suggest(self, key: Key) -> tuple:
         """The text to label next, why, and the labels that it may have."""
@@ -165,7 +171,7 @@ class Events:
             return gr.Column(visible=False), "", *_labels([])
         reason = found["reason"]
         text = gr.Textbox(found["text"], label=f"{reason[:1].upper()}{reason[1:]}.")
-        return gr.Column(visible=True), text, *_labels(_fill_up([found["label"]], session))
+        return gr.Column(visible=True), text, *_labels([found["label"], *session.labels])
 
     def skip(self, key: Key) -> tuple:
         """The text after the one that is shown."""
@@ -186,8 +192,7 @@ class Events:
         row_id = session.findings[row] if row < len(session.findings) else None
         if row_id is None:
             return gr.Column(visible=False), "", *_labels([])
-        suggested = clicked.row_value[2]
-        return _opened_text(session, row_id, [suggested] if suggested else [])
+        return _opened_text(session, row_id, *filter(None, clicked.row_value[2:3]))
 
     def map(self, key: Key) -> tuple:
         """The map, drawn anew, and no text opened."""
@@ -199,7 +204,7 @@ class Events:
 
     def open_point(self, key: Key, clicked: gr.EventData) -> tuple:
         """The text of a point of the map."""
-        return _opened_text(self.sessions[key], str(getattr(clicked, "id", None)), [])
+        return _opened_text(self.sessions[key], str(getattr(clicked, "id", None)))
 
     def classify(self, key: Key, path: Key, encoding: str, text: str, progress: gr.Progress = BAR) -> tuple:
         """The answers of a file, to download."""
@@ -225,24 +230,19 @@ def _given(path: Key) -> Path:
     return Path(path)
 
 
-def _opened_text(session: Session, row_id: str, first: list[str]) -> tuple:
+def _opened_text(session: Session, row_id: str, *first: str) -> tuple:
     text, label = text_of(session, row_id)
     said = f"A text with the label {label}" if label else "A text without a label"
-    names = [name for name in _fill_up(first, session) if name != label]
+    names = [name for name in [*first, *session.labels] if name != label]
     return gr.Column(visible=True), gr.Textbox(text, label=said), *_labels(names)
-
-
-def _fill_up(names: list[str], session: Session) -> list[str]:
-    """These labels first, and others that there are."""
-    store = session.pipe.datastore
-    return list(dict.fromkeys([*names, *(used_labels(store) if store is not None else ())]))
 
 
 def _labels(names: list[str]) -> list[gr.Button | gr.Dropdown]:
     """Buttons of the first labels, and a list of all where there are more."""
-    shown = [gr.Button(name, visible=True) for name in names[:BUTTONS]]
-    shown += [gr.Button(visible=False)] * (BUTTONS - len(shown))
-    return [*shown, gr.Dropdown(sorted(names), value=None, visible=len(names) > BUTTONS)]
+    names = list(dict.fromkeys(names))
+    buttons = [gr.Button(name, visible=True) for name in names[:BUTTONS]]
+    hidden = [gr.Button(visible=False)] * (BUTTONS - len(buttons))
+    return [*buttons, *hidden, gr.Dropdown(sorted(names), value=None, visible=len(names) > BUTTONS)]
 
 
 def _shares(found: Answer) -> gr.BarPlot:

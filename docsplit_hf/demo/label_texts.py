@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .limits import counted
 from .read_texts import Texts
-from .session import Session, used_labels
+from .session import Session
 
 if TYPE_CHECKING:
     from ..neighbors.store.datastore import KNNDatastore
@@ -21,8 +21,7 @@ def add_texts(session: Session, given: Texts) -> str:
     rest = [i for i, label in enumerate(given.labels) if label is None]
     have, _, without = session.counts()
     session.limits.check_rows(have + without + len(given.texts))
-    known = [] if pipe.datastore is None else used_labels(pipe.datastore)
-    session.limits.check_labels([*known, *(given.labels[i] for i in labeled)])
+    session.limits.check_labels([*session.labels, *(given.labels[i] for i in labeled)])
     if labeled:
         pipe.add_examples([given.texts[i] for i in labeled], [given.labels[i] for i in labeled], allow_new_labels=True)
     if rest:
@@ -43,8 +42,7 @@ def give_label(session: Session, text: str, label: str) -> str:
         raise ValueError("Write a text and a label first.")
     session.limits.check_texts([text])
     pipe, store = session.pipe, session.pipe.datastore
-    known = [] if store is None else used_labels(store)
-    session.limits.check_labels([*known, label])
+    session.limits.check_labels([*session.labels, label])
     same = _ids_of(store, text)
     if same and label in store.label_names:
         pipe.relabel(dict.fromkeys(same, label))
@@ -53,21 +51,19 @@ def give_label(session: Session, text: str, label: str) -> str:
         if same:
             pipe.remove_examples(same)
         pipe.add_examples([text], [label], allow_new_labels=True)
-    session.suggestions = [one for one in session.suggestions if one["text"] != text]
     return f"This text now has the label {label!r}. {learn(session)}".rstrip()
 
 
-def remove_text(session: Session, text: str) -> str:
+def remove_text(session: Session, text: str, _: str = "") -> str:
     """Remove a text, with a label or without, and learn from the others."""
     store = session.pipe.datastore
-    labeled, without = _ids_of(store, text), _ids_of(store and store.documents, text)
+    labeled, without = _ids_of(store, text), _ids_of(None if store is None else store.documents, text)
     if not labeled and not without:
         raise ValueError("This text is not there any more.")
     if labeled:
         session.pipe.remove_examples(labeled)
     if without:
         session.pipe.remove_documents(without)
-    session.suggestions = [one for one in session.suggestions if one["text"] != text]
     return f"The text is removed. {learn(session)}".rstrip()
 
 
@@ -91,6 +87,8 @@ def learn(session: Session) -> str:
 def suggested_text(session: Session) -> dict[str, Any] | None:
     """The first suggestion that waits; new ones are made when all have a label. None if no text is left."""
     left = session.store.documents
+    there = set(left.texts) if left else ()
+    session.suggestions = [one for one in session.suggestions if one["text"] in there]
     if not session.suggestions and left:
         try:
             session.suggestions = session.pipe.suggest(min(BATCH, len(left)))

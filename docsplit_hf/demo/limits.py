@@ -21,9 +21,9 @@ class Limits:
     characters: int = 100_000  # of a text
     sessions: int = 100  # that are kept, in memory and on the disk; the one that waited longest goes
 
-    def check_texts(self, texts: Iterable[str], first: int = 1) -> None:
-        """Refuse a text that is too long. ``first`` is the number of the first one."""
-        for number, text in enumerate(texts, start=first):
+    def check_texts(self, texts: Iterable[str]) -> None:
+        """Refuse a text that is too long."""
+        for number, text in enumerate(texts, start=1):
             if len(text) > self.characters:
                 raise ValueError(
                     f"Text {number} has {len(text):,} characters, and this page takes {self.characters:,}: cut it, or "

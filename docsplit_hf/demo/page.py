@@ -11,7 +11,6 @@ import gradio as gr
 
 from .answer import NEIGHBORS
 from .audit_table import HEADER
-from .document_map_view import document_map_view
 from .events import BUTTONS, NOTHING_YET, Events
 from .highlighting import PASSAGE, WORD
 from .label_texts import give_label, remove_text
@@ -30,6 +29,12 @@ LEAD = (
 MEASURED = "How often answers are right: measured on labeled texts that were held back"
 SHARES = "The most similar labeled texts, and how the similarity is shared among them. These shares are not votes."
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
+# Nothing of a visitor is put into this: map.js draws the points, and writes the names of labels as text.
+MAP = """<canvas class="points" tabindex="0" role="application"
+aria-label="Map of the texts. Arrow keys go from point to point, Enter opens the text."></canvas>
+<ul aria-label="Labels"></ul>
+<p>Click a point to open its text. By keyboard: arrows go from point to point, Enter opens.
+<span role="status"></span></p>"""
 TABLE = {"datatype": "str", "type": "array", "interactive": False, "visible": False, "wrap": True, "buttons": [],
          "show_search": "none"}  # fmt: skip
 
@@ -84,7 +89,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
     """What ``launch`` is to be told: no file of the server, nothing from elsewhere, no API."""
     return {
         "theme": THEME,
-        "css": files(__package__).joinpath("page.css").read_text(encoding="utf-8"),
+        "css": _file("page.css"),
         "max_file_size": limits.megabytes * 10**6,
         "allowed_paths": [],
         "footer_links": [],
@@ -93,6 +98,10 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "mcp_server": False,
         "enable_monitoring": False,
     }
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _texts_tab(events: Events, key: gr.BrowserState, head: list, limits: Limits) -> None:
@@ -167,7 +176,8 @@ def _map_tab(tab: gr.Tab, events: Events, key: gr.BrowserState, head: list) -> g
     said = gr.Markdown()
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
-            view = document_map_view()
+            view = gr.HTML({"points": [], "labels": []}, html_template=MAP, css_template=_file("map.css"),
+                           js_on_load=_file("map.js"), elem_id="map")  # fmt: skip
         with gr.Column(scale=2, min_width=280):
             opened, text, chooser, remove = _opened_text("Click the right label:")
     shown = [view, said, opened]

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 def save_classifier(session: Session) -> Path:
     """The zip of what ``save_pretrained`` writes: weights as safetensors, tables, JSON; no pickle."""
     _ = session.store
-    with tempfile.TemporaryDirectory(dir=session.folder) as folder:
+    made = session.folder / "classifier.zip"
+    # Not compressed: that would take most of the time, and weights hardly shrink.
+    with tempfile.TemporaryDirectory(dir=session.folder) as folder, zipfile.ZipFile(made, "w") as archive:
         session.pipe.save_pretrained(Path(folder, "classifier"))
-        made = shutil.make_archive(str(session.folder / "classifier"), "zip", folder, "classifier")
-    return Path(made)
+        for path in Path(folder).rglob("*"):
+            archive.write(path, path.relative_to(folder))
+    return made
 
 
 def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> KNNClassifierPipeline:

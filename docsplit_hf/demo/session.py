@@ -58,15 +58,13 @@ class Session:
                 for row in rows]  # fmt: skip
         return {"headers": [name.replace("_f1", " F1").replace("_", " ") for name in names], "data": data}
 
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels that some text has, in their order."""
+        store = self.pipe.datastore
+        return [] if store is None else [store.label_names[number] for number in sorted(set(store.labels.tolist()))]
+
     def counts(self) -> tuple[int, int, int]:
         """How many texts have a label, how many labels there are, and how many texts have none."""
         store = self.pipe.datastore
-        if store is None:
-            return 0, 0, 0
-        documents = store.documents
-        return len(store), len(used_labels(store)), 0 if documents is None else len(documents)
-
-
-def used_labels(store: KNNDatastore) -> list[str]:
-    """The names of the labels that some text has, in their order."""
-    return [store.label_names[number] for number in sorted(set(store.labels.tolist()))]
+        return (0, 0, 0) if store is None else (len(store), len(self.labels), len(store.documents or ()))

@@ -250,10 +250,10 @@ def _shares(found: Answer) -> gr.BarPlot:
 
     odds = [round(share, 3) for share in found.shares.values()]
     best = next(iter(found.probabilities))
-    instead = f" and not {found.against}" if found.against else ""
+    instead = f", not {found.against}" if found.against else ""
     return gr.BarPlot(
         pd.DataFrame({"expert": list(found.shares), "log odds": odds}),
         y_lim=[min(0, *odds), max(0, *odds)] if odds else None,
         visible=bool(odds),
-        label=f"Why {best}{instead}: what each expert adds",
+        label=f"Why {best}{instead}",
     )

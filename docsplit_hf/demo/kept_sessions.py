@@ -89,8 +89,7 @@ class KeptSessions:
         unfinished.mkdir()
         if session.pipe.datastore is not None:
             session.pipe.datastore.save_pretrained(unfinished)
-        config = session.pipe.model.config
-        reading = {"long_documents": config.long_documents, "passage_length": config.passage_length}
+        reading = {name: getattr(session.pipe.model.config, name) for name in ("long_documents", "passage_length")}
         (unfinished / "reading.json").write_text(json.dumps(reading))
         unfinished.rename(folder / f"{int(steps[-1].name) + 1 if steps else 0:09}")
         by_age = sorted(folder.parent.iterdir(), key=lambda one: one.stat().st_mtime)

@@ -27,7 +27,9 @@ LEAD = (
     "behind it."
 )
 MEASURED = "How often answers are right: measured on labeled texts that were held back"
-SHARES = "The most similar labeled texts, and how the similarity is shared among them. These shares are not votes."
+SHARES = (
+    "The most similar labeled texts, each with its share of the similarity of all nearby ones: no vote."
+)
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
 # Nothing of a visitor is put into this: map.js draws the points, and writes the names of labels as text.
 MAP = """<canvas class="points" tabindex="0" role="application"
@@ -132,7 +134,7 @@ def _answer_tab(events: Events, key: gr.BrowserState, head: list, limits: Limits
         with gr.Column(scale=2):
             label = gr.Label(label="Answer", elem_id="answer")
             chooser = _chooser("Not right? Click the right label: the next answer knows.")
-            shares = gr.BarPlot(x="expert", y="log odds", sort=None, tooltip="none", height=260, buttons=[],
+            shares = gr.BarPlot(x="expert", y="log odds", sort=None, tooltip="none", height=290, buttons=[],
                                 label="What each expert adds")  # fmt: skip
         with gr.Column(scale=3):
             pieces = _highlighted("What decided in the text", True)

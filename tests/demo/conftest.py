@@ -49,7 +49,7 @@ def address(tmp_path_factory):
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(1_200):
             try:
                 urllib.request.urlopen(url).close()
                 break

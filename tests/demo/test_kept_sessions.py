@@ -6,6 +6,7 @@ import pytest
 from huggingface_hub import constants
 
 from docsplit_hf.demo.answer import answer
+from docsplit_hf.demo.events import Events
 from docsplit_hf.demo.kept_sessions import STEPS, KeptSessions
 from docsplit_hf.demo.label_texts import add_texts, give_label
 from docsplit_hf.demo.limits import Limits
@@ -66,6 +67,17 @@ def test_a_change_that_fails_leaves_all_as_it_was(new_server, key):
         session.pipe.remove_examples(session.store.ids)
         raise KeyboardInterrupt
     assert session.counts() == server[key].counts() == new_server()[key].counts() == (2, 2, 1)
+
+
+def test_texts_that_cannot_be_opened_are_told_of_and_a_new_key_is_given(new_server, shared, key):
+    with new_server().changing(key) as session:
+        add_texts(session, GIVEN)
+    (new_server().steps(key)[-1] / "datastore" / "manifest.json").write_text("{}")
+    events = Events(shared, Limits())
+    with pytest.warns(UserWarning, match="Your earlier texts cannot be opened"):
+        new_key, status, *_ = events.opened(key)
+    assert len(new_key) > 40 and new_key != key and status.startswith("No texts yet")
+    assert events.opened(new_key)[0] == new_key
 
 
 def test_a_visitor_has_few_states_on_the_disk_and_the_oldest_visitor_goes(new_server, key, tmp_path):

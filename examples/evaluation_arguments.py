@@ -67,9 +67,8 @@ class EvaluationArguments:
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
         help="How encoders read what is longer than --max_length, one way or several to compare: 'first', the "
-        "beginning; 'head_tail', beginning and end; 'salient', the sentences with the largest TF-IDF; 'average', all, "
-        "in passages whose embeddings are averaged; 'passages', an embedding for each; 'late', the same after reading "
-        "all that fits into --max_length together.",
+        "beginning; 'head_tail', beginning and end; 'average', all, in passages whose embeddings are averaged; "
+        "'passages', an embedding for each; 'late', the same after reading all that fits into --max_length together.",
         metadata={"choices": [*SINGLE_VECTOR, *SEVERAL_VECTORS]},
     )
     figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")

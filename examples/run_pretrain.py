@@ -105,7 +105,6 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: doc
         views=data.views,
         views_kwargs=data.views_kwargs,
         seed=arguments.seed,
-        passages_per_view=data.passages_per_view,
     )
     choices = (data.text_column, data.segmenter, data.language, data.single_sentence)
     documents = {

@@ -227,10 +227,9 @@ class DocumentEncoder:
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
             long_documents: What is read of texts longer than ``max_length``; all others are read whole. With one
                 forward per text: ``"first"``, the beginning; ``"head_tail"``, a quarter of the tokens from the
-                beginning and the others from the end; ``"salient"``, the sentences with the largest TF-IDF among these
-                texts, in their order. How much is not read is logged. ``"average"``: all of it, in passages of whole
-                sentences, each with the instruction before it. The embedding has the mean of the passages' directions
-                and norms, weighted by their tokens.
+                beginning and the others from the end. How much is not read is logged. ``"average"``: all of it, in
+                passages of whole sentences, each with the instruction before it. The embedding has the mean of the
+                passages' directions and norms, weighted by their tokens.
             max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
                 CPU, 32,768 elsewhere.
             bf16: Whether torch computes in bfloat16 (autocast), faster where the hardware has it; ``"auto"``: if it

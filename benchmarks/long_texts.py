@@ -34,7 +34,7 @@ from transformers import BertConfig, BertModel
 from docsplit_hf import DocumentEncoder, KNNClassifierPipeline, segment_documents
 from docsplit_hf.training.markdown import table
 
-DIFFERENT, SHORT_WORDS = 10, 100
+DIFFERENT = 10
 
 
 def main() -> None:

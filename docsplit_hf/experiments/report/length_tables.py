@@ -37,8 +37,8 @@ def with_gains(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     found = []
     for record in records:
         encoder, strategy = split_strategy(record["system"])
-        first = by_length.get(_key(record, f"{encoder} (first)"))
-        if record["protocol"] == "length" and strategy not in (None, "first") and first is not None:
+        first = by_length.get(_key(record, f"{encoder} (first)")) if record["protocol"] == "length" else None
+        if first is not None and strategy not in (None, "first"):
             record = {**record, "metrics": record["metrics"] | _gains(record["metrics"], first, read[record["task"]])}
         found.append(record)
     return found

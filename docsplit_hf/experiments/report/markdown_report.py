@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -246,7 +247,8 @@ def _section(section: Section, cells: Sequence[Cell], others: Sequence[Cell]) ->
     repeats = max(len(cell.seeds) for cell in cells)
     spread = SPREADS[section.spread]
     means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
-    if section.spread == "documents" and repeats == 1:
+    over_documents = any(not math.isnan(of.documents) for cell in cells for of in cell.metrics.values())
+    if section.spread == "documents" and repeats == 1 and over_documents:
         means = f"{spread}."
     shown = ", ".join(f"{name} {value}" for name, value in settings.items()) or "none"
     parts = [

@@ -119,8 +119,7 @@ class DocumentEncoder:
         of sentence-transformers. Where it says nothing, the pooling is that of its authors, if it is known
         (Contriever's ``"mean"``), or ``"cls"``; both are logged. Dense layers are read from safetensors, or, where
         there is none, from a pickle of tensors, and of nothing else. Of a model with encoder and decoder, such as T5,
-        the encoder is loaded, if transformers has a class for it. docsplit_hf has never run on CUDA, with FSDP or
-        DeepSpeed, or against the Hub.
+        the encoder is loaded, if transformers has a class for it.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.

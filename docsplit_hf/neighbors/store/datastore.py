@@ -522,9 +522,8 @@ class KNNDatastore:
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Search with another index from now on. The same is built anew only if rows were added or removed since.
 
-        What it will cost is logged before it starts: time, memory and disk; as a warning if it takes minutes. Where
-        keys stay on the disk, rows that were added since are merged into the same index; it is trained again when more
-        were added and removed than half of what it has.
+        Where keys stay on the disk, rows that were added since are merged into the same index; it is trained again when
+        more were added and removed than half of what it has.
 
         Args:
             index, nprobe, rerank: As for the class.
@@ -569,8 +568,6 @@ class KNNDatastore:
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
         """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.
-
-        docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
 
         Args:
             repo_id: The repository, made if it is not there.

@@ -33,8 +33,6 @@ def connect_datastore(
 ) -> RemoteDatastore:
     """The datastore in a collection of Milvus, which is searched and changed there (``docsplit_hf[milvus]``).
 
-    docsplit_hf has never run against a Milvus server: it is tested with milvus-lite.
-
     Args:
         address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the
             collection, ``"milvus://HOST:19530/COLLECTION"``.

@@ -15,7 +15,7 @@ class Answer(NamedTuple):
 
     probabilities: dict[str, float]
     pieces: Pieces
-    neighbors: list[tuple[str, float, Pieces]]  # the label, and the share of the similarity of all that are near
+    neighbors: list[tuple[str, float, Pieces]]  # the label, and its share of the vote
     shares: dict[str, float]  # what each expert adds to the log odds of the label against the next best one
     against: str | None
 

@@ -147,7 +147,7 @@ class Events:
         with session.lock:
             found = answer(session, text)
         shown = [
-            gr.HighlightedText(pieces, visible=True, label=f"{label} · similarity share {share:.0%}")
+            gr.HighlightedText(pieces, visible=True, label=f"{label} · {share:.0%} of the vote")
             for label, share, pieces in found.neighbors
         ]
         shown += [gr.HighlightedText([], visible=False)] * (NEIGHBORS - len(shown))

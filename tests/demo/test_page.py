@@ -65,7 +65,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     highlighted = page.locator(".text-box .highlighted .text").all_inner_texts()
     assert "telescope" in highlighted or "galaxy" in highlighted  # words
     assert any("Jupiter rose over the ridge" in text for text in highlighted)  # the passage
-    assert page.get_by_text("similarity share").count() == 5
+    assert page.get_by_text("% of the vote").count() == 5
     page.get_by_text("Why astronomy, not").wait_for()
 
     page.get_by_label("Text", exact=True).filter(visible=True).fill(

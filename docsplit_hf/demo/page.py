@@ -27,7 +27,7 @@ LEAD = (
     "behind it."
 )
 MEASURED = "How often answers are right: measured on labeled texts that were held back"
-SHARES = "The most similar texts, each with its share of the neighbors' vote. A text without a label has the likely one."
+SHARES = "The most similar texts, each with its share of the vote. One without a label votes with its likely label."
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
 # Nothing of a visitor is put into this: map.js draws the points, and writes the names of labels as text.
 MAP = """<canvas class="points" tabindex="0" role="application"

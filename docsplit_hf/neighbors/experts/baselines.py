@@ -43,9 +43,9 @@ def largest_class(targets: np.ndarray, count: int, several: bool) -> np.ndarray:
     return np.tile(shares, (count, 1))
 
 
-def at_chance(accuracy: float, largest: float, texts: int) -> str:
-    """A sentence where an accuracy on so many texts is, but for chance, no better than that of the largest class."""
-    if accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
+def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
+    """A line where an accuracy on so many texts is, but for chance, no better than that of the largest class."""
+    if largest is None or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
         return ""
     return (
         f"\nNo better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on {texts:,} texts. "

@@ -63,8 +63,7 @@ def fit_experts(
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
         if held_out is not None:
             unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
-            theirs, learned = one_hot(held_out.labels, columns), (corpus.example_words(), targets)
-            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, theirs, learned)
+            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = "held-out texts"
         else:
             asked = scores_by_folds(corpus, folds, targets, several, experts, progress)

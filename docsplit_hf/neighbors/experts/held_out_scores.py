@@ -9,13 +9,13 @@ import numpy as np
 from ..rejection.familiarity import closeness
 from ..store.duplicates import number_texts
 from .baselines import word_counts
+from .corpus import texts_in
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, find_voters
 from .folds import assign_folds
 from .models import Models, all_scores, fit_models
 from .neighbor_scores import neighbor_shares
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
     from tqdm import tqdm
 
     from ..store.snapshot import Snapshot
@@ -69,14 +69,13 @@ def scores_by_folds(
     scores, shares = np.zeros((len(experts), *targets.shape)), np.zeros(targets.shape)
     rows = corpus.rows
     near, embeddings = np.zeros(len(targets)), corpus.document_vectors.embeddings_of(corpus.vectors[rows])
-    words, by_words = corpus.example_words(), np.zeros(targets.shape)
+    words, by_words = None if corpus.words is None else corpus.words[rows], np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         models = fit_models(corpus, rows[learned], targets[learned], several, experts, has_head=False)
         scores[:, asked], shares[asked] = scores_in_corpus(corpus, models, several, experts, rows[asked])
         near[asked] = closeness(embeddings[asked], embeddings[learned])
-        if words is not None:
-            by_words[asked] = word_counts(words[learned], targets[learned], words[asked], several)
+        by_words[asked] = 0 if words is None else word_counts(words[learned], targets[learned], words[asked], several)
         progress.update()
     held_out = folds >= 0
     ids = corpus.ids[rows]
@@ -95,14 +94,9 @@ def scores_in_corpus(
 
 
 def scores_of_held_out(
-    fitted: FittedExperts,
-    snapshot: Snapshot,
-    held_out: HeldOut,
-    columns: np.ndarray,
-    targets: np.ndarray,
-    of_examples: tuple[sp.csr_matrix | None, np.ndarray],
+    fitted: FittedExperts, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray, targets: np.ndarray
 ) -> HeldOutScores:
-    """Of held-out texts that have a label which the examples have; ``of_examples`` are their words and targets."""
+    """Of held-out texts that have a label which the examples have."""
     usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
     if not len(usable):
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
@@ -111,6 +105,7 @@ def scores_of_held_out(
     logits = None if logits is None else logits[usable]
     embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
-    shares, (words, learned) = answers.shares[:, columns], of_examples
+    words, learned = fitted.count_words(texts_in(snapshot.rows)), ready.voters.soft[: len(snapshot.keys), columns]
     by_words = None if words is None else word_counts(words, learned, answers.words, fitted.several)
+    shares = answers.shares[:, columns]
     return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words)

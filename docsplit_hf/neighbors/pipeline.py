@@ -97,7 +97,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 maybe ``text_pair``.
             **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
                 the nearest examples to give, ``return_documents``: of the nearest documents without labels.
-                ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to promise, such
+                ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to allow, such
                 as 0.05: a text whose answer is too unsure for that, or that is like no example, gets none.
                 ``reject_label``: the label of such texts, in place of None. ``return_novelty``: whether to say how
                 unlike the examples a text is. ``k``, ``knn_temperature``, ``knn_weight``: instead of
@@ -128,7 +128,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
-            ValueError: If an argument is out of its range, or there are no examples to be near to.
+            ValueError: If an argument is out of its range, or there are no labeled examples.
         """
         inputs = as_list(inputs)
         if isinstance(inputs, list) and not inputs:
@@ -263,7 +263,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         return report
 
     def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
-        """Suggest which documents to label next: where the experts are in doubt, and few examples are near.
+        """Suggest which documents to label next: where the experts are unsure, and few examples are near.
 
         The documents and examples are put into clusters. Those with most doubt and fewest examples give one document
         each, one that stands for the others in it. So a batch has no two documents that ask the same. After it was
@@ -302,7 +302,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
             earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, where there
                 are none, the examples that ``fit`` held out. Examples are chosen by somebody, documents are what came.
-            reject: The share of wrong answers to promise, as for a call: it is told how many texts get no answer then.
+            reject: The share of wrong answers to allow, as for a call: the report says how many texts get no answer then.
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
 

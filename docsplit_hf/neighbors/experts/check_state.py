@@ -53,7 +53,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     for expert, array in (("words", "word_weights"), ("topics", "centers")):
         _require(expert not in weights or arrays[array].shape[1] > 0, expert, arrays[array].shape)
     for name in ("held_out_probabilities", "held_out_familiarity"):
-        _require(((arrays[name] >= 0) & (arrays[name] <= 1)).all(), name, "beside 0 to 1")
+        _require(((arrays[name] >= 0) & (arrays[name] <= 1)).all(), name, "outside 0 to 1")
     suggested = settings.get("suggested", [])
     _require(_is_list_of(suggested, str), "suggested", suggested)
     thresholds = settings.get("thresholds", [0.5] * classes)

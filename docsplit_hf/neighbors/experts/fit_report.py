@@ -48,12 +48,12 @@ class FitReport:
         import pandas as pd
 
         head = (
-            f"Fitted on {self.examples:,} examples of {len(self.labels)} labels and {self.documents:,} documents "
-            f"without labels."
+            f"Fitted on {self.examples:,} examples of {len(self.labels)} label{'s' * (len(self.labels) != 1)} and "
+            f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
         )
         if self.measured:
             head += (
-                f" Measured on {self.measured_on}: {self.texts:,} texts. With more examples, weights rely less on the "
+                f" Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, weights rely less on the "
                 "defaults."
             )
         else:

@@ -40,7 +40,7 @@ def embed_examples(
     texts, pairs = texts_of(dataset)
     for i, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
-            raise ValueError(f"Text {i} is empty: nothing can be near it. load_labeled_examples drops such examples.")
+            raise ValueError(f"Text {i} is empty: load_labeled_examples drops such examples.")
     if not isinstance(model, EndpointClassifier):
         use_packing(model, packing)
     trained, multi_label = model.config.label_names, is_multi_label(dataset)

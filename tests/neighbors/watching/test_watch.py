@@ -139,7 +139,7 @@ def test_with_one_example_of_each_label_nothing_can_be_promised(untrained, texts
 def test_a_level_that_few_examples_cannot_promise_rejects_all(fitted, texts, tmp_path):
     report = fitted.report(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
-    assert "cannot promise 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
+    assert "cannot guarantee an error of 0.1 %" in str(report) and written(report, tmp_path)["level"] is None
 
 
 ERRORS = {

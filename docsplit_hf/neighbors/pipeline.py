@@ -302,7 +302,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
             earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, where there
                 are none, the examples that ``fit`` held out. Examples are chosen by somebody, documents are what came.
-            reject: The share of wrong answers to allow, as for a call: the report says how many texts get no answer then.
+            reject: The share of wrong answers to allow, as for a call; it is told how many texts get no answer.
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
 

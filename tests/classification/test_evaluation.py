@@ -47,5 +47,5 @@ def test_the_last_screen_has_word_counts_the_largest_class_and_a_plain_sentence_
     assert [" ".join(line.split()[:2]) for line in screen.splitlines()[1:4]] == [
         "neighbors accuracy", "word counts", "largest class",
     ]  # fmt: skip
-    assert "No better than always the largest class: 50.0% right against 50.0%, on 100 texts." in screen
-    assert "No better" not in describe_parts(metrics | {"test_knn_accuracy": 0.9}, "test", 100)
+    assert "Not reliably better than always the largest class: 50.0% right against 50.0%, on 100 texts." in screen
+    assert "reliably better" not in describe_parts(metrics | {"test_knn_accuracy": 0.9}, "test", 100)

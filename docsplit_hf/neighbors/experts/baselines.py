@@ -48,6 +48,6 @@ def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
     if largest is None or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
         return ""
     return (
-        f"\nNo better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on {texts:,} texts. "
-        "Nothing shows yet that these labels can be told apart: add examples, or check the labels."
+        f"\nNot reliably better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on "
+        f"{texts:,} texts. Nothing shows yet that these labels can be told apart: add examples, or check the labels."
     )

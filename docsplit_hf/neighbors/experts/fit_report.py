@@ -53,8 +53,8 @@ class FitReport:
         )
         if self.measured:
             head += (
-                f" Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, weights rely less on the "
-                "defaults."
+                f" Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
+                "weights rely less on the defaults."
             )
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."

@@ -102,8 +102,8 @@ class FittedExperts(NamedTuple):
             else "Here they guarantee nothing: too many answers are wrong"
         )
         return (
-            f"The lowest error that {count:,} held-out texts can guarantee is {least:.3g}, if all their answers are right. "
-            f"{found}. More examples allow a lower one, and so do corrected labels: audit()."
+            f"The lowest error that {count:,} held-out texts can guarantee is {least:.3g}, if all their answers are "
+            f"right. {found}. More examples allow a lower one, and so do corrected labels: audit()."
         )
 
     def held_out_confidence(self) -> np.ndarray:

@@ -76,9 +76,9 @@ def test_what_is_at_chance_says_so_in_a_sentence():
     settings, found = fit(random_labels())
     report = str(FitReport.of(settings))
     assert abs(found["mixture"]["accuracy"] - 0.5) < 0.1
-    assert "No better than always the largest class: " in report and "124 texts. Nothing shows yet" in report
+    assert "Not reliably better than always the largest class: " in report and "124 texts. Nothing shows yet" in report
     good, _ = fit(make_store(60))
-    assert "No better" not in str(FitReport.of(good))
+    assert "reliably better" not in str(FitReport.of(good))
     assert at_chance(0.53, 0.5, 124) and not at_chance(0.53, 0.5, 2_000)
 
 
@@ -87,4 +87,4 @@ def test_a_report_of_an_earlier_version_has_no_such_lines():
     earlier = settings | {
         "measured": [r for r in settings["measured"] if r["expert"] not in (WORD_COUNTS, LARGEST_CLASS)]
     }
-    assert "mixture" in str(FitReport.of(earlier)) and "No better" not in str(FitReport.of(earlier))
+    assert "mixture" in str(FitReport.of(earlier)) and "reliably better" not in str(FitReport.of(earlier))

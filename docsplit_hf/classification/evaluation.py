@@ -59,7 +59,7 @@ def evaluate_parts(
 ) -> dict[str, float]:
     """The metrics of the parts that there are: the classifier, the neighbors, the two mixed, and the fitted experts.
 
-    Beside them those of word counts that learn from the same examples, and of always the largest class of these.
+    Beside them those of word counts and of always the largest class, both by the same examples.
     ``<prefix>_<part>_<metric>``; ``options`` go to ``predict``.
     """
     config, (texts, pairs) = model.config, texts_of(dataset)

@@ -164,11 +164,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
 
         Raises:
             TypeError: If a text is not a string, or a label not a name.
-            ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new to a
-                classifier that was trained.
+            ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not know a label.
         """
-        allowed = {"allow_new_labels": allow_new_labels, "allow_duplicates": allow_duplicates}
-        return self._add_examples(texts, labels, ids, **allowed)
+        return self._add_examples(texts, labels, ids, allow_new_labels, allow_duplicates)
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
         """Add labels by name: what is said of each is its first example, and counts as one among those that come.
@@ -477,9 +475,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 "add_examples, fit; or run_classification.py --no_training), correct them, then train."
             )
 
-    def _add_examples(self, texts: Any, labels: Sequence[Any], ids: Sequence[str] | None, **options: Any) -> list[str]:
+    def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
         datastore = datastore_to_grow(self.model, self.tokenizer, self.datastore, labels)
-        added = add_examples(self.model, self.tokenizer, datastore, texts, labels, ids, **options)
+        added = add_examples(self.model, self.tokenizer, datastore, texts, labels, *options, **more)
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
         if datastore.fitted is not None:

@@ -55,10 +55,9 @@ def with_class_labels(table: Any) -> Dataset:
     if (row := next((row for row, names in enumerate(rows) if None in names), None)) is not None:
         raise ValueError(f"Row {row} has no label ({given[row]!r}): leave it out.")
     label = datasets.ClassLabel(names=sorted(set(chain(*rows)), key=number_or_name))
-    several = hasattr(feature, "feature")
-    numbers = [label.str2int(names) if several else label.str2int(names[0]) for names in rows]
-    feature = datasets.List(label) if several else label
-    return data.remove_columns("label").add_column("label", numbers, feature=feature)
+    numbers, several = [label.str2int(names) for names in rows], hasattr(feature, "feature")
+    column = (numbers, datasets.List(label)) if several else ([number for (number,) in numbers], label)
+    return data.remove_columns("label").add_column("label", column[0], feature=column[1])
 
 
 def labels_by_name(dataset: Dataset) -> list[str] | list[list[str]]:

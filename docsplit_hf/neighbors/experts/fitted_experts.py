@@ -96,11 +96,7 @@ class FittedExperts(NamedTuple):
         """Which error can be guaranteed, as a sentence."""
         count, least = len(self.held_out.ids), self.least_error()
         possible = [error for error in LARGER_ERRORS if np.isfinite(self.answer_level(error))]
-        found = (
-            f"Here they guarantee {possible[0]:g}"
-            if possible
-            else "Here they guarantee nothing: too many answers are wrong"
-        )
+        found = f"Here they guarantee {possible[0]:g}" if possible else "They guarantee nothing: too many are wrong"
         return (
             f"The lowest error that {count:,} held-out texts can guarantee is {least:.3g}, if all their answers are "
             f"right. {found}. More examples allow a lower one, and so do corrected labels: audit()."

@@ -114,13 +114,9 @@ class WatchReport:
         if len(shown) > MOST_LABELS:
             lines.append(f"Of {len(shown)} labels those are shown that changed most.")
         if self.rejected is None:
-            lines.append(
-                "No error limit can be guaranteed: texts may have several labels, or no example could be held out."
-            )
+            lines.append("No error can be guaranteed: texts may have several labels, or no example was held out.")
         elif self.level == float("inf"):
-            lines.append(
-                f"All are rejected: the held-out examples cannot guarantee an error of {100 * self.reject:g} %."
-            )
+            lines.append(f"All are rejected: held-out examples cannot guarantee {100 * self.reject:g} % error.")
         if self.new_words:
             words = ", ".join(f"{word} ({count:,})" for word, count in self.new_words.items())
             lines.append(textwrap.fill(f"New words, and how many texts have them: {words}.", WIDTH))

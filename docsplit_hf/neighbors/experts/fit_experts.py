@@ -127,7 +127,7 @@ def _possible_experts(wanted: list[str], corpus: Corpus, several: bool) -> list[
 
 def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None:
     if not examples:
-        raise ValueError("There are no examples: add_examples(texts, labels), or add_labels({label: description}).")
+        raise ValueError("No labeled examples yet: add_examples(texts, labels), or add_labels({label: description}).")
     if len(names) < 2 and not (names and some_have_none):
         found = f"have the label {names[0]!r}" if names else "have no label"
         raise ValueError(f"All {examples} examples {found}: there is nothing to tell apart. Add some of other labels.")

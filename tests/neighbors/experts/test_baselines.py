@@ -68,6 +68,9 @@ def test_labels_that_no_text_or_every_text_has_are_no_reason_to_fail_or_warn():
         warnings.simplefilter("error")
         several = word_counts(words, np.array([[1, 0, 1]] * 2 + [[1, 0, 0]] * 2), asked, True)
         assert several[0, 0] == 1 and several[0, 1] == 0 and several[0, 2] > 0.5
+        alone = word_counts(words, np.array([[1], [1], [0], [0]]), asked, True)
+        assert alone.shape == (1, 1) and alone[0, 0] > 0.5
+        assert word_counts(words, np.ones((4, 1)), asked, True).tolist() == [[1]]
         one = word_counts(words, np.array([[0, 1, 0]] * 2 + [[0, 0, 1]] * 2), asked, False)
         assert one[0].argmax() == 1 and one[0, 0] == 0 and one.sum() == pytest.approx(1)
 

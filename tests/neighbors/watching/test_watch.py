@@ -170,5 +170,5 @@ def test_before_fit_and_without_examples_there_is_nothing_to_compare_with(filled
     with pytest.raises(ValueError, match="Nothing was fitted.*call fit"):
         filled.report(["a"])
     filled.remove_examples(filled.datastore.ids)
-    with pytest.raises(ValueError, match="There are no examples"):
+    with pytest.raises(ValueError, match="No labeled examples yet"):
         filled.report(["a"])

@@ -42,6 +42,7 @@ from docsplit_hf.experiments.systems.load_system import WORD_COUNTS, EncoderSyst
 from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
+CLASSIFYING = {"full", "few_shot", "curve", "knn"}
 WHY_WORD_COUNTS_WIN = (
     "Why word counts win here: they read documents whole, of which encoders read {max_length} tokens; and with all "
     "examples to learn from, many classes are known by words of their own, as a package is by its names. Encoders can "
@@ -74,8 +75,10 @@ def load_tasks(arguments: EvaluationArguments, settings: EvaluationSettings):
 def load_systems(arguments: EvaluationArguments, settings: EvaluationSettings):
     """The systems by what names them, under short names."""
     cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
-    systems = {}
-    for name, short in zip(arguments.models, short_names(arguments.models), strict=True):
+    systems, names = {}, arguments.models
+    if not any(name.startswith("tfidf") for name in names) and CLASSIFYING & set(arguments.protocol):
+        names = [*names, "tfidf#name=word counts"]
+    for name, short in zip(names, short_names(names), strict=True):
         strategies = arguments.long_documents
         system = load_system(name, cache, settings.max_length, arguments.bf16, strategies[0])
         system.name = short

@@ -33,6 +33,10 @@ def enter_folder(namespace):
     with open("labeled.csv", "w", newline="") as labeled, open("new.csv", "w", newline="") as new:
         csv.writer(labeled).writerows([["body", "kind"], *zip(texts, kinds, strict=True)])
         csv.writer(new).writerows([["body"], *([text] for text in texts)])
+    with open("test.csv", "w", newline="") as test:
+        csv.writer(test).writerows(
+            [["text", "label"], *((f"{text} Again.", kind) for text, kind in zip(texts, kinds, strict=True))]
+        )
     with open("labeled.jsonl", "w") as labeled:
         labeled.writelines(
             json.dumps({"text": text, "label": kind}) + "\n" for text, kind in zip(texts, kinds, strict=True)

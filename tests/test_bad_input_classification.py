@@ -111,7 +111,7 @@ ERRORS = {
     "a model folder without a datastore": (
         lambda c: (c.model.save_pretrained(c.folder), c.tokenizer.save_pretrained(c.folder),
                    pipeline("docsplit-knn", model=str(c.folder))("a")),
-        ValueError, "no examples to be near to in .*add_examples.*text-classification",
+        ValueError, "No labeled examples yet in .*add_examples.*text-classification",
     ),
     "a query of another dimension": (
         lambda c: c.store().search(np.zeros((1, 31), np.float32), 1), ValueError, "31",

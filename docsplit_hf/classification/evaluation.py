@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import evaluate
+import numpy as np
 
 from ..metrics.accuracy import Accuracy
 from ..metrics.log_loss import LogLoss
 from ..metrics.macro_f1 import MacroF1
 from ..metrics.matthews_correlation import MatthewsCorrelation
 from ..neighbors.classification_output import Shown
+from ..neighbors.experts.baselines import at_chance, largest_class, word_counts
+from ..neighbors.experts.corpus import texts_in
 from ..neighbors.experts.fitted_experts import ready_experts
+from ..neighbors.experts.held_out_scores import one_hot
 from ..neighbors.experts.mixture_of_experts import mix_experts
+from ..neighbors.experts.words import fit_words
 from ..neighbors.mixing.mixture import mix_with_neighbors
 from ..neighbors.store.row_table import joined_texts
 from ..text.labels import label_array, texts_of
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from ..neighbors.store.store import Store
 
 TITLES = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture", "experts": "experts"}
+TITLES |= {"word_counts": "word counts", "largest_class": "largest class"}
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
@@ -44,18 +50,23 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
 def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
     """The metrics of the parts that there are: the classifier, the neighbors, the two mixed, and the fitted experts.
 
+    Beside them those of word counts and of always the largest class, both by the same examples.
     ``<prefix>_<part>_<metric>``.
     """
     config, (texts, pairs) = reader.model.config, texts_of(dataset)
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
+    joined, snapshot = joined_texts(texts, pairs or [None] * len(texts)), datastore.snapshot
     predictions = reader.read(texts, pairs)
     mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:
         parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}
-    if (ready := ready_experts(datastore.snapshot)) is not None:
-        joined = joined_texts(texts, pairs or [None] * len(texts))
+    if (ready := ready_experts(snapshot)) is not None:
         parts["experts"] = mix_experts(ready, predictions, joined, Shown()).mixture
+    targets, several = one_hot(snapshot.labels, np.arange(len(snapshot.label_names))), snapshot.multi_label
+    if (known := fit_words(texts_in(snapshot.rows))) is not None:
+        parts["word_counts"] = word_counts(known[1], targets, known[0].transform(joined), several)
+    parts["largest_class"] = largest_class(targets, len(texts), several)
     return {
         f"{prefix}_{part}_{name}": value
         for part, probabilities in parts.items()
@@ -78,5 +89,7 @@ def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_m
         if values["accuracy"] is not None:
             scaled = ((1 if name == "log_loss" else 100) * value for name, value in values.items())
             texts = (text.format(value) for text, value in zip(shown.values(), scaled, strict=True))
-            lines.append(f"  {title:<12} {'   '.join(texts)}")
-    return "\n".join(lines)
+            lines.append(f"  {title:<14} {'   '.join(texts)}")
+    accuracy = {part: metrics.get(f"{prefix}_{part}_accuracy") for part in TITLES}
+    best = next(accuracy[part] for part in ("experts", "mixture", "knn") if accuracy[part] is not None)
+    return "\n".join(lines) + at_chance(best, accuracy["largest_class"], examples)

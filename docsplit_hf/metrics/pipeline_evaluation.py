@@ -10,17 +10,20 @@ import numpy as np
 from datasets import Value
 from scipy.stats import bootstrap
 
-from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..text.labels import is_multi_label, label_array, label_names_of, texts_of, with_class_labels
 from .registry import CLASSIFICATION, metric_class
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
     from datasets import Dataset
     from transformers import TextClassificationPipeline
 
 
 def evaluate_pipeline(
     pipe: TextClassificationPipeline,
-    data: Dataset,
+    data: Dataset | pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
     metric: str | evaluate.EvaluationModule | evaluate.CombinedEvaluations | None = None,
     strategy: str = "simple",
     confidence_level: float = 0.95,
@@ -36,7 +39,8 @@ def evaluate_pipeline(
 
     Args:
         pipe: The pipeline.
-        data: Examples as ``load_labeled_examples`` gives them: ``text``, ``label`` and maybe ``text_pair``.
+        data: A table with ``text``, ``label`` and maybe ``text_pair``: a DataFrame, a data set, columns by name, or a
+            list of rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
         metric: A name that ``metric_path`` takes; or what ``evaluate.load`` or ``evaluate.combine`` gives. None: all
             metrics of classification that ``metric_path`` names.
         strategy: ``"simple"``; or ``"bootstrap"``, with confidence intervals.
@@ -51,15 +55,13 @@ def evaluate_pipeline(
         ``samples_per_second`` and ``latency_in_seconds`` of the pipeline.
 
     Raises:
-        ValueError: If the strategy is unknown, or the pipeline does not know a label of the data.
+        ValueError: If the strategy is unknown, a column or a label is missing, or the pipeline does not know a label.
 
     Example:
 
-        >>> from datasets import ClassLabel, Dataset
         >>> def pipe(texts, **options):  # in place of transformers.pipeline("docsplit-knn", model=...)
         ...     return [[{"label": "fruit", "score": 0.75}, {"label": "mineral", "score": 0.25}] for _ in texts]
-        >>> data = Dataset.from_dict({"text": ["apples", "pears", "iron"], "label": [0, 0, 1]})
-        >>> data = data.cast_column("label", ClassLabel(names=["fruit", "mineral"]))
+        >>> data = {"text": ["apples", "pears", "iron"], "label": ["fruit", "fruit", "mineral"]}
         >>> round(evaluate_pipeline(pipe, data, "accuracy")["accuracy"], 4)
         0.6667
         >>> result = evaluate_pipeline(pipe, data, "accuracy", "bootstrap", random_state=0)
@@ -68,6 +70,7 @@ def evaluate_pipeline(
     """
     if strategy not in ("simple", "bootstrap"):
         raise ValueError(f"strategy must be 'simple' or 'bootstrap', got {strategy!r}.")
+    data = with_class_labels(data)
     texts, pairs = texts_of(data)
     inputs = texts if pairs is None else [{"text": a, "text_pair": b} for a, b in zip(texts, pairs, strict=True)]
     start = perf_counter()

@@ -215,7 +215,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         if self.datastore is None or not len(self.datastore):
             where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
             raise ValueError(
-                f"There are no examples to be near to{f' in {where}' if where else ''}: call add_examples(texts, "
+                f"No labeled examples yet{f' in {where}' if where else ''}: call add_examples(texts, "
                 "labels), with a few texts of each label, or give a datastore to the pipeline."
                 + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
@@ -281,7 +281,7 @@ def _check_answers(
     if reject_label in names:
         raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
     if ready is not None and np.isinf(ready.fitted.answer_level(reject)):
-        logger.warning("No text gets an answer: reject=%g cannot be promised. %s", reject, ready.fitted.promise())
+        logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.promise())
 
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:

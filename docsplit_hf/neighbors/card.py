@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from .store.store import Store
 
 PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed", "experts": "experts"}
+PARTS |= {"word_counts": "word counts", "largest_class": "largest class"}
 METRICS = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
 MOST_LABELS_SHOWN = 20
-CODE_HERE = (
-    "docsplit_hf reads the data in here only. The Python files are for those without docsplit_hf, and run only with "
-    "`trust_remote_code=True`."
-)
 NOT_TRAINED = "None in this run: an encoder as it is, with labeled examples."
 
 
@@ -90,8 +87,6 @@ print(pipe("A text to classify.", return_neighbors=3))"""
         code += """
 print(pipe("A text to classify.", explain=True))  # what each expert adds, and the words that speak most"""
     code = code_block(code)
-    if not getattr(facts.config, "endpoint", None):
-        code += f"\n\n{CODE_HERE}"
     if facts.self_contained:
         there = f"""from transformers import pipeline
 

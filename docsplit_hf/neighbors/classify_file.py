@@ -208,7 +208,7 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
                 return done
             logger.warning("%s holds %d answers, and there are %d rows: starting over.", partial, done, rows)
         elif before:
-            logger.warning("%s is of another input, classifier or other options: starting over.", partial)
+            logger.warning("%s comes from another input, classifier or options: starting over.", partial)
     partial.write_bytes(header)
     return 0
 
@@ -237,7 +237,7 @@ def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:
             name = f"input_{name}"
         names[column] = name
     if changed := [f"{column!r} is {name!r}" for column, name in names.items() if name != column]:
-        logger.warning("Columns of the input are called otherwise beside the answers: %s.", ", ".join(changed))
+        logger.warning("Columns of the input are renamed beside the answers: %s.", ", ".join(changed))
     return names
 
 

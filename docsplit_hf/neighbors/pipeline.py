@@ -96,7 +96,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 maybe ``text_pair``.
             **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
                 the nearest examples to give, ``return_documents``: of the nearest documents without labels.
-                ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to promise, such
+                ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to allow, such
                 as 0.05: a text whose answer is too unsure for that, or that is like no example, gets none.
                 ``reject_label``: the label of such texts, in place of None. ``return_novelty``: whether to say how
                 unlike the examples a text is. ``k``, ``knn_temperature``, ``knn_weight``: instead of
@@ -127,7 +127,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
-            ValueError: If an argument is out of its range, or there are no examples to be near to.
+            ValueError: If an argument is out of its range, or there are no labeled examples.
         """
         inputs = as_list(inputs)
         if isinstance(inputs, list) and not inputs:
@@ -163,11 +163,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
 
         Raises:
             TypeError: If a text is not a string, or a label not a name.
-            ValueError: If a text is empty, the numbers differ, an id is taken, or a label is new to a
-                classifier that was trained.
+            ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not know a label.
         """
-        allowed = {"allow_new_labels": allow_new_labels, "allow_duplicates": allow_duplicates}
-        return self._add_examples(texts, labels, ids, **allowed)
+        return self._add_examples(texts, labels, ids, allow_new_labels, allow_duplicates)
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
         """Add labels by name: what is said of each is its first example, and counts as one among those that come.
@@ -262,7 +260,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         return report
 
     def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
-        """Suggest which documents to label next: where the experts are in doubt, and few examples are near.
+        """Suggest which documents to label next: where the experts are unsure, and few examples are near.
 
         The documents and examples are put into clusters. Those with most doubt and fewest examples give one document
         each, one that stands for the others in it. So a batch has no two documents that ask the same. After it was
@@ -301,7 +299,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
             earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, where there
                 are none, the examples that ``fit`` held out. Examples are chosen by somebody, documents are what came.
-            reject: The share of wrong answers to promise, as for a call: it is told how many texts get no answer then.
+            reject: The share of wrong answers to allow, as for a call; it is told how many texts get no answer.
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
 
@@ -474,9 +472,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 "add_examples, fit; or run_classification.py --no_training), correct them, then train."
             )
 
-    def _add_examples(self, texts: Any, labels: Sequence[Any], ids: Sequence[str] | None, **options: Any) -> list[str]:
+    def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
         datastore = datastore_to_grow(self.reader, self.datastore, labels)
-        added = add_examples(self.reader, datastore, texts, labels, ids, **options)
+        added = add_examples(self.reader, datastore, texts, labels, *options, **more)
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
         if datastore.fitted is not None:

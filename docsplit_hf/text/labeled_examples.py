@@ -223,7 +223,7 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
         shown = ", ".join(repr(names[label]) for label in only_once[:5]) + (", ..." if len(only_once) > 5 else "")
         message += f" Classes with one example only, which is kept to train on: {shown}."
     if len(held_out) < count:
-        message += f" They were to be {count}: others repeat too often, or are the last of their class."
+        message += f" {count} were asked for: others repeat too often, or are the last of their class."
     if len(held_out) == 0:
         raise ValueError(f"{message} Give more examples, change {name}_size, or choose a {name}_split.")
     logger.log(logging.WARNING if repeated or only_once or len(held_out) < count else logging.INFO, message)

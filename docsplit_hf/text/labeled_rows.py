@@ -71,18 +71,10 @@ def _read_json_examples(
     first = next(rows, None)
     if first is None:
         raise ValueError("it holds no rows")
-    names = [column for name, column in making["columns"].items() if name in ("label", "id")]
     for row in chain([first], rows):
         found.update(row)
-        yield _make_example(row | {name: _as_written(row[name]) for name in names if name in row}, **making)
+        yield _make_example(row, **making)
     _check_columns(found, making["columns"], path.name)
-
-
-def _as_written(value: Any) -> Any:
-    """A label or an id of JSON, with ``true`` and ``false`` as strings, also in a list."""
-    if isinstance(value, list):
-        return [_as_written(item) for item in value]
-    return json.dumps(value) if isinstance(value, bool) else value
 
 
 def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:
@@ -101,7 +93,7 @@ def _make_example(
     if label_separator is not None and values["label"] is not None:
         values["label"] = _separate_labels(values["label"], label_separator)
     is_list = isinstance(values["label"], list)
-    names = [_label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
+    names = [label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
     texts = [value for name, value in values.items() if name.startswith("text")]
     if None in names:
         outcome = NO_LABEL
@@ -120,7 +112,7 @@ def _make_example(
     return {**example, **remarks, REPLACED: valid != strings}
 
 
-def _label_name(label: Any, class_names: list[str] | None = None) -> str | None:
+def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
     """The name of a class, of a name, a whole number or a truth value; None if the label is missing.
 
     ``class_names`` are those of a ``ClassLabel``, of which the label is a number.
@@ -129,6 +121,8 @@ def _label_name(label: Any, class_names: list[str] | None = None) -> str | None:
         return None
     if class_names is not None:
         return class_names[label] if label >= 0 else None
+    if isinstance(label, bool):
+        return json.dumps(label)  # true and false, as in files
     if isinstance(label, float) and label.is_integer():
         label = int(label)
     if not isinstance(label, str | int):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .labeled_rows import label_name, number_or_name
+from .sources import as_dataset
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -33,6 +37,27 @@ def label_names_of(dataset: Dataset) -> list[str]:
 def is_multi_label(dataset: Dataset) -> bool:
     """Whether the column ``label`` holds lists."""
     return hasattr(dataset.features["label"], "feature")
+
+
+def with_class_labels(table: Any) -> Dataset:
+    """A table in memory with ``text`` and ``label`` as a data set, its labels by name as a ``ClassLabel``."""
+    import datasets
+    import pandas as pd
+
+    data = as_dataset(pd.DataFrame(table) if isinstance(table, dict | list) else table)
+    if missing := {"text", "label"} - set(data.column_names):
+        raise ValueError(f"There is no column {min(missing)!r} among {data.column_names}: rename the one that it is.")
+    feature = data.features["label"]
+    if hasattr(getattr(feature, "feature", feature), "names"):
+        return data
+    given = data.with_format(None)["label"][:]
+    rows = [[label_name(label) for label in (labels if isinstance(labels, list) else [labels])] for labels in given]
+    if (row := next((row for row, names in enumerate(rows) if None in names), None)) is not None:
+        raise ValueError(f"Row {row} has no label ({given[row]!r}): leave it out.")
+    label = datasets.ClassLabel(names=sorted(set(chain(*rows)), key=number_or_name))
+    numbers, several = [label.str2int(names) for names in rows], hasattr(feature, "feature")
+    column = (numbers, datasets.List(label)) if several else ([number for (number,) in numbers], label)
+    return data.remove_columns("label").add_column("label", column[0], feature=column[1])
 
 
 def labels_by_name(dataset: Dataset) -> list[str] | list[list[str]]:

@@ -20,7 +20,9 @@ OPTIONS = [
     "--protocol", "full", "few_shot", "curve", "half_documents", "--probe=logistic", "--repeats=3", "--seeds=2",
     "--shots=3", "--curve_shots", "1", "3", "--max_length=64",
 ]  # fmt: skip
-RECORDS = 2 * 2 * (2 + 2 * 3 + 2)  # systems, tasks, and the records of full, the curve (few-shot in it) and halves
+# Systems, tasks, and the records of full, the curve (few-shot in it) and halves; beside those of a probe one for full,
+# and as many for the curve, of the fitted mixture or the largest class.
+RECORDS = 2 * 2 * (2 + 1 + 2 * (3 + 3) + 2)
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +177,8 @@ def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate,
     printed = evaluate(tmp_path / "out", *options, "--protocol", "full", "few_shot", "--no_figures")
     reason = "does not run on contracts: 3 examples of each class"
     assert f"Left out: few_shot {reason}" in printed and reason in (tmp_path / "out" / "results.md").read_text()
-    assert "4 records, 4 of them measured now in 0 min" in printed
-    assert "| tfidf |" in printed
+    assert "6 records, 6 of them measured now in 0 min" in printed
+    assert all(f"| {name} |" in printed for name in ("tfidf", "largest class", "tiny, fitted mixture"))
 
 
 def test_the_preset_is_what_the_papers_did_unless_an_option_says_otherwise(evaluate, texts, tmp_path):
@@ -196,7 +198,7 @@ def test_the_preset_is_what_the_papers_did_unless_an_option_says_otherwise(evalu
     assert "--few_shot_probe mlp --repeats 10 --seeds 10" in line and "10 examples per class for FakeNews" in line
     changes = "--protocol full few_shot --probe logistic --shots 3 --repeats 3 --seeds 2 --max_length 64"
     assert line.endswith(f"Overridden here: `{changes}`.")  # what all runs of these tests give
-    probes = {record["protocol"]: record["settings"]["probe"] for record in results["records"]}
+    probes = {r["protocol"]: r["settings"]["probe"] for r in results["records"] if r["system"] == "tfidf"}
     assert probes == {"full": "logistic", "few_shot": "mlp"}
     assert {record["task"] for record in results["records"]} == {"20News (body)"}
     both, raw = run("--newsgroups=raw")

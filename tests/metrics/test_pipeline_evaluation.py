@@ -6,12 +6,14 @@ import sys
 
 import evaluate
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
 from transformers import BertForSequenceClassification, BertModel, pipeline
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, evaluate_pipeline, metric_path
+from docsplit_hf.metrics.registry import CLASSIFICATION
 
 NAMES = ["river", "engine", "other"]
 FRESH = """
@@ -143,6 +145,29 @@ def test_the_stock_pipeline_is_evaluated_too(tiny_config, tokenizer, examples):
     assert evaluate_pipeline(stock, with_pairs)["log_loss"] != evaluate_pipeline(stock, examples)["log_loss"]
 
 
+@pytest.mark.parametrize("table", [pd.DataFrame, Dataset.from_pandas, lambda frame: frame.to_dict("list"),
+                                   lambda frame: frame.to_dict("records")])  # fmt: skip
+def test_any_table_with_names_of_labels(pipe, examples, table, tmp_path):
+    frame = examples.to_pandas().assign(label=[NAMES[label] for label in examples["label"]])
+    frame.to_csv(tmp_path / "test.csv", index=False)
+    found = evaluate_pipeline(pipe, table(pd.read_csv(tmp_path / "test.csv")))
+    expected = evaluate_pipeline(pipe, examples)
+    assert {name: found[name] for name in CLASSIFICATION} == {
+        name: pytest.approx(expected[name]) for name in CLASSIFICATION
+    }
+
+
+def test_numbers_truth_values_and_lists_are_labels_by_name():
+    def pipe(texts, **options):
+        return [[{"label": "1", "score": 0.6}, {"label": "0", "score": 0.4}] for _ in texts]
+
+    assert evaluate_pipeline(pipe, {"text": ["a", "b"], "label": [1, 0]}, "accuracy")["accuracy"] == 0.5
+    several = {"text": ["a", "b", "c"], "label": [["1"], ["0", "1"], []]}
+    assert evaluate_pipeline(pipe, several, "accuracy")["accuracy"] == pytest.approx(1 / 3)
+    true = lambda texts, **_: [[{"label": "true", "score": 0.6}, {"label": "false", "score": 0.4}]] * len(texts)  # noqa: E731
+    assert evaluate_pipeline(true, {"text": ["a", "b"], "label": [True, False]}, "accuracy")["accuracy"] == 0.5
+
+
 def test_several_labels_per_text(examples):
     def pipe(texts, **options):  # a label that only the pipeline knows is wrong wherever it is said
         said = [NAMES, [*NAMES, "unseen"]]
@@ -156,10 +181,14 @@ def test_several_labels_per_text(examples):
 @pytest.mark.parametrize("options, message", [
     ({"strategy": "jackknife"}, "'jackknife'"),
     ({"metric": "f1"}, "no metric 'f1'"),
-    ({"data": ["a", "b"]}, "does not know the label 'a' of the data, but engine, other, river"),
+    ({"data": pd.DataFrame({"body": ["a"], "label": ["river"]})}, r"no column 'text' among \['body', 'label'\]"),
+    ({"data": [{"text": "a", "kind": "river"}]}, r"no column 'label' among"),
+    ({"data": {"text": ["a", "b"], "label": ["river", None]}}, r"Row 1 has no label \(None\): leave it out"),
+    ({"data": {"text": ["a", "b"], "label": ["river", "rivers"]}}, "does not know the label 'rivers' of the data"),
+    ({"names": ["a", "b"]}, "does not know the label 'a' of the data, but engine, other, river"),
 ])  # fmt: skip
 def test_what_cannot_be_evaluated_is_named(pipe, examples, options, message):
-    if "data" in options:
-        options = {"data": examples.cast_column("label", ClassLabel(names=[*options["data"], "c"]))}
+    if "names" in options:
+        options = {"data": examples.cast_column("label", ClassLabel(names=[*options["names"], "c"]))}
     with pytest.raises(ValueError, match=message):
         evaluate_pipeline(pipe, **{"data": examples, **options})

@@ -58,7 +58,7 @@ def test_what_changes_meanwhile_does_not_mix(spoiled, monkeypatch):
 
 @pytest.mark.parametrize("method", ["audit", "datalab_inputs"])
 def test_what_cannot_be_audited_is_refused(method, untrained, pipe, texts):
-    with pytest.raises(ValueError, match="There are no examples"):
+    with pytest.raises(ValueError, match="No labeled examples yet"):
         getattr(untrained, method)()
     untrained.add_examples(texts[:6], ["a", "b"] * 3)
     with pytest.raises(ValueError, match=r"call fit\(\) first"):

@@ -158,7 +158,7 @@ def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, ca
         source.write_text(source.read_text().replace('"body"', '"essay"'))
         options = {"column": "essay"}
     assert classify("a.csv", **options) == 0
-    assert "of another input, classifier or other options: starting over" in caplog.text
+    assert "comes from another input, classifier or options: starting over" in caplog.text
     pipe.remove_examples(added)
 
 

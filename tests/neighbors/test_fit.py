@@ -161,7 +161,7 @@ ERRORS = {
     "one class": (
         lambda p: (p.remove_examples(ids_with(p, "river")), p.fit()), ValueError, "have the label 'engine'",
     ),
-    "no examples": (lambda p: (p.remove_examples(p.datastore.ids), p.fit()), ValueError, "There are no examples"),
+    "no examples": (lambda p: (p.remove_examples(p.datastore.ids), p.fit()), ValueError, "No labeled examples yet"),
     "held-out texts among the examples": (
         lambda p: p.fit(p.datastore.texts[:2], ["river"] * 2), ValueError, "All 2 held-out texts are among",
     ),
@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused(case, filled):
 
 def test_nothing_at_all_has_no_answer(untrained):
     for act in (lambda: untrained.fit(), lambda: untrained("a"), lambda: untrained.remove_documents(["d0"])):
-        with pytest.raises(ValueError, match="There are no examples"):
+        with pytest.raises(ValueError, match="No labeled examples yet"):
             act()
 
 

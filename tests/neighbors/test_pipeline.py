@@ -134,7 +134,8 @@ def test_code_in_a_saved_folder_is_told_and_not_run(pipe, texts, tmp_path, monke
     pipe.save_pretrained(tmp_path)
     assert (code := list(tmp_path.glob("*.py")))
     assert (
-        "The Python files are for those without docsplit_hf, and run only with" in (tmp_path / "README.md").read_text()
+        "Python files in here are for those without it, and run only with `trust_remote_code=True`"
+        in (tmp_path / "README.md").read_text()
     )
     for file in code:
         file.write_text("raise SystemExit('the code of the folder ran')")

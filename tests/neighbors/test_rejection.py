@@ -45,15 +45,18 @@ def test_those_that_get_an_answer_are_the_surest(fitted, texts):
 
 def test_a_promise_that_cannot_be_made_is_said(fitted, texts, caplog):
     assert all(answer["label"] is None for answer in fitted(texts[38:], reject=0.01))
-    assert "reject=0.01 cannot be promised. 30 held-out texts can promise 0.0739 at the least" in caplog.text
-    assert "They can promise 0." in caplog.text or "They promise nothing" in caplog.text
+    assert (
+        "reject=0.01 cannot be guaranteed. The lowest error that 30 held-out texts can guarantee is 0.0739"
+        in caplog.text
+    )
+    assert "Here they guarantee 0." in caplog.text or "They guarantee nothing" in caplog.text
 
 
 def test_fit_says_how_many_answers_are_left(fitted):
     report = FitReport.of(fitted.datastore.fitted.settings)
     assert list(report.answered) == ["0.01", "0.05", "0.1"]
-    assert "by the error that is promised: 0% at 1%, 0% at 5%" in str(report)
-    assert "30 texts can promise 7.4% at the least" in str(report)
+    assert "Share answered at a given error limit (reject): 0% at 1%, 0% at 5%" in str(report)
+    assert "The lowest error that 30 texts can guarantee is 7.4%" in str(report)
 
 
 def test_a_text_in_a_file_may_get_no_answer(fitted, texts, tmp_path):

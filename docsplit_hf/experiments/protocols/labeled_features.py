@@ -23,6 +23,7 @@ class LabeledFeatures(NamedTuple):
     test: Features
     test_labels: np.ndarray
     train_inputs: Sequence[Hashable]
+    test_inputs: Sequence[Hashable] = ()
 
     def held_out(self, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The training rows to keep, and those held out: a share of each class, equal inputs together."""
@@ -48,6 +49,7 @@ def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
         check_features(test, "the test features", task.test_labels),
         task.test_labels,
         task.train_inputs,
+        task.test_texts if task.test_pairs is None else list(zip(task.test_texts, task.test_pairs, strict=True)),
     )
 
 

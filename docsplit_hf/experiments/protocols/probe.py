@@ -18,6 +18,10 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 from torch import nn
 
+from ...neighbors.experts.baselines import LARGEST_CLASS
+from ...neighbors.experts.fit_experts import fit_experts
+from ...neighbors.experts.fitted_experts import ReadyExperts, ask_experts, find_voters
+from ...neighbors.store.datastore import KNNDatastore
 from ..systems.features import Features, has_passages
 from ..tasks.task import ClassificationTask
 from .experiment import Evaluation, Experiment, Plan, once_per_seed
@@ -34,6 +38,7 @@ SMALLEST_GAIN = 1e-3  # in nats: of classes that can be told apart, the loss fal
 MOST_EPOCHS = 100
 STEPS_WITHOUT_HELD_OUT = 2_000
 HELD_OUT_SHARE = 0.1
+FITTED = "fitted mixture"
 FEWEST_TO_HOLD_OUT = 500  # below, a tenth tells too little to be worth the examples that it takes from training
 
 
@@ -49,8 +54,13 @@ def probe_predictions(kind: str, features: LabeledFeatures, seed: int) -> np.nda
     C is the one with the highest accuracy on a tenth of each class, then it is trained on all. Sparse features get a
     linear support vector machine in either case, since a perceptron would have millions of weights. Where documents
     have passages, logistic regression learns from their means, and of a test document the passage of which it is surest
-    decides: what it learns from single passages, most of which say nothing of the label, is less.
+    decides: what it learns from single passages, most of which say nothing of the label, is less. ``FITTED`` is what
+    ``KNNClassifierPipeline.fit`` makes of the training examples alone, ``LARGEST_CLASS`` that of the test texts.
     """
+    if kind == FITTED:
+        return _fitted_predictions(features)
+    if kind == LARGEST_CLASS:
+        return np.full_like(features.test_labels, np.bincount(features.test_labels).argmax())
     kept, held_out = np.arange(len(features.train_labels)), np.arange(0)
     if len(kept) >= FEWEST_TO_HOLD_OUT:
         kept, held_out = features.held_out(HELD_OUT_SHARE, seed)
@@ -125,6 +135,16 @@ def _passage_predictions(features: LabeledFeatures, kept: np.ndarray, held_out: 
     probabilities = classifier.predict_proba(np.concatenate(features.test))
     surest = np.maximum.reduceat(probabilities, np.cumsum(counts) - counts)
     return classifier.classes_[surest.argmax(1)]
+
+
+def _fitted_predictions(features: LabeledFeatures) -> np.ndarray:
+    inputs = (features.train_inputs, features.test_inputs)
+    texts, asked = ([given if isinstance(given, str) else " ".join(given) for given in part] for part in inputs)
+    names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
+    snapshot = KNNDatastore(features.train, features.train_labels, names, texts).snapshot
+    fitted = fit_experts(snapshot, show_progress=False)
+    ready = ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
+    return ask_experts(ready, features.test, asked, None).probabilities.argmax(1)
 
 
 def _fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:

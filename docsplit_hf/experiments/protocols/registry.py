@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from ..systems.load_system import System
+from ..systems.load_system import EncoderSystem, System, TfidfSystem
 from ..taggers.parts_of_speech import Tagger
 from ..tasks.task import EvaluationTask
 from . import (
@@ -21,6 +21,7 @@ from . import (
     redundancy,
 )
 from .experiment import Evaluation, Measurement, Plan
+from .probe import FITTED, LARGEST_CLASS
 from .settings import EvaluationSettings
 
 PROTOCOLS = {
@@ -40,6 +41,8 @@ PROTOCOLS = {
 }
 # The half of redundancy that a tagger measures in the place of a system.
 BY_TAGGER = {"nouns_and_verbs": redundancy.NOUNS_AND_VERBS}
+# What is measured beside the probe on a system's features, as a row of its own.
+BESIDE_PROBES = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}
 PARTS = BY_TAGGER | {"length_read": length.LENGTH_READ}  # of a protocol that plans them
 
 
@@ -68,6 +71,10 @@ def plan(names: Sequence[str], system: System | Tagger, task: EvaluationTask, se
             left_out.append(f"{name} does not run with {system.name}: it takes an encoder {reason}.")
         else:
             planned, lines = experiment.plan(task, settings)
+            if kind := BESIDE_PROBES.get(type(system)):
+                probes = [one for one in planned if "probe" in one.settings]
+                probes = probes[:1] if name == "full" else probes  # nothing is random in it but the examples
+                planned = planned + [one._replace(settings=one.settings | {"probe": kind}) for one in probes]
             measurements += [one for one in planned if one not in measurements]
             left_out += lines
     return measurements, left_out

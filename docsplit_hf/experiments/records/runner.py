@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 
 from ...models.inference.encoder_names import split_name
 from ..protocols.experiment import Evaluation, Measurement
+from ..protocols.probe import FITTED, LARGEST_CLASS
 from ..protocols.registry import check_protocols, measure, plan
 from ..protocols.settings import EvaluationSettings
 from ..taggers.load_tagger import load_tagger
@@ -118,9 +119,10 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def _measured_once(evaluation: Evaluation, measurement: Measurement, store: ResultStore) -> dict[str, Any]:
-    system, task = evaluation.system, evaluation.task
+    system, task, probe = evaluation.system, evaluation.task, measurement.settings.get("probe")
+    name = {FITTED: f"{system.name}, {FITTED}", LARGEST_CLASS: LARGEST_CLASS}.get(probe, system.name)
     wanted = {
-        "system": system.name,
+        "system": name,
         "system_fingerprint": system.fingerprint,
         "task": task.name,
         "task_fingerprint": task.fingerprint,
@@ -133,10 +135,10 @@ def _measured_once(evaluation: Evaluation, measurement: Measurement, store: Resu
         try:
             metrics = measure(evaluation, measurement)
         except ValueError as error:
-            raise ValueError(f"{system.name} on {task.name}, {measurement.protocol}: {error}") from error
+            raise ValueError(f"{name} on {task.name}, {measurement.protocol}: {error}") from error
         store.add(wanted | {"metrics": metrics, "seconds": round(time.perf_counter() - start, 3)})
     # Names are no part of what a measurement is: it may have been made under others.
-    return store.find(wanted) | {"system": system.name, "task": task.name}
+    return store.find(wanted) | {"system": name, "task": task.name}
 
 
 def _without_missing_tagger(protocols: Sequence[str], settings: EvaluationSettings) -> tuple[list[str], list[str]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
+from ..protocols.probe import FITTED, LARGEST_CLASS
 from ..protocols.settings import EvaluationSettings
 from .decoupled_tables import SHOWN_AS_ROWS, neighbors_sweep, nine_rows, retrieval_vectors
 from .length_tables import SHOWN_IN_TITLES, length_tables, reading_table, with_gains
@@ -241,7 +242,7 @@ def _cells_of(section: Section, cells: Sequence[Cell], settings: EvaluationSetti
 def _section(section: Section, cells: Sequence[Cell], others: Sequence[Cell]) -> str:
     known = section.paper is not None and any(paper_task(cell.task) in section.paper.tasks for cell in cells)
     paper = section.paper if known else None
-    settings = _settings_text(cells)
+    settings = _settings_text([cell for cell in cells if cell.settings.get("probe") not in (FITTED, LARGEST_CLASS)])
     if section.layout is not None:
         settings = {name: value for name, value in settings.items() if name not in (*SHOWN_AS_ROWS, *SHOWN_IN_TITLES)}
     repeats = max(len(cell.seeds) for cell in cells)

@@ -40,7 +40,7 @@ def add_examples(
     labels = names_of_labels(labels)
     for i, text in enumerate(texts):
         if not text.strip():
-            raise ValueError(f"Text {i} is empty: nothing can be near it. Leave it out.")
+            raise ValueError(f"Text {i} is empty: Leave it out.")
     if len(labels) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(labels)} labels: give one label for each text.")
     if config.num_labels and not allow_new_labels:

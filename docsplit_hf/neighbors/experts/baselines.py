@@ -28,10 +28,12 @@ def word_counts(words: sp.csr_matrix, targets: np.ndarray, asked: sp.csr_matrix,
     model = OneVsRestClassifier(LogisticRegression(C=20, solver="liblinear", dual=True, max_iter=1_000, random_state=0))
     with warnings.catch_warnings():  # of a label that all texts have, or none, there is nothing to learn
         warnings.filterwarnings("ignore", "Label .* is present in all training examples", UserWarning)
-        model.fit(words[kept], targets[kept].astype(int) if several else targets[kept].argmax(1))
-    probabilities = np.zeros((asked.shape[0], targets.shape[1]))
+        # One column of 0 and 1 would be taken for two classes: an empty one more says that there may be several labels.
+        columns = np.pad(targets[kept].astype(int), ((0, 0), (0, 1)))
+        model.fit(words[kept], columns if several else columns.argmax(1))
+    probabilities = np.zeros((asked.shape[0], columns.shape[1]))
     probabilities[:, model.classes_] = model.predict_proba(asked)
-    return probabilities
+    return probabilities[:, :-1]
 
 
 def largest_class(targets: np.ndarray, count: int, several: bool) -> np.ndarray:
@@ -43,11 +45,11 @@ def largest_class(targets: np.ndarray, count: int, several: bool) -> np.ndarray:
     return np.tile(shares, (count, 1))
 
 
-def at_chance(accuracy: float, largest: float, texts: int) -> str:
-    """A sentence where an accuracy on so many texts is, but for chance, no better than that of the largest class."""
-    if accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
+def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
+    """A line where an accuracy on so many texts is, but for chance, no better than that of the largest class."""
+    if largest is None or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
         return ""
     return (
-        f"\nNo better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on {texts:,} texts. "
-        "Nothing shows yet that these labels can be told apart: add examples, or check the labels."
+        f"\nNot reliably better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on "
+        f"{texts:,} texts. Nothing shows yet that these labels can be told apart: add examples, or check the labels."
     )

@@ -53,7 +53,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     for name, expected in shapes.items():
         _require(arrays[name].shape in expected, name, arrays[name].shape)
     for name in ("held_out_probabilities", "held_out_familiarity"):
-        _require(((arrays[name] >= 0) & (arrays[name] <= 1)).all(), name, "beside 0 to 1")
+        _require(((arrays[name] >= 0) & (arrays[name] <= 1)).all(), name, "outside 0 to 1")
     suggested = settings.get("suggested", [])
     _require(_is_list_of(suggested, str), "suggested", suggested)
     thresholds = settings.get("thresholds", [0.5] * classes)

@@ -41,10 +41,6 @@ class Corpus(NamedTuple):
     whitened: np.ndarray
     graph: sp.csr_array
 
-    def example_words(self) -> sp.csr_matrix | None:
-        """The words of the examples, ``(n, V)``."""
-        return None if self.words is None else self.words[self.rows]
-
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     """The corpus of a datastore; of more than 100,000 documents a random sample, always the same.

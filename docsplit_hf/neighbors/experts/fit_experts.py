@@ -17,6 +17,7 @@ from .held_out_scores import (
     HeldOut,
     Voters,
     folds_of,
+    one_hot,
     scores_by_folds,
     scores_in_corpus,
     scores_of_held_out,
@@ -74,8 +75,7 @@ def fit_experts(
         settings["temperature"] = voters.temperature
         if held_out is not None:
             unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
-            theirs, of_examples = one_hot(held_out.labels, columns), (corpus.example_words(), targets)
-            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, theirs, of_examples)
+            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = "held-out texts"
         else:
             asked = scores_by_folds(corpus, voters, folds, targets, several, experts, progress)
@@ -108,11 +108,6 @@ def fit_experts(
     return fitted
 
 
-def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Labels as float32 ``(n, C)`` of 0 and 1, for some of the labels."""
-    return (labels[:, columns] if labels.ndim == 2 else labels[:, None] == columns).astype(np.float32)
-
-
 def _known_experts(wanted: Sequence[str] | None) -> list[str]:
     if isinstance(wanted, str):
         raise TypeError(f"Expected a list of experts, got one string: pass [{wanted!r}].")
@@ -137,7 +132,7 @@ def _possible_experts(wanted: list[str], corpus: Corpus, several: bool) -> list[
 
 def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None:
     if not examples:
-        raise ValueError("There are no examples: add_examples(texts, labels), or add_labels({label: description}).")
+        raise ValueError("No labeled examples yet: add_examples(texts, labels), or add_labels({label: description}).")
     if len(names) < 2 and not (names and some_have_none):
         found = f"have the label {names[0]!r}" if names else "have no label"
         raise ValueError(f"All {examples} examples {found}: there is nothing to tell apart. Add some of other labels.")

@@ -48,31 +48,27 @@ class FitReport:
         import pandas as pd
 
         head = (
-            f"Fitted on {self.examples:,} examples of {len(self.labels)} labels and {self.documents:,} documents "
-            f"without labels."
+            f"Fitted on {self.examples:,} examples of {len(self.labels)} label{'s' * (len(self.labels) != 1)} and "
+            f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
         )
         if self.measured:
             head += (
-                f" Measured on {self.measured_on}: {self.texts:,} texts. With more examples, weights rely less on the "
-                "defaults."
+                f" Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
+                "weights rely less on the defaults."
             )
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
         if self.single:
             head += f" Only one example: {', '.join(self.single)}."
+        accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
+        chance = at_chance(accuracy.get("mixture", 0), accuracy.get(LARGEST_CLASS), self.texts)
         table = pd.DataFrame({"weight": self.shares}).map("{:.2f}".format)
         if self.measured:
             measured = pd.DataFrame(self.measured).set_index("expert")
             for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
                 measured[name] = measured[name].map(digits.format)
             table = table.reindex(measured.index).fillna("").join(measured)
-        return f"{head}\n{table.rename_axis(None).to_string()}{self._at_chance()}{self._answered()}"
-
-    def _at_chance(self) -> str:
-        accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
-        if LARGEST_CLASS not in accuracy:  # nothing was measured, or by an earlier version
-            return ""
-        return at_chance(accuracy["mixture"], accuracy[LARGEST_CLASS], self.texts)
+        return f"{head}\n{table.rename_axis(None).to_string()}{chance}{self._answered()}"
 
     def _answered(self) -> str:
         if not (self.answered and self.texts):

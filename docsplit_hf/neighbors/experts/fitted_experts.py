@@ -76,7 +76,7 @@ class FittedExperts(NamedTuple):
         return novelty(familiarity, self.held_out.familiarity)
 
     def answer_level(self, error: float) -> float:
-        """From which confidence on answers are wrong at most so often; infinity where that cannot be promised."""
+        """From which confidence on answers are wrong at most so often; infinity where that cannot be guaranteed."""
         if self.several:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
         if not len(self.held_out.ids):
@@ -90,17 +90,17 @@ class FittedExperts(NamedTuple):
         return float(np.mean(self.held_out_confidence() >= self.answer_level(error)))
 
     def least_error(self) -> float:
-        """The smallest error that the held-out texts can promise."""
+        """The lowest error that the held-out texts can guarantee."""
         return least_error(int(np.count_nonzero(self.held_out_confidence()))) if len(self.held_out.ids) else 1.0
 
     def promise(self) -> str:
-        """Which error can be promised, as a sentence."""
+        """Which error can be guaranteed, as a sentence."""
         count, least = len(self.held_out.ids), self.least_error()
         possible = [error for error in LARGER_ERRORS if np.isfinite(self.answer_level(error))]
-        found = f"They can promise {possible[0]:g}" if possible else "They promise nothing: too many answers are wrong"
+        found = f"Here they guarantee {possible[0]:g}" if possible else "They guarantee nothing: too many are wrong"
         return (
-            f"{count:,} held-out texts can promise {least:.3g} at the least, if all of them are answered rightly. "
-            f"{found}. More examples promise more, and so do corrected labels: audit()."
+            f"The lowest error that {count:,} held-out texts can guarantee is {least:.3g}, if all their answers are "
+            f"right. {found}. More examples allow a lower one, and so do corrected labels: audit()."
         )
 
     def held_out_confidence(self) -> np.ndarray:

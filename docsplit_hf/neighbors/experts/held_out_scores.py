@@ -10,6 +10,7 @@ from ..rejection.familiarity import closeness
 from ..store.duplicates import number_texts
 from ..store.keys.passage_table import take_passages
 from .baselines import word_counts
+from .corpus import texts_in
 from .expert import Asked
 from .experts import SOFT, ask_all, fit_all
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
@@ -19,7 +20,6 @@ from .votes import nearest_of_both, vote
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import scipy.sparse as sp
     from tqdm import tqdm
 
     from ..store.snapshot import Snapshot
@@ -46,6 +46,11 @@ class HeldOutScores(NamedTuple):
     closeness: np.ndarray  # (m,): to the nearest examples
     ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
     word_counts: np.ndarray | None  # (m, C): probabilities by a regression on words, where there are any
+
+
+def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Labels as float32 ``(n, C)`` of 0 and 1, for some of the labels."""
+    return (labels[:, columns] if labels.ndim == 2 else labels[:, None] == columns).astype(np.float32)
 
 
 def folds_of(snapshot: Snapshot, places: np.ndarray) -> np.ndarray:
@@ -79,7 +84,7 @@ def scores_by_folds(
     scores, shares = np.zeros((len(experts), *targets.shape)), np.zeros(targets.shape)
     rows = corpus.rows
     near, embeddings = np.zeros(len(targets)), corpus.document_vectors.embeddings_of(corpus.vectors[rows])
-    words, by_words = corpus.example_words(), np.zeros(targets.shape)
+    words, by_words = None if corpus.words is None else corpus.words[rows], np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         found = fit_all(corpus, rows[learned], targets[learned], several, experts, has_head=False)
@@ -87,8 +92,7 @@ def scores_by_folds(
             corpus, found, several, experts, rows[asked], voters.of(asked)
         )
         near[asked] = closeness(embeddings[asked], embeddings[learned])
-        if words is not None:
-            by_words[asked] = word_counts(words[learned], targets[learned], words[asked], several)
+        by_words[asked] = 0 if words is None else word_counts(words[learned], targets[learned], words[asked], several)
         progress.update()
     held_out = folds >= 0
     ids = corpus.ids[rows]
@@ -137,14 +141,9 @@ def scores_in_corpus(
 
 
 def scores_of_held_out(
-    fitted: FittedExperts,
-    snapshot: Snapshot,
-    held_out: HeldOut,
-    columns: np.ndarray,
-    targets: np.ndarray,
-    of_examples: tuple[sp.csr_matrix | None, np.ndarray],
+    fitted: FittedExperts, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray, targets: np.ndarray
 ) -> HeldOutScores:
-    """Of held-out texts that have a label which the examples have; ``of_examples`` are their words and targets."""
+    """Of held-out texts that have a label which the examples have."""
     usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
     if not len(usable):
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
@@ -153,6 +152,7 @@ def scores_of_held_out(
     logits = None if logits is None else logits[usable]
     embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
-    shares, (words, learned) = answers.shares[:, columns], of_examples
+    words, learned = fitted.count_words(texts_in(snapshot.rows)), one_hot(snapshot.labels, columns)
     by_words = None if words is None else word_counts(words, learned, answers.words, fitted.several)
+    shares = answers.shares[:, columns]
     return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words)

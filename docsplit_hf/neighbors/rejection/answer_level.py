@@ -35,11 +35,11 @@ def answer_level(confidence: np.ndarray, right: np.ndarray, error: float) -> flo
 def check_error(error: float) -> None:
     """Refuse what is no share of wrong answers."""
     if not isinstance(error, Real) or not 0 < error < 1:
-        raise ValueError(f"reject must be the share of wrong answers to promise, between 0 and 1, got {error!r}.")
+        raise ValueError(f"reject must be the share of wrong answers to allow, between 0 and 1, got {error!r}.")
 
 
 def least_error(count: int) -> float:
-    """The smallest error that ``count`` held-out texts can promise, if all are answered rightly."""
+    """The lowest error that ``count`` held-out texts can guarantee, if all their answers are right."""
     return float(1 - (1 - CERTAINTY) ** (1 / count)) if count else 1.0
 
 

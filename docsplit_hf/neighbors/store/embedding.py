@@ -26,7 +26,7 @@ def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **option
     texts, pairs = texts_of(dataset)
     for i, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
-            raise ValueError(f"Text {i} is empty: nothing can be near it. load_labeled_examples drops such examples.")
+            raise ValueError(f"Text {i} is empty: load_labeled_examples drops such examples.")
     config = reader.model.config
     trained, multi_label = config.label_names, is_multi_label(dataset)
     check_problem_type(config, multi_label, "The examples")

@@ -43,7 +43,7 @@ def suggest(
     snapshot = datastore.snapshot
     ready = ready_experts(snapshot)
     if ready is None:
-        raise ValueError("Nothing was fitted: call fit() before suggest(n), which asks where its experts are in doubt.")
+        raise ValueError("Nothing was fitted: call fit() before suggest(n), which asks where its experts are unsure.")
     rows = _candidates(snapshot, count, again)
     table = rows_of(snapshot.documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()

@@ -32,9 +32,9 @@ class WatchReport:
         against: What they are compared with, "then": ``"texts of an earlier period"``, ``"documents without
             labels"`` or ``"held-out examples"``, whose novelty is not told, as fewer examples were there for them.
         earlier: How many texts these are; at most 2,000 of those in the store.
-        reject: The error that is promised of the answers that are given.
+        reject: The error limit of the answers that are given.
         level: The confidence below which texts are rejected, as by ``pipe(texts, reject=...)``: infinite where all are.
-            None: a text may have several labels, or no example could be held out, and no error can be promised.
+            None: a text may have several labels, or no example could be held out, and no error limit can be guaranteed.
         rejected: The share of texts below that level, ``now`` and among the held-out examples, ``then``; or None.
         labels: For each label the share of texts that were answered by it, ``now`` and ``then``, rejected or not.
         drift: ``closeness``: the mean cosine of the 5 nearest examples. ``novelty``: from 0 to 1, the share of held-out
@@ -68,7 +68,7 @@ class WatchReport:
         changed = [MEASURES[name][change.now < change.then] for name, change in known.items() if change.is_certain]
         if not changed:
             measured = ", ".join(name.replace("_", " ") for name in known)
-            return f"Nothing changed that {self.texts:,} texts could show in {measured}: no interval is off 0."
+            return f"Nothing changed that {self.texts:,} texts could show in {measured}: every interval includes 0."
         return f"Something changed: the texts are {', '.join(changed)}."
 
     def to_json(self, path: str | Path) -> None:
@@ -97,9 +97,9 @@ class WatchReport:
         if len(shown) > MOST_LABELS:
             lines.append(f"Of {len(shown)} labels those are shown that changed most.")
         if self.rejected is None:
-            lines.append("No error can be promised: texts may have several labels, or no example could be held out.")
+            lines.append("No error can be guaranteed: texts may have several labels, or no example was held out.")
         elif self.level == float("inf"):
-            lines.append(f"All are rejected: held-out examples cannot promise {100 * self.reject:g} % error.")
+            lines.append(f"All are rejected: held-out examples cannot guarantee {100 * self.reject:g} % error.")
         if self.new_words:
             words = ", ".join(f"{word} ({count:,})" for word, count in self.new_words.items())
             lines.append(textwrap.fill(f"New words, and how many texts have them: {words}.", WIDTH))

@@ -207,7 +207,7 @@ def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
     if dropped:
         message += f" Dropped {dropped}: {describe_dropped(counts)}."
     if fallbacks:
-        message += f" {fallbacks} pieces of text went by the plain rule instead of pysbd."
+        message += f" {fallbacks} pieces of text were split by the plain rule instead of pysbd."
     if replaced:
         message += f" Lone surrogates were replaced in {replaced} documents."
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)

@@ -1,12 +1,17 @@
 import numpy as np
 import pytest
 
+from docsplit_hf import KNNDatastore
+from docsplit_hf.experiments.protocols.probe import FITTED, LARGEST_CLASS
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
 from docsplit_hf.experiments.records import runner
 from docsplit_hf.experiments.records.results import ResultStore
 from docsplit_hf.experiments.records.runner import describe_task, run_protocols, short_names
-from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem
+from docsplit_hf.experiments.report.markdown_report import main_table
+from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
 
 SETTINGS = EvaluationSettings(seeds=2, repeats=3, shots=2, probe="logistic")
 
@@ -39,13 +44,16 @@ def test_two_models_of_one_name_are_refused():
 def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypatch):
     systems = {"tfidf": TfidfSystem()}
     first, _ = run_protocols(systems, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path))
-    assert [record["protocol"] for record in first] == ["full"] * 2 + ["few_shot"] * 3
+    assert [record["protocol"] for record in first] == ["full"] * 3 + ["few_shot"] * 6
+    assert [record["system"] for record in first] == ["tfidf"] * 2 + [LARGEST_CLASS] + ["tfidf"] * 3 + [
+        LARGEST_CLASS
+    ] * 3
     content = (tmp_path / "results.json").read_bytes()
     monkeypatch.setattr(runner, "measure", lambda *_: 1 / 0)
     again, _ = run_protocols(
         {"tfidf": TfidfSystem("TF-IDF")}, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
     )
-    assert again == [record | {"system": "TF-IDF"} for record in first]
+    assert again == [r | ({"system": "TF-IDF"} if r["system"] == "tfidf" else {}) for r in first]
     assert (tmp_path / "results.json").read_bytes() == content
 
 
@@ -60,7 +68,24 @@ def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_
     store = ResultStore(tmp_path)
     with pytest.raises(ValueError, match="ours on rivers, full: .*NaN"):
         run_protocols(systems, [task], ["full"], SETTINGS, store)
-    assert len(ResultStore(tmp_path).records) == 2
+    assert len(ResultStore(tmp_path).records) == 3
+
+
+def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
+    """The mixture is what fit() answers after the same examples."""
+    systems = {"tfidf": TfidfSystem(), "small": load_system("docsplit-small-en")}
+    records, _ = run_protocols(systems, [task], ["full"], SETTINGS, ResultStore(tmp_path))
+    found = {record["system"]: record["metrics"]["accuracy"] for record in records}
+    assert list(found) == ["tfidf", LARGEST_CLASS, "docsplit-small-en", f"docsplit-small-en, {FITTED}"]
+    assert found[LARGEST_CLASS] == max(np.bincount(task.test_labels)) / 16
+    keys = load_system("docsplit-small-en").features(task.train_texts, task.test_texts)
+    store = KNNDatastore(keys[0], [task.label_names[i] for i in task.train_labels], (), task.train_texts)
+    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    said = ask_experts(ready_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
+    said = [task.label_names.index(store.label_names[i]) for i in said]
+    assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
+    shown = main_table(records, SETTINGS)
+    assert f"| docsplit-small-en, {FITTED} |" in shown and f"| {LARGEST_CLASS} |" in shown
 
 
 def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):

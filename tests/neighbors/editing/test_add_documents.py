@@ -65,7 +65,7 @@ def test_when_all_have_labels_more_examples_can_come(filled, texts):
 @pytest.mark.parametrize("labels", [["a", "b"] * 4, [["a", "b"], ["b"], [], ["a"]] * 2], ids=["one", "several"])
 def test_documents_may_come_before_the_first_labels(labels, untrained, texts):
     assert untrained.add_documents(texts[:20], ids=[f"mine {i}" for i in range(20)])[3] == "mine 3"
-    with pytest.raises(ValueError, match="There are no examples"):
+    with pytest.raises(ValueError, match="No labeled examples yet"):
         untrained.fit()
     untrained.add_examples(texts[16:24], labels)
     store = untrained.datastore

@@ -63,5 +63,5 @@ def test_one_label_where_there_may_be_several_is_refused(label, untrained, texts
 
 
 def test_without_examples(untrained):
-    with pytest.raises(ValueError, match="no examples"):
+    with pytest.raises(ValueError, match="No labeled examples yet"):
         untrained.relabel({"1": "a"})

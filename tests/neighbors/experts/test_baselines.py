@@ -68,6 +68,9 @@ def test_labels_that_no_text_or_every_text_has_are_no_reason_to_fail_or_warn():
         warnings.simplefilter("error")
         several = word_counts(words, np.array([[1, 0, 1]] * 2 + [[1, 0, 0]] * 2), asked, True)
         assert several[0, 0] == 1 and several[0, 1] == 0 and several[0, 2] > 0.5
+        alone = word_counts(words, np.array([[1], [1], [0], [0]]), asked, True)
+        assert alone.shape == (1, 1) and alone[0, 0] > 0.5
+        assert word_counts(words, np.ones((4, 1)), asked, True).tolist() == [[1]]
         one = word_counts(words, np.array([[0, 1, 0]] * 2 + [[0, 0, 1]] * 2), asked, False)
         assert one[0].argmax() == 1 and one[0, 0] == 0 and one.sum() == pytest.approx(1)
 
@@ -76,9 +79,9 @@ def test_what_is_at_chance_says_so_in_a_sentence():
     settings, found = fit(random_labels())
     report = str(FitReport.of(settings))
     assert abs(found["mixture"]["accuracy"] - 0.5) < 0.1
-    assert "No better than always the largest class: " in report and "124 texts. Nothing shows yet" in report
+    assert "Not reliably better than always the largest class: " in report and "124 texts. Nothing shows yet" in report
     good, _ = fit(make_store(60))
-    assert "No better" not in str(FitReport.of(good))
+    assert "reliably better" not in str(FitReport.of(good))
     assert at_chance(0.53, 0.5, 124) and not at_chance(0.53, 0.5, 2_000)
 
 
@@ -87,4 +90,4 @@ def test_a_report_of_an_earlier_version_has_no_such_lines():
     earlier = settings | {
         "measured": [r for r in settings["measured"] if r["expert"] not in (WORD_COUNTS, LARGEST_CLASS)]
     }
-    assert "mixture" in str(FitReport.of(earlier)) and "No better" not in str(FitReport.of(earlier))
+    assert "mixture" in str(FitReport.of(earlier)) and "reliably better" not in str(FitReport.of(earlier))

@@ -25,7 +25,7 @@ CHANGES = {
     "held-out texts that are none": (lambda s, a: a.update(held_out_ids=a["held_out_ids"][1:]), "held_out_probabi"),
     "no probabilities": (
         lambda s, a: a.update(held_out_probabilities=a["held_out_probabilities"] + 1),
-        "beside 0 to 1",
+        "outside 0 to 1",
     ),
     "labels as numbers": (
         lambda s, a: a.update(held_out_labels=a["held_out_labels"].astype(np.float32)),

@@ -112,7 +112,7 @@ def test_one_of_two_labels_is_rare(several):
 
 
 ERRORS = {
-    "no examples": (lambda: KNNDatastore.empty(4), {}, "There are no examples: add_examples"),
+    "no examples": (lambda: KNNDatastore.empty(4), {}, "No labeled examples yet: add_examples"),
     "one label": (
         lambda: KNNDatastore(np.eye(4), [0] * 4, NAMES),
         {},

@@ -96,7 +96,7 @@ ERRORS = {
     "no documents": (
         lambda p: (p.remove_documents(p.datastore.documents.ids), p.suggest(1)), "There are no documents without",
     ),
-    "no labels": (lambda p: (p.remove_examples(p.datastore.ids), p.suggest(1)), "There are no examples"),
+    "no labels": (lambda p: (p.remove_examples(p.datastore.ids), p.suggest(1)), "No labeled examples yet"),
 }  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def test_several_labels_have_no_rejection(untrained, texts, tmp_path):
     untrained.add_examples(pairs[:24], several)
     untrained.fit(show_progress=False)
     report = untrained.report(pairs[24:])
-    assert report.level is None and report.rejected is None and "No error can be promised" in str(report)
+    assert report.level is None and report.rejected is None and "No error can be guaranteed" in str(report)
     answers = untrained(pairs[24:], return_neighbors=1)
     for name, change in report.labels.items():
         assert change.now == np.mean([name in answer["labels"] for answer in answers])
@@ -133,13 +133,13 @@ def test_with_one_example_of_each_label_nothing_can_be_promised(untrained, texts
     untrained.add_examples(texts[:2], ["one", "two"])
     untrained.fit(show_progress=False)
     report = untrained.report(texts[32:])
-    assert report.rejected is None and report.earlier == 0 and "No error can be promised" in str(report)
+    assert report.rejected is None and report.earlier == 0 and "No error can be guaranteed" in str(report)
 
 
 def test_a_level_that_few_examples_cannot_promise_rejects_all(fitted, texts, tmp_path):
     report = fitted.report(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
-    assert "cannot promise 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
+    assert "cannot guarantee 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
 
 
 ERRORS = {
@@ -170,5 +170,5 @@ def test_before_fit_and_without_examples_there_is_nothing_to_compare_with(filled
     with pytest.raises(ValueError, match="Nothing was fitted.*call fit"):
         filled.report(["a"])
     filled.remove_examples(filled.datastore.ids)
-    with pytest.raises(ValueError, match="There are no examples"):
+    with pytest.raises(ValueError, match="No labeled examples yet"):
         filled.report(["a"])

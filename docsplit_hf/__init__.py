@@ -7,7 +7,9 @@ it is first used.
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -119,4 +121,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-importlib.import_module(".registration", __name__).register()
+def _only_prints_help() -> bool:
+    """Whether this is the command ``docsplit``, asked for help: it registers by itself what a script needs."""
+    words = [Path(word).stem for word in sys.argv]
+    return words[:1] in (["docsplit"], ["-m"]) and words[-1] in ("docsplit", "-h", "--help")
+
+
+if not _only_prints_help():
+    importlib.import_module(".registration", __name__).register()

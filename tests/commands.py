@@ -11,6 +11,7 @@ from transformers import HfArgumentParser
 
 from docsplit_hf.experiments.protocols.registry import check_protocols
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.training.command_line import options_given
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,4 +52,7 @@ def parse(command):
     assert command[place] == "examples/run_classification.py"
     classes = (classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments)
     classes += (classification.PredictionArguments, classification.AuditArguments, classification.RunArguments)
-    return HfArgumentParser(classes).parse_args_into_dataclasses(arguments)
+    parser = HfArgumentParser(classes)
+    model, data, datastore, *_, run = parsed = parser.parse_args_into_dataclasses(arguments)
+    classification.check_options(options_given(parser, arguments), model, data, datastore, run)
+    return parsed

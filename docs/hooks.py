@@ -7,15 +7,18 @@ from pathlib import Path
 from mkdocs.structure.files import File
 from nbconvert import MarkdownExporter
 
+PAGE = "command_line.md"
 LEAVING = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
 NOTEBOOKS = Path("examples/notebooks")
 
 
 def on_files(files, config):
-    """Add CONTRIBUTING.md, and the notebooks as Markdown."""
+    """Add CONTRIBUTING.md, the help of the commands, and the notebooks as Markdown."""
     root = Path(config.docs_dir).parent
     contributing = (root / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
     files.append(File.generated(config, "contributing.md", content=contributing))
+    commands = (root / "examples" / PAGE).read_text()
+    files.append(File.generated(config, f"reference/{PAGE}", content=commands))
     for notebook in sorted((root / NOTEBOOKS).glob("*.ipynb")):
         markdown, _ = MarkdownExporter().from_filename(notebook)
         files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content=markdown))

@@ -211,7 +211,9 @@ class AuditArguments:
         return bool(self.audit or self.apply_audit) and not (data.dataset_name or data.task_name or model.no_training)
 
     def check_target(self, overwrite: bool) -> None:
-        """Refuse to write over what a person may have edited; before anything is computed."""
+        """Refuse to write over what a person may have edited, or another format; before anything is computed."""
+        if self.audit and Path(self.audit).suffix.lower() != ".json":
+            raise ValueError(f"{self.audit}: an audit is written as JSON, so let --audit end in .json.")
         if self.audit and Path(self.audit).exists() and not overwrite:
             raise ValueError(f"{self.audit} is there: give --audit another name, or --overwrite_output_dir.")
         if self.audit:

@@ -33,7 +33,7 @@ class EmbeddingArguments:
     dataset_name: str | None = HfArg(default=None, help="A file, a folder, or a data set on the Hub. Must be given.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     output: str = HfArg(
-        default="embeddings.parquet", help="The file for the rows of the input with the column 'embedding'."
+        default="embeddings.parquet", help="The .parquet file for the rows of the input with the column 'embedding'."
     )
     truncate_dim: int | None = HfArg(
         default=None, help="Give so many leading dimensions, of encoders trained with --matryoshka_dims."
@@ -88,6 +88,8 @@ def main() -> None:
     if arguments.dataset_name is None:
         parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
     output = Path(arguments.output)
+    if output.suffix.lower() != ".parquet":
+        raise ValueError(f"{output}: embeddings are written as Parquet, so let --output end in .parquet.")
     if output.exists():
         raise ValueError(f"{output} is there already: choose another --output, or delete it.")
     rows = read_rows(arguments)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from transformers import HfArgumentParser
 
-from docsplit_hf import ContrastiveTrainingArguments
+from docsplit_hf import ContrastiveTrainingArguments, load_documents
 from docsplit_hf.training.command_line import as_typed, options_given, parse_arguments, run_script
 from docsplit_hf.training.resumable_checkpoints import checkpoint_to_resume
 
@@ -80,6 +80,11 @@ def test_our_own_errors_are_a_line_and_others_keep_their_traceback(capsys, tmp_p
         run_script(lambda: checkpoint_to_resume("last", tmp_path), "")
     printed = capsys.readouterr().err
     assert stopped.value.code == 2 and "error: There is no complete checkpoint" in printed
+    (tmp_path / "old.csv").write_bytes(b"text\ncaf\xe9\n")
+    parse_arguments(HfArgumentParser(FileArguments), [])
+    with pytest.raises(SystemExit):
+        run_script(lambda: load_documents(tmp_path / "old.csv"), "")
+    assert "Say in what it is encoded: --encoding cp1252 for much from Windows" in capsys.readouterr().err
     for slip in (lambda: int("best"), lambda: open(tmp_path / "missing"), lambda: 1 / 0):
         with pytest.raises((ValueError, OSError, ZeroDivisionError)):
             run_script(slip, "")

@@ -121,11 +121,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _only_prints_help() -> bool:
-    """Whether this is the command ``docsplit``, asked for help: it registers by itself what a script needs."""
-    words = [Path(word).stem for word in sys.argv]
-    return words[:1] in (["docsplit"], ["-m"]) and words[-1] in ("docsplit", "-h", "--help")
-
-
-if not _only_prints_help():
+# The help of the command ``docsplit`` must not wait for it: the command registers when it runs a script.
+_words = [Path(word).stem for word in sys.argv]
+if _words[:1] not in (["docsplit"], ["-m"]) or _words[-1] not in ("docsplit", "-h", "--help"):
     importlib.import_module(".registration", __name__).register()

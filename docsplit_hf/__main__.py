@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import runpy
 import sys
 from importlib import import_module
@@ -35,19 +34,14 @@ def main() -> None:
     command, *options = sys.argv[1:] or ["--help"]
     parser.parse_args([command])
     if options in (["--help"], ["-h"]):
-        sys.stdout.write(help_of(command))
+        page = (scripts_folder() / PAGE).read_text(encoding="utf-8")
+        sys.stdout.write(page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0])
         return
     import_module(".registration", __package__).register()
     sys.argv = [f"docsplit {command}", *options]
     sys.path.insert(0, str(scripts_folder()))  # scripts import the modules beside them
     module = "docsplit_hf.demo" if command == "demo" else SCRIPTS[command][0].removesuffix(".py")
     runpy.run_module(module, run_name="__main__")
-
-
-def help_of(command: str) -> str:
-    """What a command prints at ``--help``, of the page that holds it for all of them."""
-    page = (scripts_folder() / PAGE).read_text(encoding="utf-8")
-    return re.findall(rf"^## docsplit {command}\n.*?^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
 
 
 def scripts_folder() -> Path:

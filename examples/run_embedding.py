@@ -24,6 +24,7 @@ from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 KEPT = 1_000  # texts that a run which is killed does not lose
+FEW = 5_000  # texts; fewer are embedded in float32 by the time that int8 is prepared
 
 
 @dataclass
@@ -62,6 +63,10 @@ def load_encoder(given: EncoderArguments, rows: datasets.Dataset, text_column: s
     if given.precision == "int8":
         drawn = rows.shuffle(seed=0).select(range(min(DRAWN, len(rows))))
         options |= {"backend": "openvino", "calibration_texts": list(drawn[text_column])}
+        if len(rows) < FEW:
+            print(
+                f"int8 is prepared on these texts first: with fewer than some {FEW:,}, --precision float32 is faster."
+            )
     return DocumentEncoder.from_pretrained(given.model_name_or_path, **options)
 
 

@@ -29,10 +29,7 @@ COMMON = {"learning_rate", "max_steps", "gradient_accumulation_steps", "seed", "
 GO_ON = "The same command with --resume_from_checkpoint last goes on from the last checkpoint, if there is one."
 WRONG_INPUT, INTERRUPTED = 2, 130  # exit codes, as of argparse and of a shell
 # An argument in a message, as Python has it: name=value, or the name alone.
-ARGUMENT = re.compile(
-    r"""(?<![\w./'"-])(?P<name>[a-z]\w*)(=((?P<quote>['"])(?P<quoted>.*?)(?P=quote)|(?P<bare>[\w.+-]*\w)))?"""
-    r"""(?![\w(=/'"]|\.\w)"""
-)
+ARGUMENT = re.compile(r"""(?<![\w./'"-])([a-z]\w*)(?:=(?:(['"])(.*?)\2|([\w.+-]*\w)))?(?![\w(=/'"]|\.\w)""")
 _options: set[str] = set()  # of the command line that this process has parsed
 
 
@@ -108,7 +105,7 @@ def as_typed(message: str) -> str:
     """A message with options as they are typed: ``encoding='cp1252'`` becomes ``--encoding cp1252``."""
 
     def typed(match: re.Match[str]) -> str:
-        name, value = match["name"], match["quoted"] or match["bare"]
+        name, value = match[1], match[3] or match[4]
         if name not in _options or not (value or "_" in name):  # a name without _ may be a word
             return match[0]
         return f"--{name} {shlex.quote(value)}" if value else f"--{name}"

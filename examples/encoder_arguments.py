@@ -28,6 +28,6 @@ class EncoderArguments:
     precision: str = HfArg(
         default="float32",
         help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, from some thousand "
-        f"texts on, and not quite the same. It is by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts.",
+        f"texts on, and not quite the same: by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts.",
         metadata={"choices": list(PRECISIONS)},
     )

@@ -11,7 +11,6 @@ from transformers import HfArgumentParser
 
 from docsplit_hf.experiments.protocols.registry import check_protocols
 from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.training.command_line import options_given
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,6 +44,7 @@ def parse(command):
         parser = HfArgumentParser((evaluation.EvaluationArguments, EvaluationSettings))
         parsed = parser.parse_args_into_dataclasses(arguments)
         check_protocols(parsed[0].protocol)
+        assert parsed[0].tasks, command
         return parsed
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if command[place] == "examples/run_pretrain.py":
@@ -52,7 +52,6 @@ def parse(command):
     assert command[place] == "examples/run_classification.py"
     classes = (classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments)
     classes += (classification.PredictionArguments, classification.AuditArguments, classification.RunArguments)
-    parser = HfArgumentParser(classes)
-    model, data, datastore, *_, run = parsed = parser.parse_args_into_dataclasses(arguments)
-    classification.check_options(options_given(parser, arguments), model, data, datastore, run)
+    model, data, _, prediction, audit, _ = parsed = HfArgumentParser(classes).parse_args_into_dataclasses(arguments)
+    assert data.dataset_name or data.task_name or prediction.predict or audit.is_alone(model, data), command
     return parsed

@@ -44,7 +44,7 @@ SETTINGS = [
     ("sim(h1, h2) is the cosine similarity", "SimDE 2.1", pretraining("similarity"), ["cosine"] * 2),
     ("-log e^sim(h, h+)/τ ...: one direction", "SimDE 2.1", pretraining("symmetric"), [False] * 2),
     ("[CLS] as the representation of the input", "SimDE 2.1", [POOLING, classifier.pooling], ["cls"] * 2),
-    ("each sentence is randomly assigned to either", "DocSplit 2.2", [VIEWS, DataArguments().views], ["docsplit"] * 2),
+    ("each sentence is randomly assigned to either", "DocSplit 2.2", [VIEWS, DataArguments("documents.jsonl").views], ["docsplit"] * 2),
     ("fine-tune the last MLP layer", "DocSplit A.1", [evaluation.probe, preset.probe], ["mlp"] * 2),
     ("the learning rate for fine-tuning is 3e-4", "DocSplit A.1", probe.LEARNING_RATE, 3e-4),
     ("the batch size is 8", "DocSplit A.1", probe.BATCH_SIZE, 8),

@@ -15,11 +15,11 @@ help: ## Show this list
 	touch $@
 
 pretrain: .venv/installed ## Train the encoder that ships on the documentation of installed packages (no network needed)
-	$(BIN)/python examples/run_pretrain.py --output_dir output/pretrain --overwrite_output_dir
+	$(BIN)/python examples/run_pretrain.py --dataset_name documentation --output_dir output/pretrain --overwrite_output_dir
 
 classify: .venv/installed ## Then: classify that documentation by package, with neighbors (after make pretrain)
 	$(BIN)/python examples/run_classification.py --model_name_or_path output/pretrain --learning_rate 1e-3 \
-		--max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
+		--dataset_name documentation --max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
 
 evaluate: .venv/installed ## Then: the papers' experiments on that documentation, against word counts (after make pretrain)
 	$(BIN)/python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation \

@@ -7,6 +7,8 @@ it is first used.
 from __future__ import annotations
 
 import importlib
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -111,4 +113,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-importlib.import_module(".registration", __name__).register()
+# The help of the command ``docsplit`` must not wait for it: the command registers when it runs a script.
+_words = [Path(word).stem for word in sys.argv]
+if _words[:1] not in (["docsplit"], ["-m"]) or _words[-1] not in ("docsplit", "-h", "--help"):
+    importlib.import_module(".registration", __name__).register()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
 SCRIPTS = {
@@ -16,10 +17,11 @@ SCRIPTS = {
     "label": ("label_by_hand.py", "label documents in the terminal, those first that help most"),
 }
 DEMO = "a page to try it on, in the browser"
+PAGE = "command_line.md"  # what --help of each command prints, so that nobody waits for imports
 
 
 def main() -> None:
-    """Run the script that a command stands for, as if it were called by its path."""
+    """Run the script that a command stands for, under the name of the command."""
     listed = "\n".join(f"  {name:14}{what}" for name, (_, what) in SCRIPTS.items())
     parser = argparse.ArgumentParser(
         prog="docsplit",
@@ -29,14 +31,17 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=[*SCRIPTS, "demo"], help=argparse.SUPPRESS)
-    command = parser.parse_args(sys.argv[1:2] or ["--help"]).command
-    del sys.argv[0]
-    if command == "demo":
-        runpy.run_module("docsplit_hf.demo", run_name="__main__")
+    command, *options = sys.argv[1:] or ["--help"]
+    parser.parse_args([command])
+    if options in (["--help"], ["-h"]):
+        page = (scripts_folder() / PAGE).read_text(encoding="utf-8")
+        sys.stdout.write(page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0])
         return
-    folder = scripts_folder()
-    sys.path.insert(0, str(folder))  # scripts import the modules beside them
-    runpy.run_path(str(folder / SCRIPTS[command][0]), run_name="__main__")
+    import_module(".registration", __package__).register()
+    sys.argv = [f"docsplit {command}", *options]
+    sys.path.insert(0, str(scripts_folder()))  # scripts import the modules beside them
+    module = "docsplit_hf.demo" if command == "demo" else SCRIPTS[command][0].removesuffix(".py")
+    runpy.run_module(module, run_name="__main__")
 
 
 def scripts_folder() -> Path:

@@ -59,7 +59,7 @@ class ModelArguments:
     max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
     long_documents: str | None = HfArg(
         default=None,
-        help="What is read of texts longer than --max_length: their beginning ('first', the default), beginning and "
+        help="What is read of texts longer than --max_length. Their beginning ('first', the default), beginning and "
         "end ('head_tail'), or all of it in passages, with one embedding ('average') or one for each ('passages', "
         "'late'), so that an answer names the passage that decided. Training reads beginnings in any case.",
         metadata={"choices": list(LONG_DOCUMENTS)},
@@ -71,8 +71,9 @@ class ModelArguments:
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
     no_training: bool = HfArg(
         default=False,
-        help="Take the encoder as it is: experts on its embeddings and on the words learn from the labeled examples, "
-        "and from --unlabeled_name. Takes seconds once all is embedded; best where labels are few.",
+        help="Take the encoder as it is, and train nothing. Experts on its embeddings and on the words learn from the "
+        "labeled examples, and from --unlabeled_name. Takes seconds once all is embedded; best where labels are "
+        "few.",
     )
 
 
@@ -84,9 +85,9 @@ class DataArguments:
 
     dataset_name: str | None = HfArg(
         default=None,
-        help="A data set on the Hub; a .jsonl, .json, .csv, .tsv or .parquet file; a folder with train, and maybe "
-        "validation and test, in such files; or a folder with a folder of .txt files for each class. Default: "
-        "documentation of installed packages, by package.",
+        help="A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder "
+        "has train, and maybe validation and test, in such files, or a folder of .txt files for each class. "
+        "'documentation', that of installed packages, by package, is there to try it on.",
     )
     task_name: str | None = HfArg(
         default=None,
@@ -95,7 +96,7 @@ class DataArguments:
     )
     unlabeled_name: str | None = HfArg(
         default=None,
-        help="Documents without labels, from which experts learn too: a file as for --dataset_name, with the same "
+        help="Documents without labels, from which experts learn too. A file as for --dataset_name, with the same "
         "--text_column; a .txt file with one in each line; a folder of .txt files; or a data set on the Hub.",
     )
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
@@ -115,7 +116,7 @@ class DataArguments:
         "--no_training none is held out unless you give it: folds of the examples choose.",
     )
     test_size: float = HfArg(
-        default=0, help="Where there is no test split: the same for the examples to report on, held out first."
+        default=0, help="Where there is no test split: the share, or the number, of examples to report on."
     )
     max_train_examples: int | None = HfArg(default=None, help="Train on a random sample of this many.")
     max_test_examples: int | None = HfArg(default=None, help="Report on a random sample of this many.")
@@ -166,15 +167,15 @@ class PredictionArguments:
 
     predict: str | None = HfArg(
         default=None,
-        help="Texts to classify: a .jsonl, .json, .csv, .parquet or .txt file, or a folder of .txt files, with the "
-        "same --text_column. Nothing is trained if neither --dataset_name nor --task_name is given: the classifier is "
-        "then --model_name_or_path, or what is in --output_dir.",
+        help="Texts to classify, in a file or a folder. A .jsonl, .json, .csv, .parquet or .txt file, or a folder of "
+        ".txt files, with the same --text_column. Nothing is trained if neither --dataset_name nor --task_name "
+        "is given: the classifier is then --model_name_or_path, or what is in --output_dir.",
     )
     predict_output: str = HfArg(
         default="answers.csv",
-        help="The file for the answers, .csv, .jsonl or .parquet: the columns of --predict, label and score. Where "
-        "it was killed, the same command goes on; after training, without --dataset_name and --task_name, and with the "
-        "classifier as --model_name_or_path. --overwrite_output_dir replaces it.",
+        help="The file for the answers, .csv, .jsonl or .parquet. It has the columns of --predict, label and score. "
+        "Where it was killed, the same command goes on; after training, without --dataset_name and --task_name, "
+        "and with the classifier as --model_name_or_path. --overwrite_output_dir replaces it.",
     )
     predict_top_k: int | None = HfArg(default=None, help="Also give this many labels of each text, with their scores.")
     predict_neighbors: int = HfArg(default=0, help="Also give this many of the nearest examples of each text.")
@@ -194,9 +195,10 @@ class AuditArguments:
 
     audit: str | None = HfArg(
         default=None,
-        help="Write to this .json file which labels the others contradict, which examples are copies or near nothing, "
-        "and which labels are hard to tell apart. After --no_training, where folds choose what each expert counts; or, "
-        "without --dataset_name, of the classifier in --model_name_or_path. Nothing is changed.",
+        help="A .json file for what may be wrong with the examples. It says which labels the others contradict, which "
+        "examples are copies or near nothing, and which labels are hard to tell apart. After --no_training, "
+        "where folds choose what each expert counts; or, without --dataset_name, of the classifier in "
+        "--model_name_or_path. Nothing is changed.",
     )
     apply_audit: str | None = HfArg(
         default=None,
@@ -209,7 +211,9 @@ class AuditArguments:
         return bool(self.audit or self.apply_audit) and not (data.dataset_name or data.task_name or model.no_training)
 
     def check_target(self, overwrite: bool) -> None:
-        """Refuse to write over what a person may have edited; before anything is computed."""
+        """Refuse to write over what a person may have edited, or another format; before anything is computed."""
+        if self.audit and Path(self.audit).suffix.lower() != ".json":
+            raise ValueError(f"{self.audit}: an audit is written as JSON, so let --audit end in .json.")
         if self.audit and Path(self.audit).exists() and not overwrite:
             raise ValueError(f"{self.audit} is there: give --audit another name, or --overwrite_output_dir.")
         if self.audit:
@@ -246,6 +250,7 @@ def check_options(
     if of_answers and "predict" not in given:
         raise ValueError(f"--{sorted(of_answers)[0]} is about the answers to a file: give it by --predict.")
     has_examples = bool(data.dataset_name or data.task_name)
+    is_there = given & ({"predict"} if model.no_training else {"predict", "audit", "apply_audit"})
     if datastore.datastore is not None:
         _check_remote(datastore.datastore, has_examples or model.no_training or "predict" in given)
     if "audit" in given and has_examples and not model.no_training:
@@ -261,6 +266,11 @@ def check_options(
     if data.unlabeled_name and not (data.dataset_name or data.task_name):
         raise ValueError(
             "--unlabeled_name adds documents to labeled examples, and there are none: give them by --dataset_name."
+        )
+    if not has_examples and not is_there:
+        raise ValueError(
+            "--dataset_name must be given: a file, a folder, or a data set on the Hub; 'documentation', that of "
+            "installed packages, by package, is there to try it on. Or a finished classifier, and texts to --predict."
         )
     if (data.unlabeled_name or model.no_training) and not datastore.store_texts:
         raise ValueError(

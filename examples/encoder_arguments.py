@@ -27,7 +27,7 @@ class EncoderArguments:
     )
     precision: str = HfArg(
         default="float32",
-        help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, and not quite the same: "
-        f"by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts, from all over them.",
+        help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, from some thousand "
+        f"texts on, and not quite the same: by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts.",
         metadata={"choices": list(PRECISIONS)},
     )

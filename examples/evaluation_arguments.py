@@ -34,15 +34,15 @@ class EvaluationArguments:
 
     models: list[str] = HfArg(
         default_factory=list,
-        help=f"What to compare: tfidf, bm25, {DEFAULT_CHECKPOINT}, which ships, folders with a checkpoint, models on "
-        "the Hub, https://HOST/v1#MODEL for an endpoint. '...#name=NAME' names one in the tables; '#pooling=mean' and "
-        "'#instruction=TEXT' are options of it. Must be given.",
+        help=f"What to compare, encoders and word counts. Must be given. It is tfidf, bm25, {DEFAULT_CHECKPOINT}, "
+        "which ships, folders with a checkpoint, models on the Hub, https://HOST/v1#MODEL for an endpoint. "
+        "'...#name=NAME' names one in the tables; '#pooling=mean' and '#instruction=TEXT' are options of it.",
     )
     tasks: list[str] = HfArg(
-        default_factory=lambda: ["documentation"],
-        help="Names of the papers' tasks, or files and folders of your own (.jsonl, .csv, .parquet, with "
-        "--text_column and, if there are labels, --label_column). Default: documentation of installed packages, by "
-        "package.",
+        default_factory=list,
+        help="Files and folders of your own, or names of the papers' tasks. Must be given. Files are .jsonl, .csv or "
+        ".parquet, with --text_column and, if there are labels, --label_column. 'documentation', that of installed "
+        "packages, by package, is there to try it on.",
     )
     preset: str | None = HfArg(
         default=None,
@@ -66,7 +66,7 @@ class EvaluationArguments:
     bf16: bool = HfArg(default=False, help="Encoders compute in bfloat16.")
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
-        help="How encoders read what is longer than --max_length, one way or several to compare: 'first', the "
+        help="How encoders read what is longer than --max_length, one way or several to compare. 'first', the "
         "beginning; 'head_tail', beginning and end; 'average', all, in passages whose embeddings are averaged; "
         "'passages', an embedding for each; 'late', the same after reading all that fits into --max_length together.",
         metadata={"choices": [*SINGLE_VECTOR, *SEVERAL_VECTORS]},

@@ -22,6 +22,7 @@ from labeling_classifier import (
     describe_progress,
     documents_left,
     fit_and_save,
+    id_of,
     learn_labels,
     measured,
     next_documents,
@@ -34,6 +35,7 @@ from transformers.hf_argparser import HfArg
 
 from docsplit_hf import load_labeled_examples
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.neighbors.row_files import read_rows as read_texts
 from docsplit_hf.text.labels import is_multi_label, labels_by_name
 from docsplit_hf.text.unlabeled_texts import load_unlabeled_texts
 from docsplit_hf.training.command_line import parse_arguments, run_script
@@ -106,7 +108,7 @@ class Labeling:
         self.folder = Path(arguments.output_dir)
         self.rows = read_rows(self.folder / LABELS, "id", "text", "label")
         self.progress = read_rows(self.folder / PROGRESS, "labels")
-        self.shown: dict[str, Document] = {}
+        self.shown: dict[Content, Document] = {}
         documents, examples = load_documents(arguments), load_examples(arguments)
         self.pipe = open_classifier(self.folder, arguments.model_name_or_path)
         labels = arguments.descriptions()
@@ -116,7 +118,7 @@ class Labeling:
             found = f"one label, {next(iter(labels))!r}" if labels else "no label"
             raise ValueError(f"There is {found}, and nothing to tell apart: give two or more by --labels.")
         skipped = {(row["text"], row.get("text_pair")) for row in self.rows if row["label"] is None}
-        documents = [content for content in documents if content not in skipped]
+        documents = {content: name for content, name in documents.items() if content not in skipped}
         self.is_new = add_what_is_new(self.pipe, documents, labels, examples)
 
     def labels(self) -> list[str]:
@@ -137,7 +139,7 @@ class Labeling:
     def next_batch(self, size: int) -> State:
         """What to show next: no documents if all have a label."""
         documents = next_documents(self.pipe, size)
-        self.shown |= {document.id: document for document in documents}
+        self.shown |= {(document.text, document.text_pair): document for document in documents}
         counts = {"done": len(self.rows), "left": documents_left(self.pipe)}
         return State(
             tuple(documents), self.pipe.datastore.label_names, **counts, learned=describe_progress(self.progress)
@@ -158,22 +160,26 @@ class Labeling:
             take_back(path)
             row = self.rows.pop()
             document = Document(row["id"], row["text"], row.get("text_pair"))
+            content = document.text, document.text_pair
             if row["label"] is None:
-                add_again(self.pipe, (document.text, document.text_pair))
+                add_again(self.pipe, content, document.id)
                 self.is_new = True
-            return put_back(state, self.shown.get(document.id, document), row["label"])
+            return put_back(state, self.shown.get(content, document), row["label"])
         return state
 
 
-def load_documents(arguments: LabelingArguments) -> list[Content]:
-    """The texts to label, and their pairs or None."""
+def load_documents(arguments: LabelingArguments) -> dict[Content, str]:
+    """The texts to label, with their pairs or None, and their ids: the path of a file in a folder, or a hash."""
     if arguments.documents is None:
         if not has_classifier(Path(arguments.output_dir)):
             raise ValueError("There are no documents to label: give a file or a folder by --documents.")
-        return []
+        return {}
     loaded = load_unlabeled_texts(arguments.documents, **arguments.columns())
     pairs = loaded["text_pair"][:] if "text_pair" in loaded.column_names else [None] * len(loaded)
-    return list(zip(loaded["text"][:], pairs, strict=True))
+    files = {}
+    if Path(arguments.documents).is_dir():
+        files = {row["text"]: row["id"] for row in read_texts(Path(arguments.documents), encoding=arguments.encoding)}
+    return {one: files.get(one[0]) or id_of(one) for one in zip(loaded["text"][:], pairs, strict=True)}
 
 
 def load_examples(arguments: LabelingArguments) -> tuple[Any, list[str]]:
@@ -206,7 +212,7 @@ def label(arguments: LabelingArguments, label_on_screen: Any) -> None:
     print(f"{describe_progress(labeling.progress)}\n{len(labeling.labels())} {kept}")
     print(f"The classifier is in {labeling.folder}. In Python:\n  import docsplit_hf, transformers")
     print(f'  pipe = transformers.pipeline("docsplit-knn", model="{labeling.folder}")')
-    print(f"For a file: examples/run_classification.py --model_name_or_path {labeling.folder} --predict new.csv")
+    print(f"For a file: docsplit classify --model_name_or_path {labeling.folder} --predict new.csv")
 
 
 def main() -> None:

@@ -39,11 +39,11 @@ def open_classifier(folder: Path, model: str | None) -> KNNClassifierPipeline:
 
 def add_what_is_new(
     pipe: KNNClassifierPipeline,
-    documents: Iterable[Content],
+    documents: Mapping[Content, str],
     labels: Mapping[str, str | None],
     examples: tuple[Any, list[str]],
 ) -> bool:
-    """Add documents, labels (with what is said of each, if anything) and labeled examples; gives whether any are new.
+    """Add documents and their ids, labels (with what is said of each) and labeled examples; gives whether any are new.
 
     What is there already is not embedded again.
     """
@@ -59,10 +59,8 @@ def add_what_is_new(
         pipe.add_labels(new_labels)
     store = pipe.datastore
     there = {*_contents(store), *_contents(store.documents)}
-    new = [content for content in dict.fromkeys(documents) if content not in there]
-    if new:
-        texts = [_as_input(content) for content in new]
-        pipe.add_documents(texts, ids=[_id_of(content) for content in new], show_progress=True)
+    if new := {content: name for content, name in documents.items() if content not in there}:
+        _add_documents(pipe, new, show_progress=True)
     if examples[1]:
         pipe.add_examples(*examples)
     return _state(pipe) != before
@@ -75,12 +73,13 @@ def learn_labels(pipe: KNNClassifierPipeline, rows: list[dict[str, Any]]) -> boo
     """
     before, store = _state(pipe), pipe.datastore
     given = {(row["text"], row.get("text_pair")): row["label"] for row in rows}
+    names = {(row["text"], row.get("text_pair")): row["id"] for row in rows}
     labels = zip(store.ids, _contents(store), (store.label_names[number] for number in store.labels), strict=True)
     learned = {content: (row_id, label) for row_id, content, label in labels if row_id.startswith(BY_HAND)}
     if wrong := [content for content, (_, label) in learned.items() if given.get(content) != label]:
         pipe.remove_examples([learned[content][0] for content in wrong])
         if free := [content for content in wrong if content not in given]:
-            pipe.add_documents([_as_input(content) for content in free], ids=[_id_of(content) for content in free])
+            _add_documents(pipe, {content: learned[content][0].removeprefix(BY_HAND) for content in free})
     documents = pipe.datastore.documents
     there = [] if documents is None else zip(documents.ids, _contents(documents), strict=True)
     if skipped := [row_id for row_id, content in there if content in given and given[content] is None]:
@@ -90,15 +89,15 @@ def learn_labels(pipe: KNNClassifierPipeline, rows: list[dict[str, Any]]) -> boo
     if unknown := {label: label for label in new.values() if label not in pipe.datastore.label_names}:
         pipe.add_labels(unknown)
     if new:
-        ids = [f"{BY_HAND}{_id_of(content)}" for content in new]
+        ids = _ids({content: f"{BY_HAND}{names[content]}" for content in new}, pipe.datastore.ids)
         pipe.add_examples([_as_input(content) for content in new], list(new.values()), ids=ids)
     return _state(pipe) != before
 
 
-def add_again(pipe: KNNClassifierPipeline, content: Content) -> None:
+def add_again(pipe: KNNClassifierPipeline, content: Content, name: str) -> None:
     """Make a text a document again that was skipped, if it is none."""
     if content not in {*_contents(pipe.datastore), *_contents(pipe.datastore.documents)}:
-        pipe.add_documents([_as_input(content)], ids=[_id_of(content)])
+        _add_documents(pipe, {content: name})
 
 
 def fit_and_save(pipe: KNNClassifierPipeline, folder: Path) -> None:
@@ -174,6 +173,20 @@ def _as_input(content: Content) -> dict[str, str]:
     return {"text": text} if pair is None else {"text": text, "text_pair": pair}
 
 
-def _id_of(content: Content) -> str:
+def _add_documents(pipe: KNNClassifierPipeline, new: Mapping[Content, str], **options: Any) -> None:
+    documents = [] if pipe.datastore.documents is None else pipe.datastore.documents.ids
+    taken = {name.removeprefix(BY_HAND) for name in (*documents, *pipe.datastore.ids)}
+    pipe.add_documents([_as_input(content) for content in new], ids=_ids(new, taken), **options)
+
+
+def _ids(wanted: Mapping[Content, str], taken: Iterable[str]) -> list[str]:
+    """The ids that are wanted; one that another text has, as of a file that was changed, is followed by a hash."""
+    ids = dict.fromkeys(taken)
+    for content, name in wanted.items():
+        ids[f"{name} {id_of(content)}" if name in ids else name] = content
+    return [name for name, content in ids.items() if content is not None]
+
+
+def id_of(content: Content) -> str:
     """An id that is the same in each session, whatever else is among the documents."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

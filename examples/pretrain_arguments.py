@@ -73,7 +73,9 @@ class DataArguments:
     _argument_group_name = "data"
 
     dataset_name: str | None = HfArg(
-        default=None, help="A data set on the Hub, a file or a folder. Default: documentation of installed packages."
+        default=None,
+        help="A file, a folder, or a data set on the Hub. Must be given. 'documentation', that of installed packages, "
+        "is there to try it on.",
     )
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
@@ -96,10 +98,18 @@ class DataArguments:
     )
     segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for one sentence per line.")
     language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
-    num_proc: int = HfArg(default=os.cpu_count(), help="Processes to prepare the documents with.")
+    num_proc: int | None = HfArg(
+        default=None, help="Processes to prepare the documents with. Default: as many as there are cores."
+    )
 
     def __post_init__(self) -> None:
+        if self.dataset_name is None:
+            raise ValueError(
+                "--dataset_name must be given: a file, a folder, or a data set on the Hub; 'documentation', that of "
+                "installed packages, is there to try it on."
+            )
         self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "ratio_min")
+        self.num_proc = self.num_proc or os.cpu_count()
         get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 

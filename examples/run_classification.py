@@ -1,8 +1,8 @@
 """Make a classifier that keeps its examples as a datastore: fine-tuned, or by experts on an encoder as it is.
 
-Without a data set: the documentation of installed packages, by package; needs no network.
+To try it: the documentation of installed packages, by package; needs no network.
 
-    python examples/run_classification.py
+    python examples/run_classification.py --dataset_name documentation
 
 Your labeled examples (.jsonl, .csv, .tsv, .parquet: a column of texts, a column of labels), and any encoder, best one
 that run_pretrain.py has trained on your unlabeled documents:
@@ -58,6 +58,7 @@ from docsplit_hf.neighbors.audit.audit import Audit
 from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
+from docsplit_hf.text.package_documentation import DOCUMENTATION
 from docsplit_hf.text.paper_tasks import find_task, load_task
 from docsplit_hf.text.unlabeled_texts import load_unlabeled_texts
 from docsplit_hf.training.command_line import GO_ON, options_given, parse_arguments, run_script
@@ -72,7 +73,7 @@ def load_splits(data: DataArguments, seed: int):
         splits = load_task(data.task_name, seed=seed, validation_size=data.validation_size)
     else:
         splits = docsplit_hf.load_labeled_examples(
-            data.dataset_name or docsplit_hf.load_package_documentation(),
+            docsplit_hf.load_package_documentation() if data.dataset_name == DOCUMENTATION else data.dataset_name,
             data.dataset_config_name,
             text_column=data.text_column,
             text_pair_column=data.text_pair_column,
@@ -331,7 +332,9 @@ def main() -> None:
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
         splits = load_splits(data, arguments.seed)
         documents = load_unlabeled(data, splits, model_arguments.no_training)
-    source = data.task_name or data.dataset_name or "documentation of installed Python packages, by package"
+    source = data.task_name or data.dataset_name
+    if source == DOCUMENTATION:
+        source = "documentation of installed Python packages, by package"
     arguments.data_description = arguments.data_description or public_name(source)
     what = (arguments, model_arguments, datastore.options(), splits, documents)
     if model_arguments.no_training:

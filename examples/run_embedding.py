@@ -24,6 +24,7 @@ from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 KEPT = 1_000  # texts that a run which is killed does not lose
+FEW = 5_000  # texts; fewer are embedded in float32 by the time that int8 is prepared
 
 
 @dataclass
@@ -33,7 +34,7 @@ class EmbeddingArguments:
     dataset_name: str | None = HfArg(default=None, help="A file, a folder, or a data set on the Hub. Must be given.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     output: str = HfArg(
-        default="embeddings.parquet", help="The file for the rows of the input with the column 'embedding'."
+        default="embeddings.parquet", help="The .parquet file for the rows of the input with the column 'embedding'."
     )
     truncate_dim: int | None = HfArg(
         default=None, help="Give so many leading dimensions, of encoders trained with --matryoshka_dims."
@@ -62,6 +63,10 @@ def load_encoder(given: EncoderArguments, rows: datasets.Dataset, text_column: s
     if given.precision == "int8":
         drawn = rows.shuffle(seed=0).select(range(min(DRAWN, len(rows))))
         options |= {"backend": "openvino", "calibration_texts": list(drawn[text_column])}
+        if len(rows) < FEW:
+            print(
+                f"int8 is prepared on these texts first: with fewer than some {FEW:,}, --precision float32 is faster."
+            )
     return DocumentEncoder.from_pretrained(given.model_name_or_path, **options)
 
 
@@ -88,6 +93,8 @@ def main() -> None:
     if arguments.dataset_name is None:
         parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
     output = Path(arguments.output)
+    if output.suffix.lower() != ".parquet":
+        raise ValueError(f"{output}: embeddings are written as Parquet, so let --output end in .parquet.")
     if output.exists():
         raise ValueError(f"{output} is there already: choose another --output, or delete it.")
     rows = read_rows(arguments)

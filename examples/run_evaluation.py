@@ -1,8 +1,8 @@
 """Evaluate encoders and word counts by the papers' experiments, on equal terms: tables, figures, and every number.
 
-Without a data set: the documentation of installed packages, by package; needs no network.
+To try it: the documentation of installed packages, by package; needs no network.
 
-    python examples/run_evaluation.py --models output/pretrain tfidf
+    python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation
 
 Is DocSplit worth it on your documents? A file with a column of texts and a column of labels, and any checkpoints:
 
@@ -95,6 +95,8 @@ def main() -> None:
         arguments, settings = parser.parse_args_into_dataclasses()
     if not arguments.models:
         parser.error("--models must be given: tfidf, docsplit-small-en, a folder with a checkpoint, a model on the Hub")
+    if not arguments.tasks:
+        parser.error("--tasks must be given: files and folders of your own, names of the papers' tasks, documentation")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol)
     if arguments.figures and set(arguments.protocol) & set(DRAWN):

@@ -1,8 +1,8 @@
 """Pretrain a document encoder on unlabeled documents with DocSplit.
 
-Without arguments: the checkpoint that ships, on the documentation of installed packages; needs no network.
+To try it: the checkpoint that ships, on the documentation of installed packages; needs no network.
 
-    python examples/run_pretrain.py
+    python examples/run_pretrain.py --dataset_name documentation
 
 From random weights, for documents that no encoder knows:
 
@@ -35,6 +35,7 @@ from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_t
 from docsplit_hf.pretraining.default_length import default_max_length
 from docsplit_hf.pretraining.half_retrieval import describe_progress
 from docsplit_hf.pretraining.trainers import get_trainer_class
+from docsplit_hf.text.package_documentation import DOCUMENTATION
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import GO_ON, run_script
 from docsplit_hf.training.end_run import end_run
@@ -73,7 +74,7 @@ def new_small_bert(
 
 def load_splits(data: DataArguments):
     """Training and test documents, as texts."""
-    if data.dataset_name is None:
+    if data.dataset_name == DOCUMENTATION:
         return docsplit_hf.load_package_documentation(test_size=data.test_size, num_proc=data.num_proc)
     return docsplit_hf.load_documents(
         data.dataset_name,
@@ -122,7 +123,8 @@ def main() -> None:
     resume = start_run(arguments, arguments.overwrite_output_dir, model_arguments.model_name_or_path)
     if data.test_size == 0:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
-    source = public_name(data.dataset_name or "documentation of installed Python packages")
+    source = "documentation of installed Python packages"
+    source = source if data.dataset_name == DOCUMENTATION else public_name(data.dataset_name)
     arguments.data_description = arguments.data_description or source
     # How good the model is before training stands in the logs, in the model card and on the last screen.
     arguments.eval_on_start = arguments.eval_strategy != IntervalStrategy.NO and not resume

@@ -44,6 +44,7 @@ def parse(command):
         parser = HfArgumentParser((evaluation.EvaluationArguments, EvaluationSettings))
         parsed = parser.parse_args_into_dataclasses(arguments)
         check_protocols(parsed[0].protocol)
+        assert parsed[0].tasks, command
         return parsed
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if command[place] == "examples/run_pretrain.py":
@@ -51,4 +52,6 @@ def parse(command):
     assert command[place] == "examples/run_classification.py"
     classes = (classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments)
     classes += (classification.PredictionArguments, classification.AuditArguments, classification.RunArguments)
-    return HfArgumentParser(classes).parse_args_into_dataclasses(arguments)
+    model, data, _, prediction, audit, _ = parsed = HfArgumentParser(classes).parse_args_into_dataclasses(arguments)
+    assert data.dataset_name or data.task_name or prediction.predict or audit.is_alone(model, data), command
+    return parsed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -23,6 +24,12 @@ from docsplit_hf import (
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
+# What a browser does by itself in the background is none of the page's doing.
+QUIET = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
 OBJECTS = "valley table crowd archive coast recipe verdict melody bridge harvest goal winter".split()
@@ -156,6 +163,19 @@ def loss_of_steps():
         return {logs["step"]: logs["loss"] for logs in trainer.state.log_history if "loss" in logs}
 
     return losses
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, of whatever package it is."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"there is no browser here, none of {', '.join(BROWSERS)}: install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=QUIET)
+        yield browser
+        browser.close()
 
 
 class Stop(TrainerCallback):

@@ -96,16 +96,21 @@ def test_wheel_and_source_hold_the_checkpoint_and_every_file_of_the_package(buil
     assert {f"{PREFIX}model.safetensors", f"{PREFIX}1_Pooling/config.json", f"{PREFIX}README.md"} <= package
     assert package <= wheel and package <= source
     scripts = {f"docsplit_hf/examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
-    assert scripts | {"docsplit_hf/examples/accelerate_configs/ddp.yaml"} <= wheel
+    others = {f"docsplit_hf/examples/{name}" for name in ("accelerate_configs/ddp.yaml", "command_line.md")}
+    assert scripts | others <= wheel
 
 
 def test_the_command_runs_the_scripts_of_the_wheel(built, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(built[0]), "COLUMNS": "80"}
-    for command, said in (("embed", "rows with an embedding for each"), ("classify", "a classifier that keeps its ex")):
-        arguments = [sys.executable, "-m", "docsplit_hf", command, "--help"]
+    commands = {
+        ("classify", "--help"): (0, "usage: docsplit classify [options]\n\nMake a classifier that keeps its examples"),
+        ("embed", "--modle=a"): (2, "docsplit embed: error: unrecognized arguments: --modle=a (did you mean --model_n"),
+        ("embed", "--dataset_name=a.csv"): (2, "docsplit embed: error: There is no file 'a.csv'."),
+    }
+    for command, (code, said) in commands.items():
+        arguments = [sys.executable, "-m", "docsplit_hf", *command]
         finished = subprocess.run(arguments, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
-        assert finished.returncode == 0, finished.stderr[-3000:]
-        assert said in finished.stdout and len(finished.stdout.splitlines()) <= 55
+        assert finished.returncode == code and said in finished.stdout + finished.stderr, finished.stderr[-3000:]
 
 
 def test_the_defaults_work_and_agree(built, texts, tmp_path):

@@ -32,6 +32,17 @@ def test_no_page_loads_anything_from_another_machine(site):
         assert not re.search(r"(?:url\(|@import)\W*(?:https?:)?//", style.read_text()), style
 
 
+@pytest.mark.browser
+def test_the_search_works_from_the_disk(site, browser):
+    page = browser.new_page()
+    page.goto(f"{(site / 'index.html').as_uri()}?q=pretrain")
+    found = page.locator(".md-search-result__item a[href*='pretraining.html']").first
+    found.wait_for(state="attached", timeout=20_000)
+    found.evaluate("link => link.click()")
+    page.wait_for_url("file:**pretraining.html*")
+    page.close()
+
+
 def test_the_list_for_language_models_has_each_page_of_the_navigation(site):
     listed = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text())
     configured = re.findall(r"(\S+)\.md$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)

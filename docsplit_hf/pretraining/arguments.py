@@ -101,7 +101,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     )
     forward_chunk_size: int | None = HfArg(
         default=None,
-        help="Documents that go through the encoder at once: a batch of any size trains in their memory, with "
+        help="Documents that go through the encoder at once. A batch of any size trains in their memory, with "
         "the same gradients, for one more forward (gradient caching). Default: the whole batch.",
     )
     learning_rate_steps: dict | str | None = HfArg(

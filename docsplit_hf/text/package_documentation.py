@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
+DOCUMENTATION = "documentation"  # its name on the command line
 PACKAGES = ("accelerate", "datasets", "huggingface_hub", "numpy", "pandas", "torch", "transformers")
 MINIMUM_WORDS = 60  # long enough that both halves of a document say something
 DOCUMENTS_PER_PACKAGE = 1000  # so that no package outweighs the others

@@ -17,7 +17,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotat
 
 from ..models.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
 from ..models.unsaved_weights import unsaved_weights
-from .callbacks import SetOldCheckpointsAside, StopOnInterrupt
+from .callbacks import LoseLittle, SetOldCheckpointsAside
 from .resumable_checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
 from .run_record import ARGUMENTS_FILE, check_same_run, describe_run
 from .statistics import RunningMeans
@@ -39,7 +39,7 @@ class BaseTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._old_checkpoints, self._interrupts = SetOldCheckpointsAside(), StopOnInterrupt()
+        self._old_checkpoints, self._interrupts = SetOldCheckpointsAside(), LoseLittle()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
         self._begun_with: dict[str, Any] = {}
@@ -50,7 +50,8 @@ class BaseTrainer(Trainer):
         """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
 
         A new run sets the checkpoints of an older one in the output folder aside before its first step,
-        and one that goes on those of later steps. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
+        and one that goes on those of later steps. After five minutes without a checkpoint one is saved, unless
+        ``save_strategy="no"``. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
 
         Raises:
             ValueError: If there is no complete checkpoint to resume from, or if it was trained with other data, another

@@ -20,7 +20,8 @@ from .resumable_checkpoints import set_checkpoints_aside
 
 logger = logging.getLogger(__name__)
 
-WORTH_SAVING = 60  # seconds of training
+WORTH_SAVING = 60  # seconds of training, when it is interrupted
+SAVED_EVERY = 300  # seconds of training: what a run that is killed loses at most
 
 
 class SetOldCheckpointsAside(TrainerCallback):
@@ -38,10 +39,11 @@ class SetOldCheckpointsAside(TrainerCallback):
             logger.warning("Older checkpoints are in %s now; the next run that finds some deletes them.", aside)
 
 
-class StopOnInterrupt(TrainerCallback):
-    """At Ctrl-C, lets the current step finish, saves if more than a minute would be lost, and stops the run.
+class LoseLittle(TrainerCallback):
+    """Saves after five minutes without a checkpoint, unless ``save_strategy`` is ``"no"``; and stops at Ctrl-C.
 
-    So no file and no worker is left in the middle of something. The second Ctrl-C stops at once.
+    At Ctrl-C the current step finishes, and is saved if more than a minute would be lost. So no file and no worker is
+    left in the middle of something. The second Ctrl-C stops at once.
     """
 
     def __init__(self) -> None:
@@ -74,12 +76,13 @@ class StopOnInterrupt(TrainerCallback):
         self._is_training, self._saved_at = True, time.monotonic()
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
-        is_lost = args.save_strategy != SaveStrategy.NO and time.monotonic() - self._saved_at > WORTH_SAVING
-        asked = torch.tensor([self._is_asked, self._is_asked and is_lost], dtype=torch.float32)
+        at_risk = time.monotonic() - self._saved_at
+        must_save = at_risk > (WORTH_SAVING if self._is_asked else SAVED_EVERY)
+        asked = torch.tensor([self._is_asked, must_save], dtype=torch.float32)
         if process_count() > 1:  # all of them save and stop, or none
             asked = sum_over_processes(asked.to(args.device))
         self._is_asked, must_save = (asked > 0).tolist()
-        if must_save:
+        if must_save and args.save_strategy != SaveStrategy.NO:
             control.should_save = control.should_log = True
         if self._is_asked and not control.should_save:
             raise KeyboardInterrupt

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import json
 import linecache
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -27,6 +28,9 @@ OWN_FOLDER = Path(__file__).parents[1]
 COMMON = {"learning_rate", "max_steps", "gradient_accumulation_steps", "seed", "bf16", "use_cpu", "report_to"}
 GO_ON = "The same command with --resume_from_checkpoint last goes on from the last checkpoint, if there is one."
 WRONG_INPUT, INTERRUPTED = 2, 130  # exit codes, as of argparse and of a shell
+# An argument in a message, as Python has it: name=value, or the name alone.
+ARGUMENT = re.compile(r"""(?<![\w./'"-])([a-z]\w*)(?:=(?:(['"])(.*?)\2|([\w.+-]*\w)))?(?![\w(=/'"]|\.\w)""")
+_options: set[str] = set()  # of the command line that this process has parsed
 
 
 class OneLine(argparse.HelpFormatter):
@@ -44,11 +48,10 @@ class OneLine(argparse.HelpFormatter):
 
 
 class FirstSentence(OneLine):
-    """Of each option as much as fits on a screen with all others."""
+    """Of each option the first sentence, so that all of them fit on a screen."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        first = re.split(r"[.;](?: |$)| Default: ", action.help or "", maxsplit=1)[0]
-        return textwrap.shorten(first, 80, placeholder=" ...").replace("%", "%%")
+        return re.split(r"(?<=[.])[ ]", action.help or "", maxsplit=1)[0].replace("%", "%%")
 
 
 def parse_arguments(
@@ -75,7 +78,7 @@ def parse_arguments(
             "--help_all",
             action="help",
             default=argparse.SUPPRESS,
-            help=f"all that is to be said, and {len(hidden)} more options",
+            help="all options, each with all that is to be said",
         )
         is_all = "--help_all" in arguments
         for group in parser._action_groups:
@@ -85,10 +88,29 @@ def parse_arguments(
             parser.add_argument_group("options of transformers' Trainer")._group_actions.extend(trainers)
         if not is_all and main is not None:
             parser.formatter_class = FirstSentence
+    _options.update(action.dest for action in parser._actions)
+    if unknown := parser.parse_known_args(arguments)[1]:
+        wrong = unknown[0].partition("=")[0]
+        options = [action.option_strings[0] for action in parser._actions]
+        names = {name[:length]: name for name in options for length in (len(wrong), None)}
+        near = [names[name] for name in difflib.get_close_matches(wrong, names, n=1)]
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {near[0]}?)' if near else ''}")
     try:
         return parser.parse_args_into_dataclasses(arguments)
     except ValueError as error:
-        parser.error(str(error))
+        parser.error(as_typed(str(error)))
+
+
+def as_typed(message: str) -> str:
+    """A message with options as they are typed: ``encoding='cp1252'`` becomes ``--encoding cp1252``."""
+
+    def typed(match: re.Match[str]) -> str:
+        name, value = match[1], match[3] or match[4]
+        if name not in _options or not (value or "_" in name):  # a name without _ may be a word
+            return match[0]
+        return f"--{name} {shlex.quote(value)}" if value else f"--{name}"
+
+    return ARGUMENT.sub(typed, message)
 
 
 def options_given(parser: HfArgumentParser, arguments: list[str] | None = None) -> set[str]:
@@ -120,7 +142,7 @@ def run_script(main: Callable[[], None], when_stopped: str) -> None:
     except (ImportError, OSError, ValueError) as error:
         if not _is_raised_in(error, OWN_FOLDER, Path(main.__code__.co_filename).parent):
             raise
-        _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {error}", error)
+        _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {as_typed(str(error))}", error)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """The page as a real process, and a real browser."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -9,13 +8,6 @@ import time
 import urllib.request
 
 import pytest
-
-# What a browser does by itself in the background is none of the page's doing.
-QUIET = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
@@ -60,19 +52,6 @@ def address(tmp_path_factory):
     finally:
         server.terminate()
         server.wait(20)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium, of whatever package it is."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"there is no browser here, none of {', '.join(BROWSERS)}: install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=QUIET)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

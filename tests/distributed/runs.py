@@ -4,6 +4,7 @@ import itertools
 import os
 import sys
 import weakref
+from pathlib import Path
 
 import torch
 from datasets import load_from_disk
@@ -19,6 +20,7 @@ from docsplit_hf import (
 )
 from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
+from docsplit_hf.training import callbacks
 from docsplit_hf.training.distributed import process_count, process_index
 from docsplit_hf.training.end_run import end_run
 
@@ -141,6 +143,20 @@ def stream(folder):
     }
 
 
+def saved_by_the_clock(folder):
+    """What both processes have written of a step that is due by the clock of the second only."""
+    callbacks.SAVED_EVERY = -1 if process_index() else 3600
+    args = arguments(folder, max_steps=2)
+    args.output_dir, args.save_strategy, args.save_steps = f"{folder}/clock", "steps", 100
+    ContrastiveTrainer(
+        AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
+        args,
+        load_from_disk(f"{folder}/documents").select(range(16)),
+        data_collator=DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
+    ).train()
+    return sorted(path.name for path in Path(folder, "clock", "checkpoint-1").glob("rng_state*"))
+
+
 def end(folder):
     """Whether DDP was gone when the process group was taken down."""
     trainer = ContrastiveTrainer(
@@ -167,6 +183,7 @@ if __name__ == "__main__":
     results = {name: step(folder, options) for name, options in STEPS.items()}
     results |= {objective: train(folder, objective) for objective in OBJECTIVES}
     results["stream"] = stream(folder)
+    results["clock"] = saved_by_the_clock(folder)
     assert process_count() == 2
     process = process_index()
     results["ended"] = end(folder) and not torch.distributed.is_initialized()

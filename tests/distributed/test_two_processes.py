@@ -84,5 +84,9 @@ def test_two_processes_share_a_stream_and_go_on_to_the_last_bit(results, texts):
     assert two[0]["losses"] == two[1]["losses"] == two[0]["resumed"] and len(two[0]["losses"]) == 4
 
 
+def test_processes_agree_when_the_clock_of_one_asks_for_a_checkpoint(results):
+    assert [result["clock"] for result in results] == [["rng_state_0.pth", "rng_state_1.pth"]] * 2
+
+
 def test_the_process_group_is_taken_down_after_ddp_so_that_no_process_waits_for_another(results):
     assert [result["ended"] for result in results] == [True, True]

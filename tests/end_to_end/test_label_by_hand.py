@@ -6,7 +6,9 @@ import re
 import pytest
 from label_by_hand import Labeling, LabelingArguments, label
 from labeling_files import LABELS, labeling_folder
+from labeling_keys import Action
 from labeling_keys import press as press_key
+from labeling_screen import screen_lines
 from transformers import pipeline
 
 from docsplit_hf import load_labeled_examples
@@ -113,6 +115,40 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_p
     assert len(load_labeled_examples(folder / "labels.jsonl", validation_size=0)["train"]) == len(labeled)
     progress = [json.loads(line)["labels"] for line in (folder / "progress.jsonl").read_text().splitlines()]
     assert progress[0] == 0 and progress[-1] == len(labeled)
+
+
+def test_the_files_of_a_folder_keep_their_names_also_when_one_is_changed(workshop, tmp_path):
+    documents, folder = tmp_path / "documents", tmp_path / "out"
+    (documents / "old").mkdir(parents=True)
+    names = ["a.txt", "b.txt", "old/c.txt"]
+    for number, name in enumerate(names):
+        (documents / name).write_text(make_text(number))
+    given = {"documents": str(documents), "labels": ["river", "engine"], "output_dir": str(folder)}
+    arguments = LabelingArguments(**given, model_name_or_path=str(workshop / "tiny"))
+
+    def answer(label):
+        labeling = Labeling(arguments)
+        labeling.learn()
+        batch = labeling.next_batch(9)
+        labeling.perform(batch, Action("answer", label, min(batch.documents, key=lambda document: document.id)))
+        labeling.learn()
+        return labeling, [document.id for document in batch.documents], batch
+
+    with labeling_folder(folder):
+        labeling, shown, batch = answer("river")
+        assert sorted(shown) == names and rows_in(folder)[0]["id"] == "a.txt"
+        assert "hand:a.txt" in labeling.pipe.datastore.ids
+        assert {line.partition(". ")[2] for _, line in screen_lines(batch, 80, 24)[:1]} <= set(names)
+        (documents / "a.txt").write_text(make_text(7))
+        labeling, shown, _ = answer("engine")
+        assert sorted(shown)[1:] == names[1:] and re.fullmatch(r"a.txt [0-9a-f]{16}", sorted(shown)[0])
+        assert rows_in(folder)[1]["text"] == make_text(7)
+        for _ in range(2):
+            labeling.perform(batch, Action("undo"))
+        labeling.learn()
+        left = labeling.pipe.datastore.documents
+        assert len(left) == 4 and {*names} < {*left.ids}
+        assert left.texts[left.ids.index("a.txt")] == make_text(0)
 
 
 def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path):

@@ -8,7 +8,7 @@ from docsplit_hf.pretraining.trainers import get_arguments_class
 
 def parse(*options):
     """Parse a command line as the script does."""
-    return parse_command_line("", ["--use_cpu", *options])[1]
+    return parse_command_line("", ["--use_cpu", "--dataset_name=documents.jsonl", *options])[1]
 
 
 @pytest.mark.parametrize("options, best", [
@@ -35,6 +35,13 @@ def test_each_objective_has_its_own_options(options, name, value):
     arguments = parse(*options)[2]
     assert getattr(arguments, name) == value and isinstance(arguments, get_arguments_class(arguments.objective))
     assert (arguments.save_steps, arguments.eval_steps, arguments.output_dir) == (100, 100, "output/pretrain")
+
+
+def test_documents_must_be_given_also_where_the_demonstration_has_a_name(capsys):
+    with pytest.raises(SystemExit):
+        parse_command_line("", ["--use_cpu"])
+    assert "--dataset_name must be given: a file, a folder" in capsys.readouterr().err
+    assert parse("--dataset_name=documentation")[1].dataset_name == "documentation"
 
 
 @pytest.mark.parametrize("options, message", [

@@ -27,7 +27,7 @@ def start(server, run_python, make_tiny_config, tokenizer, texts, tmp_path_facto
     tokenizer.save_pretrained(folder / "tiny")
     (folder / "documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
 
-    def start(name, workers, *options, fresh=False):
+    def start(name, workers, *options, fresh=False, script=SCRIPT):
         arguments = [
             f"--output_dir={folder / name}", f"--model_name_or_path={folder / 'tiny'}",
             f"--dataset_name={folder / 'documents.jsonl'}", "--test_size=8", "--max_length=64", "--num_proc=1",
@@ -38,7 +38,7 @@ def start(server, run_python, make_tiny_config, tokenizer, texts, tmp_path_facto
         if fresh:
             run_python(SCRIPT, *arguments)
             return None, folder / name
-        return start_script(SCRIPT, *arguments, log=folder / f"{name}.log"), folder / name
+        return start_script(script, *arguments, log=folder / f"{name}.log"), folder / name
 
     return start
 
@@ -152,3 +152,18 @@ def test_an_interrupted_run_says_in_a_line_how_to_go_on(start):
     assert "--resume_from_checkpoint last" in printed.splitlines()[-1] and f" of {STEPS}" in printed.splitlines()[-1]
     resumed, _ = start("interrupted", 2, "--resume_from_checkpoint=last")
     assert "Going on from" in finish_script(resumed, log)
+
+
+def test_a_run_that_is_killed_before_save_steps_goes_on_from_what_the_clock_saved(start, alone):
+    impatient = alone.with_name("impatient.py")
+    lines = ("import runpy", "from docsplit_hf.training import callbacks", "callbacks.SAVED_EVERY = 0.01")
+    impatient.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
+    options = ("--save_steps=500", "--load_best_model_at_end=false", "--save_total_limit=1")
+    killed, folder = start("clock", 0, *options, script=impatient)
+    log = folder.with_suffix(".log")
+    kill_script(killed, lambda: len(complete_checkpoints(folder)) > 0, log)
+    saved = complete_checkpoints(folder)[-1]
+    assert saved.name != f"checkpoint-{STEPS}"
+    resumed, _ = start("clock", 0, "--resume_from_checkpoint=last", *options)
+    assert f"Going on from {saved}" in finish_script(resumed, log)
+    assert losses(folder) == losses(alone)  # to the last bit

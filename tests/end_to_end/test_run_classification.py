@@ -402,9 +402,11 @@ REFUSED = {
     "pushing": ([*NO_TRAINING, "--push_to_hub"], r"pipe.push_to_hub\(name\)"),
     "no texts": ([*NO_TRAINING, "--no_store_texts"], "experts read the words"),
     "no texts beside documents": (["--dataset_name=a.csv", "--unlabeled_name=b", "--no_store_texts"], "read the words"),
-    "calibrating and lambda": (["--knn_weight=0.5"], "is for --neighbors_protocol fixed"),
-    "no lambda": (["--neighbors_protocol=fixed"], "add --knn_weight"),
-    "no such lambda": (["--neighbors_protocol=fixed", "--knn_weight=2"], "from 0 to 1, got 2"),
+    "nothing to learn from": (["--no_training", "--learning_rate=1"], "--dataset_name must be given: a file, a folder"),
+    "nothing to audit": (["--no_training", "--audit=report.json"], "--dataset_name must be given"),
+    "calibrating and lambda": (["--dataset_name=a.csv", "--knn_weight=0.5"], "is for --neighbors_protocol fixed"),
+    "no lambda": (["--dataset_name=a.csv", "--neighbors_protocol=fixed"], "add --knn_weight"),
+    "no such lambda": (["--dataset_name=a.csv", "--neighbors_protocol=fixed", "--knn_weight=2"], "from 0 to 1, got 2"),
     "an audit of what was trained": (["--dataset_name=a.csv", "--audit=r.json"], "has seen them all"),
     "applying beside examples": (
         ["--dataset_name=a.csv", "--apply_audit=r.json"],
@@ -433,7 +435,7 @@ def test_without_training_several_processes_are_refused():
         check_options(
             set(),
             ModelArguments(no_training=True),
-            DataArguments(),
+            DataArguments("labeled.csv"),
             DatastoreArguments(),
             SimpleNamespace(world_size=2),
         )

@@ -56,10 +56,19 @@ def test_it_embeds_in_int8_quantized_on_its_own_texts(folder, run_python):
     output = folder / "int8.parquet"
     options = ("--dataset_name", folder / texts[0], "--output", output, "--precision", "int8")
     printed = run_python("-m", "docsplit_hf", "embed", *options, HF_HOME=str(folder / "home"))
+    assert "with fewer than some 5,000, --precision float32 is faster" in printed
     assert "39 embeddings" in printed and "[transformers]" not in printed, printed
     found = np.stack(pd.read_parquet(output).embedding)
     cosines = (found * DocumentEncoder.from_pretrained(device="cpu").encode(texts[1], show_progress=False)).sum(1)
     assert 0.95 < cosines.min() < 0.9999
+
+
+def test_a_file_gets_what_its_name_says_or_is_refused(folder, run_script):
+    printed = run_script(
+        SCRIPT, "--dataset_name=rows.jsonl", "--text_column=body", "--output=q.csv", folder=folder, code=2
+    )
+    assert "q.csv: embeddings are written as Parquet, so let --output end in .parquet" in printed
+    assert not list(folder.glob("q.csv*"))
 
 
 def test_a_column_that_is_not_there_is_named(folder, run_script):

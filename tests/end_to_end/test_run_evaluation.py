@@ -224,8 +224,9 @@ def test_a_model_that_gives_nan_is_named(evaluate, workshop, tmp_path):
         evaluate(tmp_path / "out", "--models", str(tmp_path / "broken"))
 
 
-def test_without_models_it_says_what_to_give_and_help_explains(run_script):
+def test_without_models_or_tasks_it_says_what_to_give_and_help_explains(run_script):
     assert "--models must be given: tfidf, docsplit-small-en, a folder" in run_script(SCRIPT, code=2)
+    assert "--tasks must be given: files and folders of your own" in run_script(SCRIPT, "--models=tfidf", code=2)
     printed = " ".join(run_script(SCRIPT, "--help_all").split())
     assert "few_shot over the number of examples" in printed and "The papers use 10" in printed
     assert "'papers' is what DocSplit, SimDE and SimLTE did: --protocol full few_shot curve citation" in printed

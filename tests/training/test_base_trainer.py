@@ -118,6 +118,28 @@ def test_at_ctrl_c_what_would_be_lost_is_saved_and_resumed_exactly(make_baseline
     assert found == loss_of_steps(make_baseline("info_nce", folder="alone", **options))
 
 
+@pytest.mark.parametrize("options, kept", [
+    ({"save_strategy": "steps", "save_steps": 100, "save_total_limit": 2}, {5, 6}),
+    ({"save_strategy": "no"}, set()),
+])  # fmt: skip
+def test_after_some_minutes_without_a_checkpoint_one_is_saved_where_any_are(make_baseline, monkeypatch, options, kept):
+    monkeypatch.setattr(callbacks, "SAVED_EVERY", -1)
+    trainer = make_baseline("info_nce", max_steps=6, **options)
+    trainer.train()
+    assert checkpoints(trainer) == [f"checkpoint-{step}" for step in sorted(kept)]
+
+
+def test_the_best_checkpoint_stays_among_those_that_the_clock_asks_for(make_baseline, monkeypatch):
+    monkeypatch.setattr(callbacks, "SAVED_EVERY", -1)
+    every_two = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
+    options = {"load_best_model_at_end": True, "greater_is_better": False, "metric_for_best_model": "eval_loss"}
+    trainer = make_baseline("info_nce", max_steps=5, save_total_limit=1, learning_rate=1e-9, **every_two, **options)
+    trainer.train()
+    best = f"checkpoint-{trainer.state.best_global_step}"
+    assert trainer.best_model_is_loaded and Path(trainer.state.best_model_checkpoint).name == best
+    assert best in checkpoints(trainer) and "checkpoint-5" in checkpoints(trainer)
+
+
 @pytest.mark.parametrize("options, times", [
     ({"save_strategy": "steps", "save_steps": 100}, 1),  # a few seconds are not worth a checkpoint
     ({"save_strategy": "no"}, 1),

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 from transformers import HfArgumentParser
 
-from docsplit_hf import ContrastiveTrainingArguments
-from docsplit_hf.training.command_line import options_given, parse_arguments, run_script
+from docsplit_hf import ContrastiveTrainingArguments, load_documents
+from docsplit_hf.training.command_line import as_typed, options_given, parse_arguments, run_script
 from docsplit_hf.training.resumable_checkpoints import checkpoint_to_resume
 
 
@@ -19,6 +19,17 @@ class RunArguments(ContrastiveTrainingArguments):
     _argument_group_name = "training"
 
     mine: int = field(default=1, metadata={"help": "An option of the script."})
+
+
+@dataclass
+class FileArguments:
+    """How a file is read."""
+
+    text_column: str = "text"
+    csv_separator: str | None = None
+    encoding: str | None = None
+    test_size: int = 0
+    max_length: int | None = None
 
 
 @dataclass
@@ -45,8 +56,10 @@ def test_help_shows_ours_and_help_all_the_trainers_too(capsys):
 
 
 @pytest.mark.parametrize("command, said", [
-    (["--min=2", "--temprature=1"], "--temprature=1"),
+    (["--min=2", "--temprature=1"], "unrecognized arguments: --temprature=1 (did you mean --temperature?)"),
+    (["--seed=1", "new.csv"], "unrecognized arguments: new.csv"),
     (["--temperature=-1"], "temperature must be above 0, got -1.0"),
+    (["--mlm_weight=-1"], "error: --mlm_weight must be 0 (no MLM) or above, got -1.0"),
     (["--load_best_model_at_end"], "requires the save and eval strategy to match"),
     (["--seed=x"], "argument --seed: invalid int value: 'x'"),
 ])  # fmt: skip
@@ -67,9 +80,30 @@ def test_our_own_errors_are_a_line_and_others_keep_their_traceback(capsys, tmp_p
         run_script(lambda: checkpoint_to_resume("last", tmp_path), "")
     printed = capsys.readouterr().err
     assert stopped.value.code == 2 and "error: There is no complete checkpoint" in printed
+    (tmp_path / "old.csv").write_bytes(b"text\ncaf\xe9\n")
+    parse_arguments(HfArgumentParser(FileArguments), [])
+    with pytest.raises(SystemExit):
+        run_script(lambda: load_documents(tmp_path / "old.csv"), "")
+    assert "Say in what it is encoded: --encoding cp1252 for much from Windows" in capsys.readouterr().err
     for slip in (lambda: int("best"), lambda: open(tmp_path / "missing"), lambda: 1 / 0):
         with pytest.raises((ValueError, OSError, ZeroDivisionError)):
             run_script(slip, "")
+
+
+@pytest.mark.parametrize("said, typed", [
+    ("Say it: encoding='cp1252' for much, 'latin-1', ...", "Say it: --encoding cp1252 for much, 'latin-1', ..."),
+    ("pass csv_separator=';' (or ',').", "pass --csv_separator ';' (or ',')."),
+    (r"csv_separator='\t' or `|`", r"--csv_separator '\t' or `|`"),
+    ("set test_size=0. Choose text_column.", "set --test_size 0. Choose --text_column."),
+    ("max_length=65 is more than backend='torch' reads", "--max_length 65 is more than backend='torch' reads"),
+    ("text_column.csv has no 'text_column', see --text_column", None),
+    ("The encoding of the test, texts_column, is 'test_size=3'.", None),
+])  # fmt: skip
+def test_in_a_shell_an_error_names_options_and_leaves_all_else(said, typed):
+    parser = HfArgumentParser(FileArguments)
+    parse_arguments(parser, [])
+    assert as_typed(said) == (said if typed is None else typed)
+    assert as_typed(as_typed(said)) == as_typed(said)
 
 
 SCRIPT = """

@@ -17,9 +17,11 @@ def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
     """``command``, ``date`` (ISO 8601, in UTC), ``ran_on`` and ``versions`` of a run, from its ``sys.argv``."""
     import torch
 
+    command, *options = arguments
+    is_command = command.startswith("docsplit ")
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} threads"
     return {
-        "command": shlex.join(["python", *arguments]),
+        "command": shlex.join([*(command.split() if is_command else ["python", command]), *options]),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "ran_on": f"{processor()}, {device}",
         "versions": {"Python": platform.python_version()}

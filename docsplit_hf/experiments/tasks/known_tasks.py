@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...text.package_documentation import DOCUMENTATION
 from ...text.paper_tasks import TASKS
 from .wikipedia_tasks import WIKIPEDIA_TASKS
 
 logger = logging.getLogger(__name__)
 
-DOCUMENTATION = "documentation"
 HEADER_SHARE = 0.9  # of the posts; in the release it is all of them
 # What is left of the posts of 20 Newsgroups, and what stands behind the name of the task.
 NEWSGROUPS = {"stripped": "", "body": " (body)", "raw": " (raw)"}

@@ -20,7 +20,7 @@ from .terminal import STOPPED, Terminal
 
 SCRIPT = ROOT / "examples" / "label_by_hand.py"
 HOSTILE = "\x1b]0;owned\x07\x1b[2J [red]The river[/red] feeds the valley.\u202e\x9b31m\r"
-FITTING = "docsplit_hf.neighbors.experts.fit_experts:fit_models"
+FITTING = "docsplit_hf.neighbors.experts.fit_experts:fit_all"
 SAVING = "docsplit_hf.neighbors.store.datastore:KNNDatastore.save_pretrained"
 
 

@@ -20,7 +20,7 @@ from torch import nn
 
 from ...neighbors.experts.baselines import LARGEST_CLASS
 from ...neighbors.experts.fit_experts import fit_experts
-from ...neighbors.experts.fitted_experts import ReadyExperts, ask_experts, find_voters
+from ...neighbors.experts.fitted_experts import ReadyExperts, ask_experts
 from ...neighbors.store.datastore import KNNDatastore
 from ..systems.features import Features, has_passages
 from ..tasks.task import ClassificationTask
@@ -143,7 +143,7 @@ def _fitted_predictions(features: LabeledFeatures) -> np.ndarray:
     names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
     snapshot = KNNDatastore(features.train, features.train_labels, names, texts).snapshot
     fitted = fit_experts(snapshot, show_progress=False)
-    ready = ReadyExperts(snapshot, fitted, find_voters(fitted, snapshot))
+    ready = ReadyExperts.of(snapshot, fitted)
     return ask_experts(ready, features.test, asked, None).probabilities.argmax(1)
 
 

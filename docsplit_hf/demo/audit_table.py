@@ -36,5 +36,5 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
         why = f"{pair.first_as_second} and {pair.second_as_first} texts are taken for the other"
         rows.append(["hard to tell apart", f"{pair.first} / {pair.second}", "", why, ""])
         ids.append(None)
-    said = f"{audit.checked:,} of {audit.examples:,} labels were checked."
+    said = f"{audit.checked:,} of {audit.examples:,} labels checked, about {audit.wrong_labels:,.0f} of them wrong."
     return f"{said} {f'{len(rows):,} findings.' if rows else 'Nothing was found.'}", rows, ids

@@ -67,7 +67,7 @@ def test_a_label_is_given_to_examples_documents_and_new_texts(session):
 
 def test_the_audit_finds_the_two_wrong_labels(session):
     said, rows, ids = audit_table(session)
-    assert said == "40 of 40 labels were checked. 2 findings."
+    assert said == "40 of 40 labels checked, about 1 of them wrong. 2 findings."
     assert {(row[1], row[2]) for row in rows} == {("astronomy", "sport"), ("music", "cooking")}
     assert [text_of(session, row_id)[1] for row_id in ids] == [row[1] for row in rows]
 

@@ -71,7 +71,8 @@ TITLES = {
         "Few examples of unequal topics",
         f"About {UNEQUAL} examples, {DOCUMENTS} documents. changed: how many labels are wrong on purpose; estimate, "
         "found, hits: about how many are wrong, as the audit says, how many are worth a look, how many of these are "
-        "wrong; marked, marked_right: as above; macro F1 on the test texts before and after the audit is applied unedited.",
+        "wrong; marked, marked_right: as above; macro F1 on the test texts before and after the audit is "
+        "applied unedited.",
     ),
     "copies": (
         "Copies with a sentence changed",

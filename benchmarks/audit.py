@@ -1,11 +1,14 @@
 """How much of what is wrong an audit finds: labels changed at random, copies with a sentence changed, strangers.
 
     python benchmarks/audit.py --tasks data/bbc data/20news
+    python benchmarks/audit.py --tasks data/20news data/bbc --parts unequal --seeds 5
 
 Of each task (a folder of jsonl with train and test) all examples of the pool have labels. For each seed, by itself:
 
 - labels: 5 % of the labels are changed, each to any other one. Ours and cleanlab's rules get the same out-of-fold
-  answers.
+  answers. Beside it, the same labels unchanged ("clean").
+- unequal: few examples of all labels of all tasks, as many of the r-th label as 1 / r, with documents, unchanged and
+  with 5 % changed. What the audit marks is applied unedited; macro F1 on test texts is measured before and after.
 - copies: 100 documents are added a second time, with a sentence replaced by one of another document. Ours reads the
   texts, or the embeddings where none are kept; Datalab reads the embeddings.
 - strangers: texts of the other tasks are added, one in a hundred of the examples.
@@ -33,18 +36,22 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.experiments.report.summary import summarize
 from docsplit_hf.experiments.report.tables import escape, format_summary
 from docsplit_hf.experiments.systems.embedding_cache import cached_embeddings
+from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
+from docsplit_hf.neighbors.audit.corrections import corrections
 from docsplit_hf.neighbors.audit.datalab_inputs import datalab_inputs
 from docsplit_hf.neighbors.audit.duplicate_groups import duplicate_groups
 from docsplit_hf.neighbors.audit.nearest_examples import nearest_examples
 from docsplit_hf.neighbors.audit.outliers import outliers
 from docsplit_hf.neighbors.experts.document_vectors import unit
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 
 KEY = ("task", "part", "method", "seed")
 CHANGED, COPIES, STRANGERS = 0.05, 100, 0.01
+UNEQUAL, DOCUMENTS = 125, 500
 FILTERS = ("prune_by_noise_rate", "prune_by_class", "both", "confident_learning", "predicted_neq_given")
 FILTERS += ("low_normalized_margin", "low_self_confidence")
 METRICS = ("recall", "precision", "f1")
@@ -52,7 +59,20 @@ TITLES = {
     "labels": (
         "Changed labels",
         "5 % of all labels, each to any other one. Rivals have the same out-of-fold answers. right_label: the share of "
-        "the changed labels among those found for which the right one is suggested.",
+        "the changed labels among those found for which the right one is suggested. estimate: about how many labels "
+        "are wrong, as the audit says. marked, marked_right: the labels that it marks to be changed, and how many of "
+        "the suggestions are right.",
+    ),
+    "clean": (
+        "Unchanged labels",
+        "The same, with no label changed. These sets have wrong labels of their own.",
+    ),
+    "unequal": (
+        "Few examples of unequal topics",
+        f"About {UNEQUAL} examples, {DOCUMENTS} documents. changed: how many labels are wrong on purpose; estimate, "
+        "found, hits: about how many are wrong, as the audit says, how many are worth a look, how many of these are "
+        "wrong; marked, marked_right: as above; macro F1 on the test texts before and after the audit is "
+        "applied unedited.",
     ),
     "copies": (
         "Copies with a sentence changed",
@@ -81,50 +101,129 @@ def main() -> None:
     embedders = [Embedder(options.encoder, task, options.embeddings) for task in tasks]
     keys = [embedder.embed(task.pool) for task, embedder in zip(tasks, embedders, strict=True)]
     done = {(record["task"], record["part"], record["seed"]) for record in read_records(records)}
+
+    def record(name: str, part: str, seed: int, found: Iterator[tuple[str, dict]]) -> None:
+        for method, scores in found:
+            line = dict(zip(KEY, (name, part, method, seed), strict=True)) | scores
+            add_record(records, line)
+            print(json.dumps(line), flush=True)
+
     for number, (task, embedder) in enumerate(zip(tasks, embedders, strict=True)):
         others = [keys[i] for i in range(len(tasks)) if i != number]
         for part in options.parts:
             for seed in range(options.seeds):
-                if (task.name, part, seed) in done or (part == "strangers" and not others):
+                if (task.name, part, seed) in done or part == "unequal" or (part == "strangers" and not others):
                     continue
+                if part == "clean" and seed:
+                    continue  # nothing is drawn
                 rng = np.random.default_rng(seed)
-                if part == "labels":
-                    found = changed_labels(task, keys[number], rng)
+                if part in ("labels", "clean"):
+                    found = changed_labels(task, keys[number], rng, CHANGED if part == "labels" else 0)
                 elif part == "copies":
                     found = planted_copies(task, keys[number], embedder, options.embeddings, rng)
                 else:
                     found = strangers(keys[number], others, rng)
-                for method, scores in found:
-                    record = dict(zip(KEY, (task.name, part, method, seed), strict=True)) | scores
-                    add_record(records, record)
-                    print(json.dumps(record), flush=True)
+                record(task.name, part, seed, found)
+    if "unequal" in options.parts:
+        name, test_keys = (
+            " + ".join(task.name for task in tasks),
+            [e.embed(t.test) for e, t in zip(embedders, tasks, strict=True)],
+        )
+        for seed in range(options.seeds):
+            if (name, "unequal", seed) not in done:
+                record(name, "unequal", seed, unequal_topics(tasks, keys, test_keys, seed))
     report = write_report(pd.DataFrame(read_records(records)))
     (options.output / "audit.md").write_text(report, encoding="utf-8")
 
 
-def changed_labels(task: FewLabels, keys: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, dict]]:
+def changed_labels(
+    task: FewLabels, keys: np.ndarray, rng: np.random.Generator, share: float
+) -> Iterator[tuple[str, dict]]:
     """What is found of labels that were changed."""
     from cleanlab.filter import find_label_issues
 
-    labels = task.pool_labels.copy()
-    rows = rng.choice(len(labels), round(CHANGED * len(labels)), replace=False)
-    labels[rows] = (labels[rows] + rng.integers(1, len(task.names), len(rows))) % len(task.names)
+    labels = change(task.pool_labels, len(task.names), share, rng)
     store = KNNDatastore(keys, labels, task.names, task.pool)
-    fitted = fit_experts(store.snapshot, show_progress=False)
-    store.fitted = fitted.to_state()
-    changed = np.zeros(len(labels), bool)
-    changed[rows] = True
-    accuracy = {"out_of_fold_accuracy": float(fitted.held_out.right.mean())}
-    issues = audit_snapshot(store.snapshot, show_progress=False).new_labels
-    truth = {str(row): task.names[task.pool_labels[row]] for row in rows.tolist()}
-    right = [truth[row_id] == label for row_id, label in issues.items() if row_id in truth]
-    scores = of_found(changed, np.array([int(row_id) for row_id in issues], int))
-    yield "ours", scores | {"right_label": float(np.mean(right))} | accuracy
+    accuracy = {"out_of_fold_accuracy": fit(store)}
+    scores, found = audit_scores(store, task.pool_labels)
+    changed = labels != task.pool_labels
+    if not share:
+        yield "ours", scores | accuracy | {"found": len(found)}
+        return
+    issues = audit_snapshot(store.snapshot, show_progress=False).label_issues
+    right = [
+        task.names[task.pool_labels[int(issue.id)]] == issue.suggested for issue in issues if changed[int(issue.id)]
+    ]
+    yield (
+        "ours",
+        of_found(changed, found) | {"right_label": float(np.mean(right)) if right else None} | scores | accuracy,
+    )
     inputs = datalab_inputs(store.snapshot)
     places = np.array([int(row_id) for row_id in inputs.data["id"]])
     for rule in FILTERS:
-        found = find_label_issues(np.array(inputs.data["label"]), inputs.pred_probs, filter_by=rule, n_jobs=1)
-        yield f"cleanlab, {rule}", of_found(changed, places[found]) | accuracy
+        issues = find_label_issues(np.array(inputs.data["label"]), inputs.pred_probs, filter_by=rule, n_jobs=1)
+        yield f"cleanlab, {rule}", of_found(changed, places[issues]) | accuracy
+
+
+def unequal_topics(
+    tasks: list[FewLabels], keys: list[np.ndarray], test_keys: list[np.ndarray], seed: int
+) -> Iterator[tuple[str, dict]]:
+    """What an audit says of few examples of the labels of all tasks, and what applying it unedited does."""
+    rng, names, parts = np.random.default_rng(seed), [name for task in tasks for name in task.names], []
+    starts = np.cumsum([0, *(len(task.names) for task in tasks)])
+    for split in ("pool", "test"):
+        texts = [text for task in tasks for text in getattr(task, split)]
+        of = [getattr(task, f"{split}_labels") + start for task, start in zip(tasks, starts, strict=False)]
+        parts.append((np.array(texts, dtype=object), np.concatenate(of)))
+    (pool, right), (test, test_labels) = parts
+    pool_keys, asked = np.concatenate(keys), np.concatenate(test_keys)
+    shares = 1 / np.arange(1, len(names) + 1)
+    counts = np.maximum(np.round(UNEQUAL * shares / shares.sum()).astype(int), 2)
+    topics = rng.permutation(len(names))
+    drawn = [rng.permutation(np.flatnonzero(right == label))[:n] for label, n in zip(topics, counts, strict=True)]
+    rows = rng.permutation(np.concatenate(drawn))
+    documents = rng.permutation(np.setdiff1d(np.arange(len(pool)), rows))[:DOCUMENTS]
+    for share in (0, CHANGED):
+        labels = change(right[rows], len(names), share, rng)
+        store = KNNDatastore(pool_keys[rows], labels, names, pool[rows].tolist())
+        store.add_documents(pool_keys[documents], pool[documents].tolist())
+        accuracy, macro_f1 = fit(store), []
+        scores, found = audit_scores(store, right[rows])
+        changed = labels != right[rows]
+        scores |= {"changed": int(changed.sum()), "found": len(found), "hits": int(changed[found].sum())}
+        for applied in (False, True):
+            if applied:
+                new_labels, removed = corrections(audit_snapshot(store.snapshot, show_progress=False), store.snapshot)
+                store.relabel(new_labels)
+                store.remove(removed)
+                fit(store)
+            answers = ask_experts(ready_experts(store.snapshot), asked, test.tolist(), None).probabilities
+            macro_f1.append(metric_class("macro_f1")().compute(predictions=answers, references=test_labels)["macro_f1"])
+        before_after = {"f1_before": macro_f1[0], "f1_after": macro_f1[1], "labels_left": len(np.unique(store.labels))}
+        yield f"{share:.0%} changed", scores | before_after | {"out_of_fold_accuracy": accuracy}
+
+
+def change(labels: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:
+    """A share of the labels, numbers below ``count``, each changed to any other one."""
+    labels, rows = labels.copy(), rng.choice(len(labels), round(share * len(labels)), replace=False)
+    labels[rows] = (labels[rows] + rng.integers(1, count, len(rows))) % count
+    return labels
+
+
+def fit(store: KNNDatastore) -> float:
+    """Fit the experts; how often they are right out of fold."""
+    fitted = fit_experts(store.snapshot, show_progress=False)
+    store.fitted = fitted.to_state()
+    return float(fitted.held_out.right.mean())
+
+
+def audit_scores(store: KNNDatastore, right: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+    """About how many labels are wrong, how many are marked, and the rows that are worth a look."""
+    audit = audit_snapshot(store.snapshot, show_progress=False)
+    place = {row_id: row for row, row_id in enumerate(store.ids)}
+    hits = sum(store.label_names[right[place[row_id]]] == label for row_id, label in audit.new_labels.items())
+    found = np.array([place[issue.id] for issue in audit.label_issues], int)
+    return {"estimate": audit.wrong_labels, "marked": len(audit.new_labels), "marked_right": hits}, found
 
 
 def planted_copies(
@@ -199,15 +298,21 @@ def write_report(records: pd.DataFrame) -> str:
     lines = ["# Audit", "", "Mean ± half of the 95 % interval over the seeds; made by `benchmarks/audit.py`."]
     for part, (title, words) in TITLES.items():
         mine = records[records["part"] == part]
-        metrics = [name for name in (*METRICS, "others", "right_label") if name in mine and mine[name].notna().any()]
-        if part == "copies":
-            metrics = ["recall", "others"]
+        metrics = [name for name in (*METRICS, "right_label", "estimate", "marked", "marked_right")]
+        metrics = {
+            "labels": metrics,
+            "clean": ["found", "estimate", "marked"],
+            "unequal": ["changed", "estimate", "found", "hits", "marked", "marked_right", "f1_before", "f1_after"],
+            "copies": ["recall", "others"],
+            "strangers": [*METRICS],
+        }[part]
         if mine.empty:
             continue
         rows = []
-        for (task, method), group in mine.groupby(["task", "method"], sort=False):
-            rows.append((escape(task), escape(method), *(cell(group[name], name) for name in metrics)))
-        lines += ["", f"## {title}", "", words, "", table(("task", "method", *metrics), rows)]
+        by = ["method", "seed"] if part == "unequal" else ["task", "method"]  # each draw is told there
+        for (first, second), group in mine.groupby(by, sort=part == "unequal"):
+            rows.append((escape(str(first)), escape(str(second)), *(cell(group[name], name) for name in metrics)))
+        lines += ["", f"## {title}", "", words, "", table((*by, *metrics), rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -216,9 +321,11 @@ def cell(values: pd.Series, metric: str) -> str:
     values = values.dropna()
     if values.empty:
         return "–"
-    return (
-        f"{values.mean():.0f}" if metric == "others" else format_summary(metric, summarize(values.tolist()), "interval")
-    )
+    if metric.startswith("f1_"):
+        return f"{100 * values.mean():.2f}"
+    if metric in (*METRICS, "right_label"):
+        return format_summary(metric, summarize(values.tolist()), "interval")
+    return f"{values.mean():.0f}"
 
 
 if __name__ == "__main__":

@@ -202,8 +202,8 @@ class AuditArguments:
     )
     apply_audit: str | None = HfArg(
         default=None,
-        help="Such a file, which you have read and edited: give the suggested labels to the label_issues that are left "
-        "in it, remove the examples under 'remove', fit again, and save the classifier in --model_name_or_path.",
+        help="Such a file, which you have read and edited: give the suggested labels to the label_issues with "
+        "'apply', remove the examples under 'remove', fit again, and save the classifier in --model_name_or_path.",
     )
 
     def is_alone(self, model: ModelArguments, data: DataArguments) -> bool:

@@ -229,17 +229,18 @@ def write_audit(pipe, file: str, classifier: str) -> None:
     """Audit the examples of a classifier, and say how to go on."""
     audit = pipe.audit()
     audit.to_json(file)
-    print(f"{audit}\n\nAll of it is in {file}. Leave in it what is to be corrected, then:")
+    print(f"{audit}\n\nAll of it is in {file}. Set apply and remove in it as you see fit, then:")
     print(f"  --model_name_or_path {classifier} --apply_audit {file}")
 
 
 def apply_audit(pipe, audit: Audit, classifier: str) -> None:
     """Correct the examples of a classifier as an audit says, fit again, and save."""
-    pipe.apply_audit(audit)
+    labels, removed = pipe.apply_audit(audit)
     pipe.fit()
     pipe.save_pretrained(classifier)
-    labels, removed = len(audit.new_labels), len(audit.to_remove)
-    print(f"{labels:,} examples have other labels, {removed:,} are removed. The classifier is in {classifier}.")
+    print(
+        f"{len(labels):,} examples have other labels, {len(removed):,} are removed. The classifier is in {classifier}."
+    )
 
 
 def audit_classifier(classifier: str, audit: AuditArguments, arguments: RunArguments) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from .answering_pipeline import AnsweringPipeline
 from .audit.audit_snapshot import audit_snapshot
-from .audit.check_audit import check_audit
+from .audit.corrections import corrections
 from .audit.datalab_inputs import DatalabInputs, datalab_inputs
 from .card import ClassifierFacts, save_classifier_card
 from .editing.add_documents import add_documents
@@ -30,7 +30,7 @@ from .watching.watch import Watcher, watch
 if TYPE_CHECKING:
     import numpy as np
 
-    from .audit.audit import Audit
+    from .audit.audit import Audit, Labels
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
     from .watching.watch_report import WatchReport
@@ -342,8 +342,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
     def audit(self, show_progress: bool = True) -> Audit:
         """Look for wrong labels, copies and outliers among the examples, by what ``fit`` learned from folds of them.
 
-        A label is contradicted where confident learning on the out-of-fold answers doubts it and hardly any of the
-        nearest examples has it. Nothing is changed: ``apply_audit`` does that, and ``fit()`` learns of it.
+        It says about how many labels are wrong, and which ones are worth a look. Nothing is changed: ``apply_audit``
+        does that, and ``fit()`` learns of it.
 
         Args:
             show_progress: Whether to show a progress bar.
@@ -358,19 +358,25 @@ class KNNClassifierPipeline(AnsweringPipeline):
         self._refuse_trained("audit")
         return audit_snapshot(self._datastore().snapshot, show_progress)
 
-    def apply_audit(self, audit: Audit) -> None:
-        """Give the suggested labels, and remove the examples that are to be removed, after all of it was checked.
+    def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
+        """Give the labels that are marked by ``apply``, and remove what is marked by ``remove``, after all was checked.
+
+        A label keeps its last example, which is logged.
 
         Args:
             audit: What ``audit`` found here, maybe edited by a person. ``fit()`` learns of it.
+
+        Returns:
+            The labels that were given by id, and the ids of the examples that were removed.
 
         Raises:
             ValueError: If it is of other examples, or was applied already.
         """
         datastore = self._datastore()
-        check_audit(audit, datastore.snapshot)
-        datastore.relabel(audit.new_labels)
-        datastore.remove(audit.to_remove)
+        labels, removed = corrections(audit, datastore.snapshot)
+        datastore.relabel(labels)
+        datastore.remove(removed)
+        return labels, removed
 
     def datalab_inputs(self) -> DatalabInputs:
         """What cleanlab's ``Datalab`` takes, of the examples that ``fit`` held out.

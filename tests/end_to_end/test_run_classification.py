@@ -373,7 +373,7 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
     alone = [f"--model_name_or_path={folder}", "--use_cpu"]
     assert "report.json is there" in run_script(SCRIPT, *alone, report, code=2)
     ids = KNNDatastore.from_pretrained(folder).ids
-    issue = {"id": ids[0], "given": wrong, "suggested": rows[0][1], "probability": 0.1, "near_given": 0}
+    issue = {"id": ids[0], "given": wrong, "suggested": rows[0][1], "apply": True, "probability": 0.1, "near_given": 0}
     content["label_issues"] = [issue | {"near_suggested": 9, "text": ""}]
     (tmp_path / "edited.json").write_text(json.dumps(content))
     again = f"--audit={tmp_path / 'again.json'}"

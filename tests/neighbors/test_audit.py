@@ -7,7 +7,7 @@ import pytest
 from docsplit_hf.neighbors.audit.audit import Outlier
 from docsplit_hf.neighbors.pipeline import audit_snapshot
 
-from .audit.stores import WRONG, spoiled_store
+from .audit.stores import WRONG, marked, spoiled_store
 from .experts.stores import make_texts
 
 
@@ -22,17 +22,17 @@ def spoiled(untrained):
 
 def test_an_audit_is_found_and_applied(untrained):
     untrained.datastore = spoiled_store()  # of another encoder, since one that is not trained says nothing
-    audit = untrained.audit(show_progress=False)
+    audit = marked(untrained.audit(show_progress=False))
     assert set(WRONG) <= set(audit.new_labels) and audit.to_remove == ["60"]
-    untrained.apply_audit(audit)
+    assert untrained.apply_audit(audit) == (audit.new_labels, ["60"])
     untrained.fit(show_progress=False)
-    assert not set(WRONG) & set(untrained.audit(show_progress=False).new_labels)
+    assert not set(WRONG) & set(marked(untrained.audit(show_progress=False)).new_labels)
     assert len(untrained.datalab_inputs().data) == 62
 
 
 def test_an_audit_is_applied_whole_or_not_at_all(untrained):
     untrained.datastore = spoiled_store()
-    audit, before = untrained.audit(show_progress=False), untrained.datastore.snapshot
+    audit, before = marked(untrained.audit(show_progress=False)), untrained.datastore.snapshot
     gone = replace(audit, outliers=[Outlier("?", "fruit", 0.1, True, "")])
     unknown = replace(audit, label_issues=[replace(audit.label_issues[0], suggested="lake")])
     for wrong, message in ((gone, "'\\?', no example has that id"), (unknown, "labels that no example has: lake")):

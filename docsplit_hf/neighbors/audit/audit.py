@@ -18,14 +18,16 @@ SHOWN = 10  # rows of a printed table
 class LabelIssue:
     """An example whose label the others contradict.
 
-    ``probability`` is that of the given label, out of fold; ``near_given`` and ``near_suggested`` how many of the 10
-    nearest examples have the one and the other. Where a text may have several labels, these are of the label that is
-    doubted most: whether the text has it or not.
+    ``apply``: whether ``apply_audit`` gives it the suggested label; a person may change it. At first it is true where
+    that one is right with a probability of 70 % or more. ``probability`` is that the given label is right;
+    ``near_given`` and ``near_suggested`` how many of the 10 nearest examples have the one and the other. Where a text
+    may have several labels, these are of the label that is doubted most: whether the text has it or not.
     """
 
     id: str
     given: Labels
     suggested: Labels
+    apply: bool
     probability: float
     near_given: int
     near_suggested: int
@@ -75,15 +77,14 @@ class ConfusedLabels:
 class Audit:
     """What ``pipe.audit()`` found; printed, it is a table.
 
-    Edit the file that ``to_json`` writes: what is left in it is what ``new_labels`` and ``to_remove`` say. Confident
-    learning is that of Northcutt et al. (2021) by cleanlab, which says how many labels are wrong; taken are those of
-    the lowest out-of-fold probability, and not where more than one in ten of the nearest examples has the label.
+    Edit the file that ``to_json`` writes: ``apply`` and ``remove`` in it are what ``new_labels`` and ``to_remove`` say.
 
     Attributes:
         examples: The number of labeled examples.
         checked: How many of their labels were checked: those that ``fit`` held out.
         not_checked: How many were not, by the reason.
-        label_issues: Labels that the others contradict, the least probable first.
+        wrong_labels: About how many of these are wrong: the sum of the probabilities.
+        label_issues: Labels that are wrong with a probability of 10 % or more, the least probable ones first.
         duplicates: Groups of copies and near-copies, exact ones first.
         outliers: Examples that are near no others, the farthest first.
         confused_labels: Pairs of labels that the experts cannot tell apart, the most confused first. None where a text
@@ -93,6 +94,7 @@ class Audit:
     examples: int
     checked: int
     not_checked: dict[str, int]
+    wrong_labels: float
     label_issues: list[LabelIssue]
     duplicates: list[Duplicates]
     outliers: list[Outlier]
@@ -100,8 +102,8 @@ class Audit:
 
     @property
     def new_labels(self) -> dict[str, Labels]:
-        """The suggested labels by id, as ``pipe.relabel`` takes them."""
-        return {issue.id: issue.suggested for issue in self.label_issues}
+        """The suggested labels that are to be applied by id, as ``pipe.relabel`` takes them."""
+        return {issue.id: issue.suggested for issue in self.label_issues if issue.apply}
 
     @property
     def to_remove(self) -> list[str]:
@@ -132,7 +134,7 @@ class Audit:
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is no audit, as it is not JSON: {error}. audit().to_json writes one.") from error
         audit = _read(cls, content, str(path))
-        if len(audit.new_labels) < len(audit.label_issues):
+        if len({issue.id for issue in audit.label_issues}) < len(audit.label_issues):
             raise ValueError(f"{path} has two label_issues of one id: leave one of them.")
         return audit
 
@@ -143,9 +145,10 @@ class Audit:
         lines = [
             f"{self.examples:,} examples, {self.checked:,} labels checked"
             + (f"; not checked: {left_out}." if left_out else "."),
-            f"{len(self.label_issues):,} labels are probably wrong. {copies:,} examples are copies, in "
-            f"{len(self.duplicates):,} groups, {differ:,} of them with different labels. {len(self.outliers):,} are "
-            f"near no others. {len(self.confused_labels):,} pairs of labels are hard to tell apart.",
+            f"Wrong labels: about {self.wrong_labels:,.0f}. Worth a look: {len(self.label_issues):,}, marked to be "
+            f"changed: {len(self.new_labels):,}. {copies:,} examples are copies, in {len(self.duplicates):,} groups, "
+            f"{differ:,} of them with different labels. {len(self.outliers):,} are near no others. "
+            f"{len(self.confused_labels):,} pairs of labels are hard to tell apart.",
         ]
         for name, entries in (
             ("Labels that the others contradict", self.label_issues),

@@ -39,11 +39,11 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
         progress.update()
         groups = duplicate_groups(snapshot.rows, vectors)
         progress.update()
-        doubts = doubts_of(answers.labels, answers.rows, answers.probabilities, nearest)
+        doubts, wrong = doubts_of(answers.labels, answers.rows, answers.probabilities, nearest)
         progress.update()
     issues = [
-        LabelIssue(ids[row], labels[row], named(suggested), probability, near_given, near_suggested, texts[row])
-        for row, suggested, probability, near_given, near_suggested in doubts
+        LabelIssue(ids[row], labels[row], named(suggested), *evidence, texts[row])
+        for row, suggested, *evidence in doubts
     ]
     copies = []
     for rows, similarity, exact in groups:
@@ -57,7 +57,7 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
     if not snapshot.multi_label:
         pairs = confused_labels(answers.labels[answers.rows], answers.probabilities.argmax(1), len(answers.names))
         confused = [ConfusedLabels(named(first), named(second), *rest) for first, second, *rest in pairs]
-    return Audit(len(ids), len(answers.rows), answers.missing, issues, copies, far, confused)
+    return Audit(len(ids), len(answers.rows), answers.missing, round(wrong, 1), issues, copies, far, confused)
 
 
 def labels_of(snapshot: Snapshot) -> list[Labels]:

@@ -1,17 +1,21 @@
-"""Labels that the others contradict: confident learning (Northcutt et al. 2021), and the nearest examples agree."""
+"""Labels that the others contradict, and how probable it is that each label is wrong."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 if TYPE_CHECKING:
     from .nearest_examples import Nearest
 
-# Of the nearest examples, with the given label. Of labels that were changed at random, this loses few; of the others
-# that are doubted it takes away many, most where labels are hard to tell.
-MOST_AGREEING = 0.1
+# What is averaged over. The probabilities are too unsure if they learned from few examples or from wrong labels, so
+# they are raised to a power, near 1 by a log-normal prior. One half says that no label is wrong.
+SHARPNESS, SPREAD = np.geomspace(0.5, 5, 21), 0.5
+RATES = np.concatenate([[0], np.geomspace(0.005, 0.4, 20)])
+PRIOR = np.array([0.5, *[0.5 / 20] * 20])
+WORTH_A_LOOK, SURE = 0.1, 0.7  # that a label is wrong; that the suggested one is right
 
 
 class Doubt(NamedTuple):
@@ -19,65 +23,58 @@ class Doubt(NamedTuple):
 
     row: int
     suggested: int | list[int]  # the label, or all labels
-    probability: float  # of what is given
+    sure: bool
+    probability: float  # that what is given is right
     near_given: int  # of the nearest examples, with what is given
     near_suggested: int
 
 
-def doubts_of(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest) -> list[Doubt]:
-    """The doubts about N examples, the gravest first.
+def doubts_of(
+    labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest
+) -> tuple[list[Doubt], float]:
+    """The doubts about N examples that are worth a look, the gravest first, and about how many labels are wrong.
 
-    ``labels`` are ``(N,)``, numbers of C labels or -1, or bool ``(N, C)``; ``probabilities`` ``(m, C)`` those of the
-    examples ``rows``, out of fold.
+    ``labels`` are ``(N,)``, numbers of C labels or -1, or bool ``(N, C)``, each of which is a question with the answers
+    no and yes; ``probabilities`` ``(m, C)`` those of the examples ``rows``, out of fold.
     """
-    several = labels.ndim == 2
-    found = (
-        _of_several(labels, rows, probabilities, nearest) if several else _of_one(labels, rows, probabilities, nearest)
-    )
-    return sorted(found, key=lambda doubt: doubt.probability)
+    given, several = labels[rows], labels.ndim == 2
+    if several:
+        answers = np.stack([1 - probabilities, probabilities], axis=2).reshape(-1, 2)
+        wrong, right = (x.reshape(given.shape) for x in wrong_and_right(given.ravel().astype(np.int64), answers))
+        contradicted = given != (probabilities > 0.5)
+    else:
+        wrong, right = (x[:, None] for x in wrong_and_right(given, probabilities))
+        contradicted = (given != probabilities.argmax(1))[:, None]
+    doubted = np.where(contradicted, wrong, 0)
+    found = []
+    for i in np.flatnonzero((doubted >= WORTH_A_LOOK).any(1)):
+        gravest = doubted[i].argmax()
+        if several:
+            values, has, other = labels[:, gravest], given[i, gravest], not given[i, gravest]
+            suggested = np.flatnonzero(given[i] ^ (doubted[i] >= min(SURE, doubted[i, gravest]))).tolist()
+        else:
+            values, has, other = labels, given[i], int(probabilities[i].argmax())
+            suggested = other
+        near = (int(nearest.agreeing(values, rows[[i]], np.array([label]))[0]) for label in (has, other))
+        sure = bool(right[i, gravest] >= SURE)
+        found.append(Doubt(int(rows[i]), suggested, sure, float(1 - wrong[i, gravest]), *near))
+    return sorted(found, key=lambda doubt: doubt.probability), float(wrong.sum())
 
 
-def label_issues(labels: np.ndarray, probabilities: np.ndarray, agreeing: np.ndarray) -> np.ndarray:
-    """Whether each label is probably wrong, bool ``(m,)``.
+def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How probable it is that each label is wrong, and that the most probable one is right in its place, ``(m,)`` each.
 
-    Confident learning says how many are: the off-diagonal of the calibrated joint of given and true labels, which
-    counts an example under a label if its probability reaches the mean self-confidence of that label. Taken are those
-    of the lowest self-confidence, but for what the nearest examples support.
-
-    ``labels`` are ``(m,)``; ``probabilities`` ``(m, C)`` out of fold; ``agreeing`` ``(m,)``, the share of the nearest
-    examples that have the given label.
+    Labels are thought to be changed to any other one at an unknown rate r: the label g of a text is there with
+    probability ``(1 - r) q(g) + r (1 - q(g)) / (C - 1)``, q being ``probabilities`` ``(m, C)`` to a power.
     """
-    from cleanlab.count import num_label_issues  # which takes a while
-
-    if len(np.unique(labels)) < 2:
-        return np.zeros(len(labels), bool)
-    probabilities = probabilities / probabilities.sum(1, keepdims=True, dtype=np.float64)
-    count = num_label_issues(labels, probabilities, estimation_method="off_diagonal_calibrated")
-    self_confidence = np.take_along_axis(probabilities, labels[:, None], 1)[:, 0]
-    doubted = np.zeros(len(labels), bool)
-    doubted[np.argsort(self_confidence, kind="stable")[:count]] = True
-    return doubted & (self_confidence < probabilities.max(1)) & (agreeing <= MOST_AGREEING)
-
-
-def _of_one(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest) -> list[Doubt]:
-    given, suggested = labels[rows], probabilities.argmax(1)
-    near, other = nearest.agreeing(labels, rows, given), nearest.agreeing(labels, rows, suggested)
-    wrong = np.flatnonzero(label_issues(given, probabilities, near / nearest.counts(rows)))
-    own = probabilities[wrong, given[wrong]]
-    columns = (rows[wrong], suggested[wrong], own, near[wrong], other[wrong])
-    return [Doubt(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def _of_several(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest) -> list[Doubt]:
-    """Each label is a question by itself, with the answers no and yes."""
-    suggested, gravest, counts = labels[rows], dict[int, tuple[float, int, int]](), nearest.counts(rows)
-    for column, probability in enumerate(probabilities.T):
-        given = labels[rows, column].astype(np.int64)
-        answers = np.stack([1 - probability, probability], axis=1)
-        near = nearest.agreeing(labels[:, column], rows, labels[rows, column])
-        wrong = label_issues(given, answers, near / counts)
-        suggested[:, column] ^= wrong
-        for i in np.flatnonzero(wrong).tolist():
-            doubt = (float(answers[i, given[i]]), int(near[i]), int(counts[i] - near[i]))
-            gravest[i] = min(gravest.get(i, doubt), doubt)
-    return [Doubt(int(rows[i]), np.flatnonzero(suggested[i]).tolist(), *doubt) for i, doubt in gravest.items()]
+    others, logits = probabilities.shape[1] - 1, np.log(np.maximum(probabilities, 1e-12, dtype=np.float64))
+    powered = (softmax(sharpness * logits, axis=1) for sharpness in SHARPNESS)
+    own, best = np.array([(q[np.arange(len(q)), labels], q.max(1)) for q in powered]).transpose(1, 0, 2)
+    evidence = np.log(PRIOR) - np.square(np.log(SHARPNESS) / SPREAD)[:, None] / 2
+    evidence += [[np.log((1 - r) * q + r * (1 - q) / others).sum() for r in RATES] for q in own]
+    wrong, right = np.zeros((2, len(labels)))
+    for (s, r), weight in np.ndenumerate(softmax(evidence)):
+        share = weight * RATES[r] / ((1 - RATES[r]) * own[s] * others + RATES[r] * (1 - own[s]))
+        wrong += share * (1 - own[s])
+        right += share * best[s]
+    return wrong, right

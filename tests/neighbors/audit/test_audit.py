@@ -10,9 +10,11 @@ AUDIT = Audit(
     examples=1_234,
     checked=1_200,
     not_checked={"came after fit()": 34},
+    wrong_labels=2.4,
     label_issues=[
-        LabelIssue("3", "river", "engine", 0.01, 0, 9, "A text."),
-        LabelIssue("4", [], ["a", "b"], 0, 1, 2, ""),
+        LabelIssue("3", "river", "engine", True, 0.01, 0, 9, "A text."),
+        LabelIssue("4", [], ["a", "b"], True, 0, 1, 2, ""),
+        LabelIssue("7", "river", "engine", False, 0.6, 3, 5, "A text."),
     ],
     duplicates=[
         Duplicates(["1", "2", "8"], ["river"] * 3, False, True, 1.0, ["2", "8"], "The river."),
@@ -31,9 +33,9 @@ def test_what_it_says_to_change():
 def test_it_prints_as_a_table():
     printed = str(AUDIT)
     assert "1,234 examples, 1,200 labels checked; not checked: 34 came after fit()." in printed
-    assert "2 labels are probably wrong. 5 examples are copies, in 2 groups, 1 of them with different" in printed
+    assert "Wrong labels: about 2. Worth a look: 3, marked to be changed: 2. 5 examples are copies" in printed
     assert "1 | 2 | 8" in printed and "engine" in printed and "more" not in printed
-    many = Audit(9, 9, {}, [AUDIT.label_issues[0]] * 12, [], [], [])
+    many = Audit(9, 9, {}, 0, [AUDIT.label_issues[0]] * 12, [], [], [])
     assert "... and 2 more" in str(many) and "9 labels checked.\n" in str(many)
 
 
@@ -42,9 +44,9 @@ def test_a_file_gives_back_what_was_written(tmp_path_factory, text, number, name
     path = tmp_path_factory.mktemp("audit") / "report.json"
     text = text.encode(errors="replace").decode()
     names = [name.encode(errors="replace").decode() for name in names]
-    issue, outlier = LabelIssue(text, names, text, number, 0, 1, text), Outlier(text, names, number, flag, text)
+    issue, outlier = LabelIssue(text, names, text, flag, number, 0, 1, text), Outlier(text, names, number, flag, text)
     copies = Duplicates(names, [names, text], flag, flag, number, names, text)
-    audit = Audit(1, 0, {text: 1}, [issue], [copies], [outlier], [ConfusedLabels(text, text, 1, 2, number)])
+    audit = Audit(1, 0, {text: 1}, number, [issue], [copies], [outlier], [ConfusedLabels(text, text, 1, 2, number)])
     audit.to_json(path)
     assert Audit.from_json(path) == audit
 
@@ -59,7 +61,9 @@ def change_issue(**entries):
 
 NONSENSE = {
     "a list": (lambda content: [content], 'is "\\[.*, and no audit or part of one'),
-    "a field is missing": (lambda content: {"examples": 3}, "lacks checked, not_checked, label_issues"),
+    "a field is missing": (lambda content: {"examples": 3}, "lacks checked, not_checked, wrong_labels, label_issues"),
+    "a word in place of true": (change_issue(apply="yes"), r"label_issues\[0\]: apply is 'yes', not bool"),
+    "two entries of one id": (lambda content: content | {"label_issues": 2 * content["label_issues"]}, "of one id"),
     "a field too many": (change(removed=[]), "has removed: its fields are examples"),
     "a word in place of a list": (change(outliers="none"), "outliers is 'none'"),
     "a number in place of an entry": (change(duplicates=[3]), r"duplicates\[0\] is '3', and no audit or part of one"),
@@ -89,12 +93,13 @@ def test_a_file_that_is_no_json_is_refused(content, tmp_path):
         Audit.from_json(tmp_path / "report.json")
 
 
-def test_entries_may_be_deleted(tmp_path):
+def test_entries_may_be_deleted_and_marked(tmp_path):
     AUDIT.to_json(tmp_path / "report.json")
     content = json.loads((tmp_path / "report.json").read_text())
-    content["label_issues"].pop()
+    content["label_issues"].pop(1)
+    content["label_issues"][0]["apply"], content["label_issues"][1]["apply"] = False, True
     content["duplicates"][1]["remove"] = ["5"]
     content["outliers"] = []
     (tmp_path / "report.json").write_text(json.dumps(content))
     audit = Audit.from_json(tmp_path / "report.json")
-    assert audit.new_labels == {"3": "engine"} and audit.to_remove == ["2", "8", "5"]
+    assert audit.new_labels == {"7": "engine"} and audit.to_remove == ["2", "8", "5"]

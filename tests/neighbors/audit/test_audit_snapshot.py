@@ -6,7 +6,7 @@ from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 
 from ..experts.stores import NAMES, fitted_store, make_store
-from .stores import WRONG, more_of, spoiled_store
+from .stores import WRONG, marked, more_of, spoiled_store
 
 
 def audit(store):
@@ -17,7 +17,8 @@ def test_it_finds_what_was_spoiled():
     store = spoiled_store()
     found = audit(store)
     right = {row_id: NAMES[int(row_id) % 3] for row_id in WRONG}
-    assert right.items() <= found.new_labels.items() and len(found.new_labels) <= 5
+    new_labels = marked(found).new_labels
+    assert right.items() <= new_labels.items() and len(new_labels) <= 5 and 1 < found.wrong_labels < 5
     assert [issue.given for issue in found.label_issues if issue.id in WRONG]
     assert {("0", "60"), ("7", "61"), ("9", "62")} == {tuple(group.ids) for group in found.duplicates}
     of = {group.ids[0]: group for group in found.duplicates}
@@ -27,9 +28,17 @@ def test_it_finds_what_was_spoiled():
     assert (found.examples, found.checked, found.not_checked) == (63, 63, {})
 
 
+def test_only_what_is_sure_is_marked():
+    found = audit(spoiled_store(150))
+    sure = [issue.id for issue in found.label_issues if issue.apply]
+    assert {*found.new_labels} == {*sure} and 0 < len(sure) <= found.wrong_labels < len(found.label_issues) + 1
+    clean = audit(fitted_store(60, 0))
+    assert clean.new_labels == {} and clean.wrong_labels < 1
+
+
 def test_after_the_corrections_nothing_of_it_is_left():
     store = spoiled_store()
-    found = audit(store)
+    found = marked(audit(store))
     store.relabel(found.new_labels)
     store.remove(found.to_remove)
     again = audit(store)
@@ -70,7 +79,7 @@ def test_without_texts_the_embeddings_tell():
     store = KNNDatastore(np.concatenate([keys, keys[:1]]), [*labels, 0], NAMES)
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
     found = audit(store)
-    assert found.new_labels["4"] == "mineral" and ["0", "60"] in [group.ids for group in found.duplicates]
+    assert marked(found).new_labels["4"] == "mineral" and ["0", "60"] in [group.ids for group in found.duplicates]
     assert found.label_issues[0].text == ""
 
 

@@ -37,5 +37,6 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
         why = f"texts mistaken for the other: {pair.first_as_second} and {pair.second_as_first}"
         rows.append(["hard to tell apart", f"{pair.first} / {pair.second}", "", why, ""])
         ids.append(None)
-    said = f"{audit.checked:,} of {counted(audit.examples, 'label')} checked, about {audit.wrong_labels:,.0f} of them wrong."
-    return f"{said} {counted(len(rows), 'finding')}.", rows, ids
+    checked = f"{audit.checked:,} of {counted(audit.examples, 'label')} checked"
+    said = f"{checked}, about {audit.wrong_labels:,.0f} of them wrong. {counted(len(rows), 'finding')}."
+    return said, rows, ids

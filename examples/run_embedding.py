@@ -65,7 +65,7 @@ def load_encoder(given: EncoderArguments, rows: datasets.Dataset, text_column: s
         options |= {"backend": "openvino", "calibration_texts": list(drawn[text_column])}
         if len(rows) < FEW:
             print(
-                "int8 is prepared on these texts first: with fewer than a thousand long ones, or some thousand short ones, "
+                "int8 is prepared on these texts first: with fewer than a thousand long or some thousand short ones, "
                 "--precision float32 is faster."
             )
     return DocumentEncoder.from_pretrained(given.model_name_or_path, **options)

@@ -24,7 +24,7 @@ from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 KEPT = 1_000  # texts that a run which is killed does not lose
-FEW = 5_000  # texts; fewer are embedded in float32 by the time that int8 is prepared
+FEW = 5_000  # texts; fewer, if they are short, are embedded in float32 while int8 is prepared
 
 
 @dataclass
@@ -65,7 +65,8 @@ def load_encoder(given: EncoderArguments, rows: datasets.Dataset, text_column: s
         options |= {"backend": "openvino", "calibration_texts": list(drawn[text_column])}
         if len(rows) < FEW:
             print(
-                f"int8 is prepared on these texts first: with fewer than some {FEW:,}, --precision float32 is faster."
+                "int8 is prepared on these texts first: with fewer than a thousand long or some thousand short ones, "
+                "--precision float32 is faster."
             )
     return DocumentEncoder.from_pretrained(given.model_name_or_path, **options)
 

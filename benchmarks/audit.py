@@ -30,9 +30,9 @@ from few_labels.protocol import FewLabels, load_few_labels
 from few_labels.records import add_record, read_records
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.experiments.report.summary import summarize
-from docsplit_hf.experiments.report.tables import escape, format_summary
-from docsplit_hf.experiments.systems.embedding_cache import cached_embeddings
+from docsplit_hf.evaluation.embedding_cache import cached_embeddings
+from docsplit_hf.evaluation.markdown_report import escape, format_summary
+from docsplit_hf.evaluation.summary import summarize
 from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
 from docsplit_hf.neighbors.audit.datalab_inputs import datalab_inputs
 from docsplit_hf.neighbors.audit.duplicate_groups import duplicate_groups
@@ -216,9 +216,7 @@ def cell(values: pd.Series, metric: str) -> str:
     values = values.dropna()
     if values.empty:
         return "–"
-    return (
-        f"{values.mean():.0f}" if metric == "others" else format_summary(metric, summarize(values.tolist()), "interval")
-    )
+    return f"{values.mean():.0f}" if metric == "others" else format_summary(summarize(values.tolist()), "interval")
 
 
 if __name__ == "__main__":

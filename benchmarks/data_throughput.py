@@ -27,7 +27,7 @@ from side_by_side import take_counted_turns
 from torch.utils.data import DataLoader
 
 from docsplit_hf import DataCollatorForDocSplit, load_package_documentation, segment_documents
-from docsplit_hf.experiments.records.provenance import processor
+from docsplit_hf.evaluation.results import processor
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table

@@ -21,7 +21,7 @@ from sklearn.metrics import f1_score
 from transformers import pipeline
 
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.experiments.protocols.few_shot import sample_per_class
+from docsplit_hf.evaluation.labeled_features import sample_per_class
 from docsplit_hf.models.inference.batched_inference import Predictions, predict
 from docsplit_hf.neighbors.classification_output import Shown
 from docsplit_hf.training.markdown import table

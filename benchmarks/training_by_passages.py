@@ -21,6 +21,7 @@ moment it is there, and is not run again. The table of all lines is printed at t
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,8 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 from few_labels.records import add_record, read_records
-from long_documents.measure import measure
-from long_documents.texts import Texts, load_texts
 from transformers import AutoTokenizer, PreTrainedModel, set_seed
 
 from docsplit_hf import (
@@ -40,6 +39,11 @@ from docsplit_hf import (
 )
 from docsplit_hf.models.portable.packing import use_packing
 from docsplit_hf.training.markdown import table
+
+sys.path.append(str(Path(__file__).parents[1]))  # for experiments
+
+from long_documents.measure import measure
+from long_documents.texts import Texts, load_texts
 
 PASSAGES, MAX_LENGTH = 4, 128
 BATCHES_COUNTED = 5  # of which the mean number of tokens gives the steps

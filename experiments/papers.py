@@ -1,79 +1,68 @@
-"""The experiments by name, what they plan together, and carrying out what is planned."""
+"""The papers' protocols by name, and a run of them, in which a tagger may stand in the place of a system."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..systems.load_system import System
-from ..taggers.parts_of_speech import Tagger
-from ..tasks.task import EvaluationTask
-from . import (
-    attention,
-    citation,
-    decoupled,
-    few_shot,
-    half_documents,
-    length,
-    neighbors,
-    passage_citation,
-    probe,
-    redundancy,
-)
-from .experiment import Evaluation, Measurement, Plan
-from .settings import EvaluationSettings
+from docsplit_hf.evaluation import runner
+from docsplit_hf.evaluation.experiment import Experiment, check_protocols
+from docsplit_hf.evaluation.load_system import System
+from docsplit_hf.evaluation.probe import PROBES, probe_protocols
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.evaluation.task import EvaluationTask
 
-PROTOCOLS = {
-    "full": probe.FULL,
-    "few_shot": few_shot.FEW_SHOT,
-    "curve": few_shot.CURVE,
-    "knn": neighbors.KNN,
-    "length": length.LENGTH,
-    "decoupled": decoupled.DECOUPLED,
-    "retrieval_vectors": decoupled.RETRIEVAL_VECTORS,
-    "neighbors_sweep": decoupled.NEIGHBORS_SWEEP,
-    "citation": citation.CITATION,
-    "passage_citation": passage_citation.PASSAGE_CITATION,
-    "half_documents": half_documents.HALF_DOCUMENTS,
-    "redundancy": redundancy.REDUNDANCY,
-    "attention": attention.ATTENTION,
+from .papers_options import PaperSettings
+from .protocols.attention import ATTENTION
+from .protocols.citation import CITATION
+from .protocols.decoupled import DECOUPLED, NEIGHBORS_SWEEP, RETRIEVAL_VECTORS
+from .protocols.length import LENGTH
+from .protocols.nearest_neighbors import KNN
+from .protocols.passage_citation import PASSAGE_CITATION
+from .protocols.perceptron import mlp_predictions
+from .protocols.redundancy import NOUNS_AND_VERBS, REDUNDANCY
+from .taggers.load_tagger import load_tagger
+
+logger = logging.getLogger(__name__)
+
+PROTOCOLS: Mapping[str, Experiment] = {
+    **probe_protocols({**PROBES, "mlp": mlp_predictions}),
+    "knn": KNN,
+    "length": LENGTH,
+    "decoupled": DECOUPLED,
+    "retrieval_vectors": RETRIEVAL_VECTORS,
+    "neighbors_sweep": NEIGHBORS_SWEEP,
+    "citation": CITATION,
+    "passage_citation": PASSAGE_CITATION,
+    "half_documents": runner.PROTOCOLS["half_documents"],
+    "redundancy": REDUNDANCY,
+    "attention": ATTENTION,
 }
-# The half of redundancy that a tagger measures in the place of a system.
-BY_TAGGER = {"nouns_and_verbs": redundancy.NOUNS_AND_VERBS}
-PARTS = BY_TAGGER | {"length_read": length.LENGTH_READ}  # of a protocol that plans them
 
 
-def check_protocols(names: Sequence[str]) -> None:
-    """Refuse a protocol that does not exist, and name those that do."""
-    for name in names:
-        if name not in PROTOCOLS:
-            near = difflib.get_close_matches(name, PROTOCOLS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"There is no protocol {name!r}.{hint} Known protocols: {', '.join(PROTOCOLS)}.")
+def run_papers(
+    systems: Mapping[str, System],
+    tasks: Sequence[EvaluationTask],
+    names: Sequence[str],
+    settings: PaperSettings,
+    store: ResultStore,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """``run_protocols`` with the papers' protocols.
 
-
-def plan(names: Sequence[str], system: System | Tagger, task: EvaluationTask, settings: EvaluationSettings) -> Plan:
-    """What protocols measure of a system on a task, nothing twice, and a line for each that cannot be measured."""
-    check_protocols(names)
-    experiments = {name: PROTOCOLS[name] for name in names}
-    if isinstance(system, Tagger):
-        experiments = BY_TAGGER if "redundancy" in names else {}
-    measurements: list[Measurement] = []
-    left_out: list[str] = []
-    for name, experiment in experiments.items():
-        if type(task) not in experiment.tasks:
-            wanted = " or ".join(kind.kind for kind in experiment.tasks)
-            left_out.append(f"{name} does not run on {task.name}: it takes {wanted}, and {task.name} has {task.kind}.")
-        elif reason := experiment.refuses(system):
-            left_out.append(f"{name} does not run with {system.name}: it takes an encoder {reason}.")
-        else:
-            planned, lines = experiment.plan(task, settings)
-            measurements += [one for one in planned if one not in measurements]
-            left_out += lines
-    return measurements, left_out
-
-
-def measure(evaluation: Evaluation, measurement: Measurement) -> dict[str, float]:
-    """The metrics of one repeat: shares from 0 to 1, but for R and attention."""
-    protocol, settings, seed = measurement
-    return (PROTOCOLS | PARTS)[protocol].measure(evaluation, settings, seed)
+    Attention needs a tagger, and one half of redundancy is measured by it alone: without one the rest goes on.
+    """
+    check_protocols(names, PROTOCOLS)
+    tagger, left_out = None, []
+    if {"redundancy", "attention"} & set(names):
+        try:
+            tagger = load_tagger(settings.tagger)
+        except (ModuleNotFoundError, OSError) as error:
+            names = [name for name in names if name != "attention"]
+            left_out = [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]
+            logger.warning(left_out[0])
+    records, lines = runner.run_protocols(systems, tasks, names, settings, store, PROTOCOLS)
+    if tagger is not None and "redundancy" in names:
+        by_tagger = {"nouns_and_verbs": NOUNS_AND_VERBS}
+        records += runner.run_protocols({tagger.name: tagger}, tasks, [*by_tagger], settings, store, by_tagger)[0]
+    return records, left_out + lines

@@ -16,7 +16,7 @@ from few_labels.protocol import FewLabels, Text
 from transformers import Pipeline, pipeline
 
 import docsplit_hf  # noqa: F401  makes "docsplit-knn" known
-from docsplit_hf.experiments.systems.embedding_cache import cached_embeddings
+from docsplit_hf.evaluation.embedding_cache import cached_embeddings
 from docsplit_hf.models.inference import batched_inference
 from docsplit_hf.models.inference.batched_inference import input_length
 from docsplit_hf.neighbors.store.embedding import encoder_probe

@@ -11,12 +11,12 @@ from sklearn.metrics import f1_score, roc_auc_score
 from transformers import PreTrainedModel
 
 from docsplit_hf import DataCollatorForDocSplit
-from docsplit_hf.experiments.protocols.citation import best_threshold
-from docsplit_hf.experiments.protocols.few_shot import sample_per_class
+from docsplit_hf.evaluation.labeled_features import sample_per_class
 from docsplit_hf.models.inference.batching import inference_batches, inference_mode
 from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics
 from docsplit_hf.pretraining.passage_pooling import pool_passages
 from docsplit_hf.text.passages import passage_bounds
+from experiments.protocols.citation import best_threshold
 
 TOKENS_READ = 1008  # of a document, at most, in passages in even distances
 SHOTS, DRAWS = (5, 20), 10

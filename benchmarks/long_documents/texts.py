@@ -10,8 +10,8 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from docsplit_hf import segment_documents
-from docsplit_hf.experiments.tasks.citation_pairs import read_citation_pairs
-from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
+from experiments.tasks.citation_pairs import read_citation_pairs
+from experiments.tasks.load_paper_task import load_paper_task
 
 LONG = {"articles": 1000, "posts": 600}  # words
 # The kind of an article by the titles of its sections, which are then taken out of it.
@@ -108,7 +108,7 @@ def without_titles(text: str) -> str:
 
 def load_posts(folder: str, tokenizer: PreTrainedTokenizerBase, per_class: int) -> Labeled:
     """Long posts of 20 Newsgroups, of the groups that have enough of them."""
-    task = load_evaluation_task("20News", Path(folder))
+    task = load_paper_task("20News", Path(folder))
     texts, labels = [*task.train_texts, *task.test_texts], np.concatenate([task.train_labels, task.test_labels])
     is_long = np.array([len(text.split()) > LONG["posts"] for text in texts])
     order = np.random.default_rng(0).permutation(len(texts))

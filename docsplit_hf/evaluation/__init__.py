@@ -1,1 +1,1 @@
-"""The papers' experiments, on equal terms for every system."""
+"""Which encoder is worth it on one's own texts: tasks, systems, protocols, records and their report."""

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.batching import check_texts
-from ...models.inference.long_documents.cut_texts import cut_texts_summed_up
-from ...models.inference.passages import Passages
+from ..models.inference.batching import check_texts
+from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 
 if TYPE_CHECKING:
-    from .encoders import EncoderWithOptions, TextEncoder
+    from .encoders import TextEncoder
 
 logger = logging.getLogger(__name__)
 
@@ -42,33 +41,18 @@ def cached_embeddings(
     def embed(part: Sequence[str]) -> Arrays:
         return {"embeddings": encoder.encode(part, show_progress=False)}
 
-    chunks = [chunk["embeddings"] for chunk in _cached(encoder, texts, folder, on_done, embed)]
+    chunks = [chunk["embeddings"] for chunk in cached_arrays(encoder, texts, folder, on_done, embed)]
     return np.concatenate(chunks) if chunks else encoder.encode([], show_progress=False)
 
 
-def cached_passages(
-    encoder: EncoderWithOptions,
-    texts: Sequence[str],
-    folder: str | Path | None,
-    on_done: Callable[[int], Any] = lambda number: None,
-) -> Passages:
-    """The same with several embeddings for each text."""
-
-    def embed(part: Sequence[str]) -> Arrays:
-        return encoder.encode_passages(part, show_progress=False)._asdict()
-
-    chunks = _cached(encoder, texts, folder, on_done, embed)
-    return Passages(*(np.concatenate([chunk[name] for chunk in chunks]) for name in Passages._fields))
-
-
-def _cached(
+def cached_arrays(
     encoder: TextEncoder,
     texts: Sequence[str],
     folder: str | Path | None,
     on_done: Callable[[int], Any],
     embed: Callable[[Sequence[str]], Arrays],
 ) -> list[Arrays]:
-    """The arrays of each chunk."""
+    """What ``embed`` gives for each chunk of texts; ``"counts"`` is there where a text has several embeddings."""
     check_texts(texts)
     fingerprint = encoder.fingerprint
     chunks: list[Arrays] = []

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...models.inference.encoder import DocumentEncoder
-from ...models.inference.encoder_names import convert_options, is_address, split_name
-from ...models.inference.endpoint import load_endpoint
-from ...models.inference.passages import Passages
+from ..models.inference.encoder import DocumentEncoder
+from ..models.inference.encoder_names import convert_options, is_address, split_name
+from ..models.inference.endpoint import load_endpoint
+from ..models.inference.passages import Passages
 
 logger = logging.getLogger(__name__)
 

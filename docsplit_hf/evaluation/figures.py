@@ -1,19 +1,25 @@
-"""What figures share: colors, panels, lines, a legend below them, and how they are written."""
+"""Figures of results, as PNG and SVG: colors, panels, curves, bars, a legend below them."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .summary import Cell, Summary
-from .tables import Spread
+import pandas as pd
+
+from .evaluation_settings import EvaluationSettings
+from .markdown_report import Spread
+from .summary import setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Draw = Callable[[pd.DataFrame, EvaluationSettings], "Figure | None"]  # None: there is nothing to draw
 
 # Colors for color-blind readers too (Okabe and Ito, 2008), gray in place of their yellow, which is faint as a line.
 # Markers and hatches tell them apart in print too.
@@ -38,6 +44,7 @@ CURVE_STYLE = {
     "capsize": 2,
 }
 PANELS_PER_ROW = 3
+GRID = {"color": "#DDDDDD", "linewidth": 0.6}
 SPREADS = {
     "std": "Error bars: standard deviation over the repeats",
     "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
@@ -54,16 +61,18 @@ def check_matplotlib() -> None:
         )
 
 
-def save(draw: Callable[[], Figure], path: Path) -> None:
-    """Write a figure as PNG and SVG, the same bytes for the same figure; ``path`` is without the ending."""
+def save(draw: Callable[[], Figure | None], path: Path) -> bool:
+    """Write a figure as PNG and SVG, the same bytes for the same figure, if there is one; ``path`` has no ending."""
     check_matplotlib()
     import matplotlib
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figure = draw()
-        figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        if figure is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+            figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    return figure is not None
 
 
 def make_panels(count: int, width: float, height: float, per_row: int = PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
@@ -79,14 +88,13 @@ def make_panels(count: int, width: float, height: float, per_row: int = PANELS_P
     return figure, axes[:count]
 
 
-def draw_legend(figure: Figure, axes: list[Axes], cells: Sequence[Cell], spread: Spread) -> None:
+def draw_legend(figure: Figure, axes: list[Axes], spreads: Iterable[float], spread: Spread) -> None:
     """One for all panels, below them, in rows as even as the width allows; the figure grows by its height."""
     by_label = {}
     for axis in axes:  # a system need not be in every panel
         handles, labels = axis.get_legend_handles_labels()
         by_label |= dict(zip(labels, handles, strict=True))
-    shown = any(not math.isnan(getattr(summary, spread)) for cell in cells for summary in cell.metrics.values())
-    title = SPREADS[spread] if shown else None
+    title = SPREADS[spread] if not all(map(math.isnan, spreads)) else None
     label_width = 0.085 * max(map(len, by_label))  # inches
     width, height = figure.get_size_inches()
     width = max(width, 0.9 + label_width)
@@ -99,13 +107,13 @@ def draw_legend(figure: Figure, axes: list[Axes], cells: Sequence[Cell], spread:
 
 
 def draw_curve(
-    axis: Axes, places: Sequence[float], summaries: Sequence[Summary], spread: Spread, number: int, label: str
+    axis: Axes, places: Sequence[float], points: pd.DataFrame, spread: Spread, number: int, label: str
 ) -> None:
     """One line with error bars, in percent; ``number`` decides on its color, marker and dashes."""
     axis.errorbar(
         places,
-        [100 * summary.mean for summary in summaries],
-        yerr=[100 * getattr(summary, spread) for summary in summaries],
+        100 * points["mean"],
+        yerr=100 * points[spread],
         label=label,
         color=COLORS[number % len(COLORS)],
         marker=MARKERS[number % len(MARKERS)],
@@ -114,6 +122,90 @@ def draw_curve(
     )
 
 
-def names_in(cells: Sequence[Cell], field: str) -> list[str]:
-    """The tasks or systems of cells, in order, each once."""
-    return list(dict.fromkeys(getattr(cell, field) for cell in cells))
+def draw_bars(
+    axis: Axes, frame: pd.DataFrame, groups: Mapping[tuple[str, str], str], spread: Spread, scale: float
+) -> None:
+    """A bar for each system in each group of task and metric; ``groups`` has their labels."""
+    systems = list(dict.fromkeys(frame["system"]))
+    width = 0.84 / len(systems)
+    frame = frame.drop_duplicates(["system", "task", "metric"])  # the first one counts
+    for number, system in enumerate(systems):
+        mine = frame[frame["system"] == system].set_index(["task", "metric"])
+        present = mine.loc[[group for group in groups if group in mine.index]]
+        shift = (number - (len(systems) - 1) / 2) * width
+        color = COLORS[number % len(COLORS)]
+        axis.bar(
+            [list(groups).index(group) + shift for group in present.index],
+            scale * present["mean"],
+            width * 0.92,
+            yerr=scale * present[spread],  # NaN, after one repeat, draws nothing
+            label=system,
+            color=color,
+            edgecolor="white" if color == "#000000" else "black",  # black bars hatch in white, or it would not be seen
+            hatch=HATCHES[number % len(HATCHES)],
+            linewidth=0.5,
+            error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
+        )
+    axis.set_ylim(bottom=0)
+    axis.set_xticks(range(len(groups)), groups.values())
+    axis.grid(axis="y", **GRID)
+
+
+def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Spread) -> Figure:
+    """One bar per system, grouped by task and metric; ``metrics`` says what each is called beside the task."""
+    tasks, systems = dict.fromkeys(frame["task"]), frame["system"].nunique()
+    groups = {(task, metric): f"{task}\n{name}".strip() for task in tasks for metric, name in metrics.items()}
+    longest = max(len(line) for label in groups.values() for line in label.split("\n"))
+    per_group = max(0.5 + 0.17 * systems, 0.3 + 0.09 * longest)
+    narrowest = 4.4 if systems < 5 else 5.5  # inches; the legend needs some
+    figure, axes = make_panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
+    draw_bars(axes[0], frame, groups, spread, 100)
+    axes[0].set_ylabel("Accuracy (%)")
+    axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may reach beyond what there is
+    draw_legend(figure, axes, frame[spread], spread)
+    return figure
+
+
+def few_shot_bars(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
+    """Accuracy with the number of examples per class that settings say."""
+    frame = frame[frame["protocol"] == "few_shot"]
+    frame = frame[setting(frame, "shots") == frame["task"].map(settings.shots_of)]
+    return accuracy_bars(frame, {"accuracy": ""}, "std") if len(frame) else None
+
+
+def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
+    """Accuracy over the number of training examples per class: DocSplit's figure 2, with one panel per task."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    frame = frame[(frame["protocol"] == "few_shot") & (frame["metric"] == "accuracy")]
+    frame = frame.assign(shots=setting(frame, "shots"))
+    tasks, systems = (list(dict.fromkeys(frame[name])) for name in ("task", "system"))
+    if frame["shots"].nunique() < 2:
+        return None
+    figure, axes = make_panels(len(tasks), 4.4 if len(tasks) == 1 else 4.0, 3.2)
+    for axis, task in zip(axes, tasks, strict=True):
+        mine = frame[frame["task"] == task].sort_values("shots", kind="stable")
+        for number, system in enumerate(systems):
+            points = mine[mine["system"] == system]
+            # Points of different systems stand a little apart, so that error bars can be told from one another.
+            shift = 1.025 ** (number - (len(systems) - 1) / 2)
+            draw_curve(axis, [shots * shift for shots in points["shots"]], points, "std", number, system)
+        shots = sorted(set(mine["shots"]))
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(FixedLocator(shots))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_xticklabels([str(number) for number in shots])
+        axis.grid(**GRID)
+        axis.set(title=task, xlabel="Training examples per class", ylabel="Accuracy (%)")
+    draw_legend(figure, axes, frame["std"], "std")
+    return figure
+
+
+FIGURES: Mapping[str, Draw] = {"few_shot": few_shot_bars, "few_shot_curve": few_shot_curves}
+
+
+def save_figures(
+    frame: pd.DataFrame, settings: EvaluationSettings, folder: str | Path, figures: Mapping[str, Draw] = FIGURES
+) -> list[str]:
+    """Draw what there is to draw of a summary of records; returns the names of the PNG files."""
+    return [f"{name}.png" for name, draw in figures.items() if save(partial(draw, frame, settings), Path(folder, name))]

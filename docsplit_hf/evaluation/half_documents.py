@@ -9,13 +9,14 @@ import torch
 from scipy.sparse import issparse
 from sklearn.preprocessing import normalize
 
-from ...metrics.retrieval_scores import ranks_of_right
-from ...pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics
-from ...pretraining.half_texts import half_texts
-from ..systems.features import Features, check_features
-from ..tasks.task import ANY_TASK, EvaluationTask, language_of
+from ..metrics.retrieval_scores import ranks_of_right
+from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics
+from ..pretraining.half_texts import half_texts
+from .evaluation_settings import EvaluationSettings
 from .experiment import Evaluation, Experiment, Plan, once_per_seed, sentence_settings
-from .settings import EvaluationSettings
+from .labeled_features import check_features
+from .load_system import Features
+from .task import EvaluationTask
 
 
 def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
@@ -37,14 +38,14 @@ def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
 
 
 def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
-    return once_per_seed("half_documents", sentence_settings(task, settings), settings)
+    return once_per_seed("half_documents", sentence_settings(task, settings), settings, _measure)
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     task = evaluation.task
-    first, second = half_texts(task.texts, seed, language_of(task))
+    first, second = half_texts(task.texts, seed, task.language)
     [both] = evaluation.system.features([*first, *second])  # what is fitted is fitted on all halves
     return retrieval_metrics(both[: len(first)], both[len(first) :])
 
 
-HALF_DOCUMENTS = Experiment("given one half of a text, find the other", ANY_TASK, _plan, _measure)
+HALF_DOCUMENTS = Experiment("given one half of a text, find the other", None, _plan)

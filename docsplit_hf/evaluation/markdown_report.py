@@ -1,44 +1,45 @@
-"""results.md: what was measured, in the papers' tables, with what it takes to repeat it."""
+"""results.md: what was measured, in tables, with what it takes to repeat it."""
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Protocol
 
-from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
-from ..protocols.settings import EvaluationSettings
-from .decoupled_tables import SHOWN_AS_ROWS, neighbors_sweep, nine_rows, retrieval_vectors
-from .length_tables import SHOWN_IN_TITLES, length_tables, reading_table, with_gains
-from .paper_results import (
-    CITATION,
-    DECOUPLED,
-    FEW_SHOT,
-    FULL,
-    REDUNDANCY,
-    RETRIEVAL_VECTORS,
-    SENTENCE_SIMILARITY,
-    PaperTable,
-    paper_task,
-)
-from .summary import Cell, summarize_records
-from .tables import MISSING, Spread, escape, table_by_system, table_by_task
-from .task_table import task_table
+import pandas as pd
 
-CLASSIFICATION = ("accuracy", "macro_f1")
-INTERVAL = (
-    "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same test set"
-)
-OVER_DOCUMENTS = "± is half the 95 % confidence interval over the documents (jackknife)"
-DEVIATION = "± is the standard deviation over the repeats"
-CHOICES = (
-    f"k, T and lambda: calibrated on held-out examples; fixed, k = {PAPER_K}, T = {PAPER_TEMPERATURE:g} and lambda by "
-    "the paper's table 3 or --knn_weight; or oracle, the lambda of the best result on the test set, as the paper chose "
-    "it. In % of each task's metric."
-)
-SPREADS: dict[Spread, str] = {"std": DEVIATION, "interval": INTERVAL, "documents": OVER_DOCUMENTS}
+from ..training.markdown import table
+from .evaluation_settings import EvaluationSettings
+from .summary import Summary, setting, summarize_records
+
+Spread = Literal["std", "interval", "documents"]
+Row = tuple[str, ...]
+SPREADS: dict[Spread, str] = {
+    "std": "± is the standard deviation over the repeats",
+    "interval": "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same "
+    "test set",
+    "documents": "± is half the 95 % confidence interval over the documents (jackknife)",
+}
+MISSING = "–"
+TITLES = {"accuracy": "Acc", "macro_f1": "F1", "mrr": "MRR"}
+
 WORD_COUNTS = "of word counts a linear support vector machine"
+WORDS = "Words are those of a document, of training and test together; of Chinese, characters."
+NOISE = (
+    "Noise is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller difference "
+    "between two systems may be one of this test set only."
+)
+
+
+class Printed(Protocol):
+    """Numbers of others that stand beside ours."""
+
+    source: str
+    note: str
+
+    def numbers(self, tasks: Sequence[str]) -> pd.DataFrame:
+        """Their ``system``, our ``task``, their name of it (``known``), ``metric`` and ``value``, None if missing."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,14 @@ class Section:
     protocol: str
     title: str
     text: str  # what is measured; a setting in braces is put in
-    metrics: tuple[str, ...]  # the columns, in order
+    metrics: Row = ()  # the columns, in order
     spread: Spread = "interval"  # what stands behind the ±
-    paper: PaperTable | None = None  # what stands beside it
+    printed: Printed | None = None  # what stands beside it
     by_system: bool = True  # systems are rows and tasks columns; otherwise there is a row per task and system
+    titles: Mapping[str, str] | None = None  # of metrics
     plain_digits: int | None = None  # of numbers that are no percentages
-    layout: Callable[[Sequence[Cell], Sequence[Cell], PaperTable | None], str] | None = None  # a table of its own
+    layout: Callable[[pd.DataFrame, Sequence[Mapping[str, Any]], Printed | None], str] | None = None  # its own table
+    in_table: Row = ()  # settings that the layout shows
 
 
 SECTIONS = (
@@ -61,90 +64,15 @@ SECTIONS = (
         "full",
         "Full classification",
         f"Frozen features, the whole training set, probe `{{probe}}` ({WORD_COUNTS}). Accuracy and macro F1 in %.",
-        CLASSIFICATION,
-        paper=FULL,
+        ("accuracy", "macro_f1"),
     ),
     Section(
         "few_shot",
         "Few-shot classification",
         f"Frozen features, {{shots}} examples per class, probe `{{probe}}` ({WORD_COUNTS}). "
         "Accuracy and macro F1 in %.",
-        CLASSIFICATION,
+        ("accuracy", "macro_f1"),
         spread="std",
-        paper=FEW_SHOT,
-    ),
-    Section(
-        "knn",
-        "Nearest neighbors",
-        "Frozen features; the labels of the nearest training texts vote. Accuracy and macro F1 in %.",
-        CLASSIFICATION,
-    ),
-    Section(
-        "length",
-        "Accuracy by length",
-        "Test documents by their number of words, in brackets how many there are. Frozen features with a probe "
-        f"(logistic regression; {WORD_COUNTS}) or nearest neighbors. Where documents have passages, the probe learns "
-        "from their mean, and the passage of which it is surest decides; neighbors are near by their best matching "
-        "passages, as in a datastore. Accuracy and macro F1 in %, what is gained against `first` in points. With all "
-        "examples ± is half the 95 % confidence interval over the documents (jackknife).",
-        (),
-        layout=length_tables,
-    ),
-    Section(
-        "length_read",
-        "What is read",
-        "Tokens that an encoder reads of a test document, special tokens included, and the share of the text that it "
-        "reads, by the number of words. Word counts take no tokens.",
-        (),
-        layout=reading_table,
-    ),
-    Section(
-        "decoupled",
-        "Classification with neighbors: three systems by three ways to answer",
-        "The encoder is fine-tuned with cross entropy (base), also with the triplet loss on the representation that is "
-        "classified (TL), or on one of its own (TL + D). Each answers by its classifier, by its neighbors alone (KNN), "
-        f"and by the two mixed. {CHOICES}",
-        (),
-        spread="std",
-        paper=DECOUPLED,
-        layout=nine_rows,
-    ),
-    Section(
-        "retrieval_vectors",
-        "Classification with neighbors: retrieval vectors",
-        f"What neighbors are looked for with, of TL + D: the first token, the mean or the maximum of all. {CHOICES}",
-        (),
-        spread="std",
-        paper=RETRIEVAL_VECTORS,
-        layout=retrieval_vectors,
-    ),
-    Section(
-        "neighbors_sweep",
-        "Classification with neighbors: k and temperature",
-        f"The neighbors of TL + D alone, on the test set: by k at T = {PAPER_TEMPERATURE:g}, by T at k = {PAPER_K}.",
-        (),
-        spread="std",
-        layout=neighbors_sweep,
-    ),
-    Section(
-        "citation",
-        "Citation",
-        "Whether one paper cites the other, from their two embeddings. Accuracy in %, of the head of the Long Range "
-        "Arena trained on the pairs (not on word counts, which are too wide for it), and of a threshold on the cosine.",
-        ("accuracy", "cosine_accuracy"),
-        paper=CITATION,
-    ),
-    Section(
-        "passage_citation",
-        "Citation by passages",
-        "The same from all passages of both papers. Accuracy in % of a threshold on: the cosine of their mean passages "
-        "(average), the mean of the three most similar pairs of passages (best pairs), a soft maximum over all pairs; "
-        "each also with passages less their common mean (centered); and on TF-IDF (words). Of words and the centered "
-        "soft maximum together, a logistic regression on the training pairs.",
-        ("average_accuracy", "best_pairs_accuracy", "soft_maximum_accuracy", "average_centered_accuracy")
-        + ("best_pairs_centered_accuracy", "soft_maximum_centered_accuracy", "words_accuracy")
-        + ("passages_and_words_accuracy",),
-        by_system=False,
     ),
     Section(
         "half_documents",
@@ -154,36 +82,12 @@ SECTIONS = (
         ("recall@1", "recall@10", "mrr"),
         by_system=False,
     ),
-    Section(
-        "nouns_and_verbs",
-        "Redundancy: nouns and verbs",
-        "R, the number of nouns and verbs over that of distinct ones, by the number of words in a text. spaCy tells "
-        "them apart by lemmas, as in the papers, NLTK by stems.",
-        ("0-50", "51-100", "101-200", "201-300", "more than 300", "all"),
-        spread="documents",
-        paper=REDUNDANCY,
-        by_system=False,
-        plain_digits=2,
-    ),
-    Section(
-        "redundancy",
-        "Redundancy: sentences",
-        "Mean cosine similarity of two sentences of one document (within) and of two documents (between).",
-        ("within", "between"),
-        spread="documents",
-        paper=SENTENCE_SIMILARITY,
-        by_system=False,
-    ),
-    Section(
-        "attention",
-        "Attention by part of speech",
-        "Mean attention weight from the first token to a word, in the last layer.",
-        ("noun", "verb", "adjective", "other"),
-        spread="documents",
-        by_system=False,
-        plain_digits=5,
-    ),
 )
+
+
+def own_data(tasks: Sequence[str]) -> tuple[dict[str, Row], list[str]]:
+    """What the table of data sets shows beside ours: a row below a task, by its name, and notes."""
+    return {}, [WORDS, NOISE]
 
 
 def results_markdown(
@@ -195,6 +99,8 @@ def results_markdown(
     left_out: Sequence[str] = (),
     figures: Sequence[str] = (),
     preset: str = "",
+    sections: Sequence[Section] = SECTIONS,
+    data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
 ) -> str:
     """The report of a run in Markdown, a function of what was measured: no clock, no machine.
 
@@ -204,46 +110,159 @@ def results_markdown(
     """
     if not records:
         raise ValueError("There are no records to report: was every protocol left out?")
-    cells = summarize_records(with_gains(records))
-    parts = ["# Evaluation", f"To repeat it:\n\n```bash\n{command}\n```", _ran_on(records, runs)]
-    if preset:
-        parts.append(preset)
-    parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks))
+    frame = summarize_records(records)
+    parts = [
+        "# Evaluation",
+        f"To repeat it:\n\n```bash\n{command}\n```",
+        _ran_on(records, runs),
+        *filter(None, [preset]),
+    ]
+    parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks, data))
     if left_out:
         parts.append("Left out:\n\n" + "\n".join(f"- {escape(line)}" for line in left_out))
-    for section in SECTIONS:
-        if chosen := _cells_of(section, cells, settings):
-            parts.append(_section(section, chosen, cells))
+    for section in sections:
+        if len(chosen := _rows_of(section, frame, settings)):
+            parts.append(_section(section, chosen, records))
         if section.protocol == "few_shot":
-            parts += _curve([cell for cell in cells if cell.protocol == "few_shot"])
+            parts += _curve(frame[frame["protocol"] == "few_shot"])
     if figures:
         parts.append("## Figures\n\n" + "\n\n".join(f"![{name}]({name})" for name in figures))
     return "\n\n".join(parts) + "\n"
 
 
-def main_table(records: Sequence[Mapping[str, Any]], settings: EvaluationSettings) -> str:
-    """The first table of the report, without the papers' rows, for the last screen of a run."""
-    cells = summarize_records(with_gains(records))
-    for section in SECTIONS:
-        if chosen := _cells_of(section, cells, settings):
-            return f"{section.title}\n\n{_table(section, chosen, cells, paper=None)}"
+def main_table(
+    records: Sequence[Mapping[str, Any]], settings: EvaluationSettings, sections: Sequence[Section] = SECTIONS
+) -> str:
+    """The first table of the report, without numbers of others, for the last screen of a run."""
+    frame = summarize_records(records)
+    for section in sections:
+        if len(chosen := _rows_of(section, frame, settings)):
+            return f"{section.title}\n\n{_table(section, chosen, records, None)}"
     return ""
 
 
-def _cells_of(section: Section, cells: Sequence[Cell], settings: EvaluationSettings) -> list[Cell]:
-    chosen = [cell for cell in cells if cell.protocol == section.protocol]
-    if section.protocol == "few_shot":  # a curve has more shots than the table shows
-        chosen = [cell for cell in chosen if cell.settings["shots"] == settings.shots_of(cell.task)]
+def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | None = None) -> str:
+    """A mean and its ±, if there were repeats: percentages with two digits, as in the papers, or plain numbers."""
+    if summary is None:
+        return MISSING
+    scale, digits = (100, 2) if plain_digits is None else (1, plain_digits)
+    width = getattr(summary, spread)
+    return f"{scale * summary.mean:.{digits}f}" + ("" if math.isnan(width) else f" ± {scale * width:.{digits}f}")
+
+
+def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = None, bold: Sequence[str] = ()) -> Any:
+    """The frame with what a table shows, as ``text``; the best of those that agree in the columns ``bold`` is bold."""
+    texts = pd.Series(
+        [format_summary(row, spread, plain_digits) for row in frame.itertuples()], frame.index, dtype=object
+    )
+    if bold:
+        best = frame.groupby(list(bold))["mean"].transform("max") == frame["mean"]
+        texts = texts.where(~best, "**" + texts + "**")
+    return frame.assign(text=texts)
+
+
+def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, Any], *by: str) -> str:
+    """The texts of a frame as a table: a row for each different value of ``rows``, in order; of equal places the last.
+
+    ``rows`` are names of columns of the frame with their titles, ``columns`` titles with values of the columns ``by``,
+    as a tuple if these are several.
+    """
+    places = zip(*(frame[name] for name in by), strict=True) if len(by) > 1 else frame[by[0]]
+    names = list(frame[list(rows)].itertuples(index=False, name=None))
+    texts = dict(zip(zip(names, places, strict=True), frame["text"], strict=True))
+    lines = [
+        (*name, *(texts.get((name, column), MISSING) for column in columns.values())) for name in dict.fromkeys(names)
+    ]
+    return table((*rows.values(), *columns), lines)
+
+
+def table_by_system(
+    frame: pd.DataFrame,
+    metrics: Sequence[str],
+    spread: Spread,
+    printed: Printed | None = None,
+    titles: Mapping[str, str] = TITLES,
+) -> str:
+    """Systems as rows, tasks as columns: the layout of the papers' tables 1 and 2. The best of ours are in bold."""
+    tasks = list(dict.fromkeys(frame["task"]))
+    measured = [name for name in metrics if name in set(frame["metric"])]
+    columns = {f"{escape(task)} {titles.get(name, name)}".strip(): (task, name) for task in tasks for name in measured}
+    ours = with_text(frame, spread, bold=("task", "metric"))
+    ours = ours.assign(system=ours["system"].map(escape))
+    frame = ours if printed is None else pd.concat([ours, in_italics(printed, tasks)])
+    return lay_out(frame, {"system": "System"}, columns, "task", "metric")
+
+
+def in_italics(printed: Printed, tasks: Sequence[str]) -> pd.DataFrame:
+    """Rows of others' numbers, to stand below ours."""
+    frame = printed.numbers(tasks)
+    texts = [MISSING if value is None else f"*{value:.2f}*" for value in frame["value"]]
+    return frame.assign(system=[f"*{escape(name)}, paper*" for name in frame["system"]], text=texts)
+
+
+def table_by_task(
+    frame: pd.DataFrame,
+    metrics: Sequence[str],
+    spread: Spread,
+    printed: Printed | None = None,
+    titles: Mapping[str, str] = TITLES,
+    plain_digits: int | None = None,
+) -> str:
+    """A row per task and system, a column per metric: for what has many metrics. Others' rows follow each task."""
+    columns = {titles.get(name, name): name for name in metrics if name in set(frame["metric"])}
+    ours = with_text(frame, spread, plain_digits)
+    parts = []
+    for task, mine in ours.groupby("task", sort=False):
+        parts.append(mine.assign(task=escape(task), system=mine["system"].map(escape)))
+        if printed is not None and len(theirs := in_italics(printed, [task])):
+            parts.append(theirs.assign(task="*" + theirs["known"] + ", paper*", text=theirs["text"].str.strip("*")))
+    return lay_out(pd.concat(parts), {"task": "Task", "system": "System"}, columns, "metric")
+
+
+def task_table(
+    fingerprints: Mapping[str, str],
+    tasks: Mapping[str, Mapping[str, Any]],
+    data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
+) -> str:
+    """What was evaluated on: tasks by name and fingerprint, and their descriptions by fingerprint.
+
+    Descriptions from before words were counted in the training set have none: their numbers are left open.
+    """
+    beside, notes = data(list(fingerprints))
+    rows = []
+    for name, fingerprint in fingerprints.items():
+        task = tasks[fingerprint]
+        sizes = [
+            f"{task[field]:,}" if field in task else MISSING for field in ("train", "test", "documents", "classes")
+        ]
+        words = [f"{task['words'][key]:,.0f}" if "words" in task else MISSING for key in ("mean", "median", "max")]
+        noise = f"{196 * math.sqrt(0.25 / task['test']):.1f}"
+        rows.append((escape(name), task["kind"], *sizes, *words, noise, fingerprint[:8]))
+        rows += [beside[name]] if name in beside else []
+    header = ("Task", "Kind", "Train", "Test", "Documents", "Classes", "Mean words", "Median words", "Max words")
+    length = "`max_length` is the longest input of encoders, in tokens; word counts and endpoints do not know it."
+    return "\n\n".join([table((*header, "Noise (points)", "SHA-256"), rows), " ".join(notes), length])
+
+
+def escape(name: str) -> str:
+    """A name, on one line, without what Markdown reads as the end of a cell or as emphasis."""
+    name = " ".join(name.split())
+    return "".join(f"\\{character}" if character in "\\|*_`<>[]" else character for character in name)
+
+
+def _rows_of(section: Section, frame: pd.DataFrame, settings: EvaluationSettings) -> pd.DataFrame:
+    chosen = frame[frame["protocol"] == section.protocol]
+    if section.protocol == "few_shot" and len(chosen):  # a curve has more shots than the table shows
+        chosen = chosen[setting(chosen, "shots") == chosen["task"].map(settings.shots_of)]
     return chosen
 
 
-def _section(section: Section, cells: Sequence[Cell], others: Sequence[Cell]) -> str:
-    known = section.paper is not None and any(paper_task(cell.task) in section.paper.tasks for cell in cells)
-    paper = section.paper if known else None
-    settings = _settings_text(cells)
-    if section.layout is not None:
-        settings = {name: value for name, value in settings.items() if name not in (*SHOWN_AS_ROWS, *SHOWN_IN_TITLES)}
-    repeats = max(len(cell.seeds) for cell in cells)
+def _section(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> str:
+    printed = section.printed
+    if printed is not None and not len(printed.numbers(list(frame["task"]))):
+        printed = None
+    settings = {name: text for name, text in _settings_text(frame).items() if name not in section.in_table}
+    repeats = max(map(len, frame["seeds"]))
     spread = SPREADS[section.spread]
     means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
     if section.spread == "documents" and repeats == 1:
@@ -252,51 +271,53 @@ def _section(section: Section, cells: Sequence[Cell], others: Sequence[Cell]) ->
     parts = [
         f"## {section.title}",
         f"{section.text.format_map(settings)} {means}",
-        f"Seeds: {_seeds(cells)}. Settings: {shown}.",
-        _table(section, cells, others, paper),
+        f"Seeds: {_seeds(frame)}. Settings: {shown}.",
+        _table(section, frame, records, printed),
     ]
-    if paper is not None:
+    if printed is not None:
         parts.append(
-            f"In italics the papers' own numbers ({paper.source}), on other sizes of data, splits and machines. "
-            f"{paper.note}".strip()
+            f"In italics the papers' own numbers ({printed.source}), on other sizes of data, splits and machines. "
+            f"{printed.note}".strip()
         )
     return "\n\n".join(parts)
 
 
-def _table(section: Section, cells: Sequence[Cell], others: Sequence[Cell], paper: PaperTable | None) -> str:
+def _table(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[str, Any]], printed: Printed | None) -> str:
+    titles = section.titles or TITLES
     if section.layout is not None:
-        return section.layout(cells, others, paper)
+        return section.layout(frame, records, printed)
     if section.by_system:
-        return table_by_system(cells, section.metrics, section.spread, paper)
-    return table_by_task(cells, section.metrics, section.spread, paper, section.plain_digits)
+        return table_by_system(frame, section.metrics, section.spread, printed, titles)
+    return table_by_task(frame, section.metrics, section.spread, printed, titles, section.plain_digits)
 
 
-def _curve(cells: Sequence[Cell]) -> list[str]:
+def _curve(frame: pd.DataFrame) -> list[str]:
     """One table per task, with the numbers of shots in the place of tasks, so that a row is a curve."""
-    if len({cell.settings["shots"] for cell in cells}) < 2:
+    frame = frame.assign(shots=setting(frame, "shots"))
+    if frame["shots"].nunique() < 2:
         return []
-    parts = ["## Few-shot classification by examples per class", f"Accuracy in %; {DEVIATION}."]
-    for task in dict.fromkeys(cell.task for cell in cells):
-        by_shots = sorted((cell for cell in cells if cell.task == task), key=lambda cell: cell.settings["shots"])
-        columns = [dataclasses.replace(cell, task=f"{cell.settings['shots']} per class") for cell in by_shots]
+    parts = ["## Few-shot classification by examples per class", f"Accuracy in %; {SPREADS['std']}."]
+    for task, mine in frame.groupby("task", sort=False):
+        mine = mine.sort_values("shots", kind="stable")
+        columns = mine.assign(task=[f"{count} per class" for count in mine["shots"]])
         parts += [f"### {escape(task)}", table_by_system(columns, ["accuracy"], "std", titles={"accuracy": ""})]
     return parts
 
 
-def _settings_text(cells: Sequence[Cell]) -> dict[str, str]:
+def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
     """For each setting its values, with the tasks that they belong to where they differ."""
     texts = {}
-    for name in dict.fromkeys(name for cell in cells for name in cell.settings):
+    for name in dict.fromkeys(name for settings in frame["settings"] for name in settings):
         tasks: dict[str, dict[str, None]] = {}  # by value; keys keep their order
-        for cell in cells:
-            tasks.setdefault(str(cell.settings.get(name, MISSING)), {})[escape(cell.task)] = None
+        for task, settings in zip(frame["task"], frame["settings"], strict=True):
+            tasks.setdefault(str(settings.get(name, MISSING)), {})[escape(task)] = None
         several = len(tasks) > 1
         texts[name] = ", ".join(f"{value} ({', '.join(of)})" if several else value for value, of in tasks.items())
     return texts
 
 
-def _seeds(cells: Sequence[Cell]) -> str:
-    seeds = sorted({seed for cell in cells for seed in cell.seeds})
+def _seeds(frame: pd.DataFrame) -> str:
+    seeds = sorted({seed for several in frame["seeds"] for seed in several})
     together = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]} to {seeds[-1]}" if together else ", ".join(map(str, seeds))
 

@@ -1,10 +1,15 @@
-"""results.json: every number that was measured, with its seed and settings; what is there is not computed again."""
+"""results.json: every number that was measured, with its seed and settings, and on what machine it was."""
 
 from __future__ import annotations
 
+import datetime
+import importlib.metadata
 import json
 import math
 import os
+import platform
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +17,7 @@ from typing import Any
 FILE_NAME = "results.json"
 VERSION = 1
 KEY = ("system_fingerprint", "task_fingerprint", "protocol", "settings", "seed")
+LIBRARIES = ("docsplit_hf", "torch", "transformers", "scikit-learn", "numpy")
 FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
 
 
@@ -100,6 +106,27 @@ def format_results(
         f'{{"version": {VERSION},\n "runs": [\n  {run_lines}\n ],\n "tasks": {{\n  {task_lines}\n }},\n'
         f' "records": [\n  {record_lines}\n ]}}\n'
     )
+
+
+def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
+    """``command``, ``date`` (ISO 8601, in UTC), ``ran_on`` and ``versions`` of a run, from its ``sys.argv``."""
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} threads"
+    return {
+        "command": shlex.join(["python", *arguments]),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "ran_on": f"{processor()}, {device}",
+        "versions": {"Python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in LIBRARIES},
+    }
+
+
+def processor() -> str:
+    """The name of the processor."""
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"^model name\s*: (.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return named[1] if named else platform.processor() or platform.machine()
 
 
 def _check(record: Mapping[str, Any]) -> None:

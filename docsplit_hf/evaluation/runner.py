@@ -6,34 +6,32 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...models.inference.encoder_names import split_name
-from ..protocols.experiment import Evaluation, Measurement
-from ..protocols.registry import check_protocols, measure, plan
-from ..protocols.settings import EvaluationSettings
-from ..taggers.load_tagger import load_tagger
-from ..taggers.parts_of_speech import Tagger
-from ..tasks.task import ClassificationTask, EvaluationTask, PairTask, word_counts
+from ..models.inference.encoder_names import split_name
+from .evaluation_settings import EvaluationSettings
+from .experiment import Evaluation, Experiment, Measurement, check_protocols, plan
+from .half_documents import HALF_DOCUMENTS
+from .load_system import System
+from .probe import probe_protocols
 from .results import ResultStore
-
-if TYPE_CHECKING:
-    from ..systems.load_system import System
+from .task import EvaluationTask, word_counts
 
 logger = logging.getLogger(__name__)
 
-USING_TAGGER = ("redundancy", "attention")
+PROTOCOLS: Mapping[str, Experiment] = probe_protocols() | {"half_documents": HALF_DOCUMENTS}
 
 
 def run_protocols(
     systems: Mapping[str, System],
     tasks: Sequence[EvaluationTask],
-    protocols: Sequence[str],
+    names: Sequence[str],
     settings: EvaluationSettings,
     store: ResultStore,
+    protocols: Mapping[str, Experiment] = PROTOCOLS,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure every system on every task by every protocol that fits; a run that was killed goes on where it was.
 
@@ -41,17 +39,13 @@ def run_protocols(
     the records say. Everything is planned before anything is measured, so what cannot work is refused at once. Returns
     the records, under the systems' present names, and a line for each measurement that was left out, which is logged.
     """
-    check_protocols(protocols)
-    protocols, left_out = _without_missing_tagger(protocols, settings)
-    everything: dict[str, System | Tagger] = dict(systems)
-    if "redundancy" in protocols and not left_out:
-        tagger = load_tagger(settings.tagger)
-        everything[tagger.name] = tagger
-    planned = []
+    check_protocols(names, protocols)
+    chosen = {name: protocols[name] for name in names}
+    planned, left_out = [], []
     for task in tasks:
         store.describe_task(task.fingerprint, describe_task(task))
-        for named, system in everything.items():
-            measurements, lines = plan(protocols, system, task, settings)
+        for named, system in systems.items():
+            measurements, lines = plan(chosen, system, task, settings)
             planned.append((Evaluation(system, task, split_name(named)[0]), measurements))
             left_out += lines
     left_out = list(dict.fromkeys(left_out))
@@ -75,19 +69,9 @@ def describe_task(task: EvaluationTask) -> dict[str, Any]:
 
     Words are split at spaces; of Chinese, characters are counted. Two texts that are one example are one document.
     """
-    sizes: dict[str, Any] = {"kind": task.kind}
-    documents: list[tuple[str, ...]] = [(text,) for text in task.texts]
-    if isinstance(task, ClassificationTask):
-        sizes |= {"train": len(task.train_texts), "test": len(task.test_texts), "classes": len(task.label_names)}
-        texts, pairs = [*task.train_texts, *task.test_texts], [*(task.train_pairs or ()), *(task.test_pairs or ())]
-        documents = list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
-    elif isinstance(task, PairTask):
-        sizes |= {"train": len(task.train), "test": len(task.test)}
-    else:
-        sizes["test"] = len(documents)
-    words = [int(word_counts(parts, task).sum()) for parts in documents]
+    words = [int(word_counts(parts, task.language).sum()) for parts in task.documents]
     middle = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
-    return sizes | {"documents": len(documents), "words": middle}
+    return {"kind": task.kind, **task.sizes, "documents": len(words), "words": middle}
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -131,20 +115,9 @@ def _measured_once(evaluation: Evaluation, measurement: Measurement, store: Resu
     if store.find(wanted) is None:
         start = time.perf_counter()
         try:
-            metrics = measure(evaluation, measurement)
+            metrics = measurement.run(evaluation)
         except ValueError as error:
             raise ValueError(f"{system.name} on {task.name}, {measurement.protocol}: {error}") from error
         store.add(wanted | {"metrics": metrics, "seconds": round(time.perf_counter() - start, 3)})
     # Names are no part of what a measurement is: it may have been made under others.
     return store.find(wanted) | {"system": system.name, "task": task.name}
-
-
-def _without_missing_tagger(protocols: Sequence[str], settings: EvaluationSettings) -> tuple[list[str], list[str]]:
-    """Attention needs a tagger, and one half of redundancy does: without it the rest goes on."""
-    if set(protocols) & set(USING_TAGGER):
-        try:
-            load_tagger(settings.tagger)
-        except (ModuleNotFoundError, OSError) as error:
-            kept = [name for name in protocols if name != "attention"]
-            return kept, [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]
-    return list(protocols), []

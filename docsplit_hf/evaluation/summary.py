@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..protocols.jackknife import INTERVAL
-
+INTERVAL = "_interval"  # "noun_interval" is half the interval of the metric "noun"
 GROUP = ("system", "task", "protocol", "settings")
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """Mean, sample standard deviation, and half the 95 % confidence interval of the mean; both NaN for one repeat.
 
     ``interval`` holds what differs between the repeats (seeds, draws of examples), not the choice of the test set;
@@ -42,31 +39,26 @@ def summarize(values: Sequence[float]) -> Summary:
     return Summary(float(series.mean()), std, interval, len(series))
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One system on one task by one protocol and its settings: a summary of each metric over all seeds."""
+def summarize_records(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A row for each system, task, protocol, settings and metric, in the order in which they come first.
 
-    system: str
-    task: str
-    protocol: str
-    settings: Mapping[str, Any]
-    metrics: Mapping[str, Summary]
-    seeds: tuple[int, ...]
-
-
-def summarize_records(records: Iterable[Mapping[str, Any]]) -> list[Cell]:
-    """One cell per system, task, protocol and settings, in the order in which they come first in the records."""
-    frame = pd.DataFrame(list(records))
-    if frame.empty:
-        return []
-    key = [json.dumps(group, sort_keys=True) for group in frame[list(GROUP)].to_numpy().tolist()]
-    cells = []
-    for _, group in frame.groupby(key, sort=False):
-        metrics = pd.DataFrame(group["metrics"].tolist())
-        summaries = {name: summarize(metrics[name].dropna()) for name in metrics if not name.endswith(INTERVAL)}
-        for name in summaries:
+    The columns are ``GROUP``, ``seeds`` (a tuple), ``metric``, and the fields of ``Summary`` over the seeds.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(json.dumps([record[name] for name in GROUP], sort_keys=True), []).append(record)
+    rows = []
+    for mine in groups.values():
+        about = [*(mine[0][name] for name in GROUP), tuple(record["seed"] for record in mine)]
+        metrics = pd.DataFrame([record["metrics"] for record in mine])
+        for name in (name for name in metrics if not name.endswith(INTERVAL)):
+            found = summarize(metrics[name].dropna())
             if f"{name}{INTERVAL}" in metrics:
-                over_documents = float(metrics[f"{name}{INTERVAL}"].mean())
-                summaries[name] = replace(summaries[name], documents=over_documents)
-        cells.append(Cell(*group.iloc[0][list(GROUP)], metrics=summaries, seeds=tuple(group["seed"].tolist())))
-    return cells
+                found = found._replace(documents=float(metrics[f"{name}{INTERVAL}"].mean()))
+            rows.append((*about, name, *found))
+    return pd.DataFrame(rows, columns=[*GROUP, "seeds", "metric", *Summary._fields])
+
+
+def setting(frame: pd.DataFrame, name: str) -> pd.Series:
+    """A setting of each row, None where it has none of this name."""
+    return pd.Series([settings.get(name) for settings in frame["settings"]], frame.index, dtype=object)

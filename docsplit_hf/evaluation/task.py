@@ -1,4 +1,4 @@
-"""The three kinds of task to evaluate on: texts with labels, pairs of documents, texts alone."""
+"""What is evaluated on: texts with labels, or texts alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,33 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from ...text.paper_tasks import TASKS
 
-Pair = tuple[str, str, int]  # two ids of documents, and 1 where the first cites the second, else 0
+class EvaluationTask(Protocol):
+    """What every kind of task has."""
+
+    name: str
+    kind: ClassVar[str]
+    language: str  # the two letters by which texts are split into sentences
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the content; the name is no part of it."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to test on, without their labels."""
+
+    @property
+    def documents(self) -> list[tuple[str, ...]]:
+        """All documents, of training and test; two texts that are one example are one document."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The numbers of examples and classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +48,7 @@ class ClassificationTask:
     label_names: list[str]
     train_pairs: list[str] | None = None  # the second texts
     test_pairs: list[str] | None = None
+    language: str = "en"
     kind: ClassVar[str] = "texts with labels"
 
     def __post_init__(self) -> None:
@@ -46,9 +67,8 @@ class ClassificationTask:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
         labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
-        return _sha256([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
+        return content_hash([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
 
     @cached_property
     def train_inputs(self) -> list[str] | list[tuple[str, str]]:
@@ -58,34 +78,17 @@ class ClassificationTask:
 
     @property
     def texts(self) -> list[str]:
-        """The test texts, for experiments that need no labels."""
         return self.test_texts
 
-
-@dataclass(frozen=True, eq=False)
-class PairTask:
-    """Documents by their ids, and which of them cite each other."""
-
-    name: str
-    documents: dict[str, str]
-    train: list[Pair]
-    test: list[Pair]
-    kind: ClassVar[str] = "pairs of documents"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
-        return _sha256(self.documents.items(), self.train, self.test)
-
-    def with_pairs(self, train: list[Pair], test: list[Pair]) -> PairTask:
-        """The task with these pairs; documents that are in none are left out."""
-        used = {key for first, second, _ in (*train, *test) for key in (first, second)}
-        return PairTask(self.name, {key: text for key, text in self.documents.items() if key in used}, train, test)
+    @property
+    def documents(self) -> list[tuple[str, ...]]:
+        texts = [*self.train_texts, *self.test_texts]
+        pairs = [*(self.train_pairs or ()), *(self.test_pairs or ())]
+        return list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
 
     @property
-    def texts(self) -> list[str]:
-        """The documents alone."""
-        return list(self.documents.values())
+    def sizes(self) -> dict[str, int]:
+        return {"train": len(self.train_texts), "test": len(self.test_texts), "classes": len(self.label_names)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,30 +97,30 @@ class CorpusTask:
 
     name: str
     texts: list[str]
+    language: str = "en"
     kind: ClassVar[str] = "texts alone"
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
-        return _sha256(self.texts)
+        return content_hash(self.texts)
+
+    @property
+    def documents(self) -> list[tuple[str, ...]]:
+        return [(text,) for text in self.texts]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"test": len(self.texts)}
 
 
-EvaluationTask = ClassificationTask | PairTask | CorpusTask
-ANY_TASK = (ClassificationTask, PairTask, CorpusTask)
-
-
-def language_of(task: EvaluationTask) -> str:
-    """The two-letter code by which the texts are split into sentences; ``"en"`` for files of one's own."""
-    return TASKS[task.name].language if task.name in TASKS else "en"
-
-
-def word_counts(texts: Sequence[str], task: EvaluationTask) -> np.ndarray:
+def word_counts(texts: Sequence[str], language: str) -> np.ndarray:
     """The words of each text, int64 ``(N,)``: split at spaces, of Chinese the characters."""
-    chinese = language_of(task) == "zh"
+    chinese = language == "zh"
     return np.array([len("".join(text.split()) if chinese else text.split()) for text in texts], dtype=np.int64)
 
 
-def _sha256(*parts: Iterable[Any]) -> str:
+def content_hash(*parts: Iterable[Any]) -> str:
+    """The SHA-256 of lists of what JSON can hold."""
     digest = hashlib.sha256()
     for part in parts:
         for item in part:

@@ -13,18 +13,20 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from ...models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
-from ...models.inference.encoder import DocumentEncoder
-from ...models.inference.long_documents.cut_texts import shares_read, warn_of_cut_texts
-from ...models.portable.packing import attention_implementation, run_encoder
-from ...text.lone_surrogates import replace_lone_surrogates
-from ..systems.load_system import System
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.load_system import System
+from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
+from docsplit_hf.models.inference.encoder import DocumentEncoder
+from docsplit_hf.models.inference.long_documents.cut_texts import shares_read, warn_of_cut_texts
+from docsplit_hf.models.portable.packing import attention_implementation, run_encoder
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+
+from ..papers_options import NO_SEED, PaperSettings
+from ..systems import document_encoder
 from ..taggers.load_tagger import load_tagger, tagger_settings
 from ..taggers.parts_of_speech import GROUPS, Tagger, Word
-from ..tasks.task import ANY_TASK, EvaluationTask
-from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder
 from .jackknife import ratio_without_each, with_intervals
-from .settings import EvaluationSettings
 
 logger = logging.getLogger(__name__)
 
@@ -164,9 +166,9 @@ def _refuses(system: System) -> str | None:
     return "whose weights are here" if document_encoder(system) is None else None
 
 
-def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
+def _plan(task: EvaluationTask, settings: PaperSettings) -> Plan:
     chosen = tagger_settings(settings.tagger) | {"max_length": settings.max_length}
-    return [Measurement("attention", chosen, NO_SEED)], []
+    return [Measurement("attention", chosen, NO_SEED, _measure)], []
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
@@ -174,4 +176,4 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
     return attention_by_part_of_speech(encoder, evaluation.task.texts, tagger, settings["max_length"])
 
 
-ATTENTION = Experiment("what the first token looks at, by part of speech", ANY_TASK, _plan, _measure, _refuses)
+ATTENTION = Experiment("what the first token looks at, by part of speech", None, _plan, _refuses)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import issparse, vstack
 from sklearn.preprocessing import normalize
 
-from ...classification.evaluation import prediction_metrics
-from ..systems.features import Features, check_features
-from ..tasks.held_out import hold_out_groups
-from ..tasks.task import PairTask
-from .experiment import Evaluation, Experiment, Plan, once_per_seed
-from .probe import fit_mlp
-from .settings import EvaluationSettings
+from docsplit_hf.classification.evaluation import prediction_metrics
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
+from docsplit_hf.evaluation.labeled_features import check_features
+from docsplit_hf.evaluation.load_system import Features
+
+from ..papers_options import PaperSettings
+from ..tasks.citation_pairs import PairTask
+from .perceptron import fit_mlp
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,14 @@ def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(thresholds[np.argmax(right)])
 
 
+def hold_out_groups(groups: Sequence[Hashable], share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows to keep and those to hold out, ascending: a share of the groups, one at least, but never the last."""
+    number, distinct = pd.factorize(np.array([*groups, None], dtype=object)[:-1])  # bytes would lose zeros at their end
+    count = min(max(round(share * len(distinct)), 1), len(distinct) - 1)
+    is_held_out = np.isin(number, np.random.default_rng(seed).permutation(len(distinct))[:count])
+    return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
 def pair_features(evaluation: Evaluation) -> tuple[PairFeatures, PairFeatures]:
     """Of the training and the test pairs of a ``PairTask``; what is fitted is fitted on the training documents."""
     task = evaluation.task
@@ -78,8 +88,10 @@ def pair_features(evaluation: Evaluation) -> tuple[PairFeatures, PairFeatures]:
         )
     train_ids = list(dict.fromkeys(key for *ids, _ in task.train for key in ids))
     known = set(train_ids)
-    other_ids = [key for key in task.documents if key not in known]
-    parts = evaluation.system.features(*([task.documents[key] for key in ids] for ids in (train_ids, other_ids) if ids))
+    other_ids = [key for key in task.documents_by_id if key not in known]
+    parts = evaluation.system.features(
+        *([task.documents_by_id[key] for key in ids] for ids in (train_ids, other_ids) if ids)
+    )
     stacked = vstack(parts) if issparse(parts[0]) else np.vstack(parts)
     features = check_features(stacked, "the features of the documents")
     row = {key: number for number, key in enumerate([*train_ids, *other_ids])}
@@ -100,8 +112,8 @@ def _cosines(pairs: PairFeatures) -> np.ndarray:
     return np.asarray(product.sum(axis=1)).ravel()
 
 
-def _plan(task: PairTask, settings: EvaluationSettings) -> Plan:
-    return once_per_seed("citation", {"max_length": settings.max_length}, settings)
+def _plan(task: PairTask, settings: PaperSettings) -> Plan:
+    return once_per_seed("citation", {"max_length": settings.max_length}, settings, _measure)
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
@@ -112,4 +124,4 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
     return {"accuracy": pair_head_accuracy(train, test, seed)} | metrics
 
 
-CITATION = Experiment("whether one paper cites another", (PairTask,), _plan, _measure)
+CITATION = Experiment("whether one paper cites another", (PairTask,), _plan)

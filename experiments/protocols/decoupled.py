@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ...classification.evaluation import prediction_metrics
-from ...neighbors.mixing.knn_distribution import add_one_smoothing, knn_probabilities
-from ...neighbors.mixing.mixture import interpolate
-from ...text.paper_tasks import TASKS, task_metric
-from ..systems.load_system import System
-from ..tasks.task import ClassificationTask
-from .experiment import Evaluation, Experiment, Measurement, Plan, document_encoder, encoding_options
+from docsplit_hf.classification.evaluation import prediction_metrics
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.labeled_features import held_out_settings
+from docsplit_hf.evaluation.load_system import System
+from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.neighbors.mixing.knn_distribution import add_one_smoothing, knn_probabilities
+from docsplit_hf.neighbors.mixing.mixture import interpolate
+from docsplit_hf.text.paper_tasks import TASKS
+
+from ..papers_options import CALIBRATED, FIXED, ORACLE, PaperSettings
+from ..systems import document_encoder, encoding_options
+from ..tasks.known_tasks import task_metric
 from .fine_tuned import OWN_POOLING, VARIANTS, FineTuned, FineTuning, fine_tune
-from .labeled_features import held_out_settings
-from .settings import CALIBRATED, FIXED, ORACLE, EvaluationSettings
 
 PAPER_K, PAPER_TEMPERATURE = 64, 10.0
 WEIGHTS = np.arange(11) / 10  # among which the paper chose lambda on the split that it reports
@@ -27,7 +30,7 @@ SWEEP_WEIGHT = 0.5  # the paper does not say which lambda its figure has
 PARTS = {"classifier": "classifier_", "knn": "knn_", "mixture": ""}  # what the metrics of each begin with
 
 
-def neighbors_settings(protocol: str, task: str, settings: EvaluationSettings) -> dict[str, Any]:
+def neighbors_settings(protocol: str, task: str, settings: PaperSettings) -> dict[str, Any]:
     """What a record says of how k, T and lambda were chosen."""
     if protocol == CALIBRATED:
         return {"neighbors": protocol}
@@ -68,19 +71,19 @@ def mixture_metrics(found: FineTuned, neighbors: Mapping[str, Any]) -> dict[str,
     return metrics | {"weight": weight}
 
 
-def _plan(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
     variants = [_fine_tuning(task, settings, variant) for variant in VARIANTS]
     protocols = [neighbors_settings(protocol, task.name, settings) for protocol in settings.neighbors_protocol]
     return _measurements("decoupled", task, settings, variants, protocols), []
 
 
-def _plan_vectors(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+def _plan_vectors(task: ClassificationTask, settings: PaperSettings) -> Plan:
     variants = [_fine_tuning(task, settings, "decoupled", pooling) for pooling in VECTORS]
     protocols = [neighbors_settings(protocol, task.name, settings) for protocol in settings.neighbors_protocol]
     return _measurements("retrieval_vectors", task, settings, variants, protocols), []
 
 
-def _plan_sweep(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+def _plan_sweep(task: ClassificationTask, settings: PaperSettings) -> Plan:
     by_k = [(k, PAPER_TEMPERATURE) for k in SWEEP_K]
     points = dict.fromkeys([*by_k, *((PAPER_K, temperature) for temperature in SWEEP_TEMPERATURES)])
     neighbors = [
@@ -90,7 +93,7 @@ def _plan_sweep(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
 
 
 def _fine_tuning(
-    task: ClassificationTask, settings: EvaluationSettings, variant: str, retrieval_pooling: str = OWN_POOLING
+    task: ClassificationTask, settings: PaperSettings, variant: str, retrieval_pooling: str = OWN_POOLING
 ) -> FineTuning:
     """By table 3 of the paper for its tasks, by the trainer's defaults for others, and as ``settings`` say."""
     arguments, max_length = {}, settings.max_length
@@ -103,13 +106,13 @@ def _fine_tuning(
 def _measurements(
     protocol: str,
     task: ClassificationTask,
-    settings: EvaluationSettings,
+    settings: PaperSettings,
     variants: list[FineTuning],
     neighbors: list[dict[str, Any]],
 ) -> list[Measurement]:
     """All that is measured of one classifier is measured one after the other: it is trained once."""
     return [
-        Measurement(protocol, how.settings() | chosen | held_out_settings(task), seed)
+        Measurement(protocol, how.settings() | chosen | held_out_settings(task), seed, _measure)
         for how in variants
         for seed in settings.seeds_of(settings.seeds)
         for chosen in neighbors
@@ -137,7 +140,7 @@ def _refuses(system: System) -> str | None:
 
 
 def _experiment(description: str, plan: Any) -> Experiment:
-    return Experiment(description, (ClassificationTask,), plan, _measure, _refuses)
+    return Experiment(description, (ClassificationTask,), plan, _refuses)
 
 
 DECOUPLED = _experiment("the encoder fine-tuned in three ways, each with its neighbors: the paper's nine rows", _plan)

@@ -10,17 +10,19 @@ import numpy as np
 from datasets import ClassLabel, Dataset, Features, Value
 from transformers import AutoTokenizer, PrinterCallback, set_seed
 
-from ...classification.arguments import KNNClassifierTrainingArguments
-from ...classification.knn_classifier_trainer import KNNClassifierTrainer
-from ...models.checkpoints.checkpoint import open_checkpoint
-from ...models.inference.batched_inference import predict
-from ...models.portable.modeling_knn_classifier import KNNClassifier
-from ...neighbors.mixing.calibration import Calibration
-from ...neighbors.mixing.classifier_distribution import classifier_probabilities
-from ...text.labels import texts_of
-from ..tasks.held_out import hold_out_of_each_class
-from ..tasks.task import ClassificationTask
-from .experiment import Evaluation, document_encoder, encoding_options
+from docsplit_hf.classification.arguments import KNNClassifierTrainingArguments
+from docsplit_hf.classification.knn_classifier_trainer import KNNClassifierTrainer
+from docsplit_hf.evaluation.experiment import Evaluation
+from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.models.inference.batched_inference import predict
+from docsplit_hf.models.portable.modeling_knn_classifier import KNNClassifier
+from docsplit_hf.neighbors.mixing.calibration import Calibration
+from docsplit_hf.neighbors.mixing.classifier_distribution import classifier_probabilities
+from docsplit_hf.text.holding_out import hold_out_of_each_class
+from docsplit_hf.text.labels import texts_of
+
+from ..systems import document_encoder, encoding_options
 
 VALIDATION_SHARE = 0.1
 MOST_NEIGHBORS = 128

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-INTERVAL = "_interval"  # "noun_interval" is half the interval of the metric "noun"
+from docsplit_hf.evaluation.summary import INTERVAL
 
 
 def half_interval(without_each: np.ndarray) -> float | None:

@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
-from ...classification.evaluation import prediction_metrics
-from ...models.inference.long_documents.strategies import read_pieces
-from ..systems.features import rows_of_passages
-from ..systems.load_system import EncoderSystem, System
-from ..tasks.task import ClassificationTask, word_counts
-from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, document_encoder, encoding_options
-from .few_shot import draw_examples, sample_per_class
+from docsplit_hf.classification.evaluation import prediction_metrics
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.labeled_features import (
+    LabeledFeatures,
+    held_out_settings,
+    labeled_features,
+    sample_per_class,
+)
+from docsplit_hf.evaluation.load_system import EncoderSystem, System
+from docsplit_hf.evaluation.probe import fit_linear, logistic_predictions, rows_to_choose_by
+from docsplit_hf.evaluation.task import ClassificationTask, word_counts
+from docsplit_hf.models.inference.long_documents.strategies import read_pieces
+
+from ..papers_options import NO_SEED, PaperSettings
+from ..systems import PassageSystem, document_encoder, encoding_options, rows_of_passages
 from .jackknife import ratio_without_each, with_intervals
-from .labeled_features import LabeledFeatures, held_out_settings, labeled_features
-from .neighbors import knn_predictions
-from .probe import probe_predictions
-from .settings import EvaluationSettings
+from .nearest_neighbors import has_passages, knn_predictions
 
 BOUNDS = (250, 500, 1_000, 2_000, 4_000)  # words
 BUCKETS = ("< 250", "250-500", "500-1,000", "1,000-2,000", "2,000-4,000", "> 4,000")
@@ -58,19 +64,34 @@ def reading_by_length(shares: np.ndarray, tokens: np.ndarray, words: np.ndarray)
     return found
 
 
+def passage_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
+    """Labels ``(M,)`` by the passages of documents: of each the passage of which logistic regression is surest decides.
+
+    It learns from the documents' means: what it learns from single passages, most of which say nothing of the label,
+    is less.
+    """
+    rows = rows_to_choose_by(features, seed)
+    means = normalize(np.stack([rows.mean(0) for rows in features.train]))
+    classifier = fit_linear(means, features.train_labels, *rows, seed)
+    counts = np.array([len(rows) for rows in features.test])
+    probabilities = classifier.predict_proba(np.concatenate(features.test))
+    surest = np.maximum.reduceat(probabilities, np.cumsum(counts) - counts)
+    return classifier.classes_[surest.argmax(1)]
+
+
 def _features(evaluation: Evaluation) -> LabeledFeatures:
     system, task = evaluation.system, evaluation.task
-    if not (isinstance(system, EncoderSystem) and system.gives_passages):
+    if not isinstance(system, PassageSystem):
         return labeled_features(evaluation)
     train, test = map(rows_of_passages, system.passages(task.train_texts, task.test_texts))
     return LabeledFeatures(train, task.train_labels, test, task.test_labels, task.train_inputs)
 
 
-def _plan(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
     if task.train_pairs is not None:
         return [], [f"length does not run on {task.name}: its examples are pairs of texts."]
     chosen, shots, left_out = {"max_length": settings.max_length}, settings.shots_of(task.name), []
-    planned = [Measurement("length_read", chosen, NO_SEED)]
+    planned = [Measurement("length_read", chosen, NO_SEED, _measure_reading)]
     examples: dict[int | None, list[int]] = {shots: settings.seeds_of(settings.repeats)}
     try:
         sample_per_class(task.train_labels, shots, settings.seed, task.label_names)
@@ -79,19 +100,20 @@ def _plan(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
     for number, seeds in (examples | {None: settings.seeds_of(settings.seeds)}).items():
         for classifier in CLASSIFIERS:
             how = {"classifier": classifier, "shots": number} | chosen | held_out_settings(task)
-            planned += [Measurement("length", how, seed) for seed in seeds]
+            planned += [Measurement("length", how, seed, _measure) for seed in seeds]
     return planned, left_out
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     task, features = evaluation.task, evaluation.once(_features)
     if settings["shots"] is not None:
-        features = draw_examples(features, settings["shots"], seed, task.label_names)
+        features = features.draw(settings["shots"], seed, task.label_names)
     if settings["classifier"] == "neighbors":
         predictions = knn_predictions(features, seed)
     else:
-        predictions = probe_predictions("logistic", features, seed)
-    return metrics_by_length(predictions, task.test_labels, word_counts(task.test_texts, task))
+        predict = passage_predictions if has_passages(features.train) else logistic_predictions
+        predictions = predict(features, seed)
+    return metrics_by_length(predictions, task.test_labels, word_counts(task.test_texts, task.language))
 
 
 def _measure_reading(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
@@ -102,7 +124,7 @@ def _measure_reading(evaluation: Evaluation, settings: Mapping[str, Any], seed: 
         for piece in read_pieces(texts, encoder.frame, strategy):
             shares[piece.text] = piece.share
             tokens[piece.text] += len(piece.input_ids)
-    return reading_by_length(shares, tokens, word_counts(texts, evaluation.task))
+    return reading_by_length(shares, tokens, word_counts(texts, evaluation.task.language))
 
 
 def _refuses(system: System) -> str | None:
@@ -110,5 +132,4 @@ def _refuses(system: System) -> str | None:
     return "whose weights are here, which says what it reads" if is_endpoint else None
 
 
-LENGTH = Experiment("accuracy by the length of documents", (ClassificationTask,), _plan, _measure, _refuses)
-LENGTH_READ = LENGTH._replace(measure=_measure_reading)
+LENGTH = Experiment("accuracy by the length of documents", (ClassificationTask,), _plan, _refuses)

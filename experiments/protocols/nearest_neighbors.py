@@ -11,15 +11,16 @@ from scipy.sparse import issparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from ...neighbors.mixing.calibration import calibrate
-from ...neighbors.mixing.knn_distribution import knn_probabilities
-from ...neighbors.store.search.grouped_search import grouped_search
-from ...neighbors.store.search.index import exact_search
-from ..systems.features import Features, has_passages
-from ..tasks.task import ClassificationTask
-from .experiment import Evaluation, Experiment, Plan, once_per_seed
-from .labeled_features import LabeledFeatures, held_out_settings, labeled_features
-from .settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
+from docsplit_hf.evaluation.labeled_features import LabeledFeatures, held_out_settings, labeled_features
+from docsplit_hf.evaluation.load_system import Features
+from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.neighbors.mixing.calibration import calibrate
+from docsplit_hf.neighbors.mixing.knn_distribution import knn_probabilities
+from docsplit_hf.neighbors.store.search.grouped_search import grouped_search
+from docsplit_hf.neighbors.store.search.index import exact_search
+
+from ..papers_options import PaperSettings
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,11 @@ def knn_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     return knn_probabilities(distances, labels[rows], num_labels, temperature).argmax(1)
 
 
+def has_passages(features: Features) -> bool:
+    """Whether each row is several vectors."""
+    return features.dtype == object
+
+
 def _search(queries: Features, keys: Features, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Squared L2 distances ``(Q, k)``, ascending, and rows of the keys ``(Q, k)``."""
     if has_passages(keys):
@@ -73,12 +79,12 @@ def _search(queries: Features, keys: Features, k: int) -> tuple[np.ndarray, np.n
     return np.square(distances), rows
 
 
-def _plan(task: ClassificationTask, settings: EvaluationSettings) -> Plan:
-    return once_per_seed("knn", {"max_length": settings.max_length} | held_out_settings(task), settings)
+def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
+    return once_per_seed("knn", {"max_length": settings.max_length} | held_out_settings(task), settings, _measure)
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     return knn_metrics(evaluation.once(labeled_features), seed)
 
 
-KNN = Experiment("nearest neighbors on frozen features", (ClassificationTask,), _plan, _measure)
+KNN = Experiment("nearest neighbors on frozen features", (ClassificationTask,), _plan)

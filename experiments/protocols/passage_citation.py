@@ -12,13 +12,14 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
-from ...models.inference.passages import Passages
-from ..systems.features import mean_of_passages, rows_of_passages
-from ..systems.load_system import System, TfidfSystem
-from ..tasks.task import PairTask
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.load_system import System, TfidfSystem
+from docsplit_hf.models.inference.passages import Passages
+
+from ..papers_options import NO_SEED, PaperSettings
+from ..systems import PassageSystem, mean_of_passages, rows_of_passages
+from ..tasks.citation_pairs import PairTask
 from .citation import best_threshold, pair_features
-from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan
-from .settings import EvaluationSettings
 
 BEST_PAIRS = 3
 SHARPNESS = 20.0  # of the soft maximum; cosines of passages of one paper and another differ by some 0.1
@@ -54,18 +55,18 @@ def centered(passages: Passages) -> Passages:
 
 
 def _refuses(system: System) -> str | None:
-    return None if getattr(system, "gives_passages", False) else "that reads passages (--long_documents passages)"
+    return None if isinstance(system, PassageSystem) else "that reads passages (--long_documents passages)"
 
 
-def _plan(task: PairTask, settings: EvaluationSettings) -> Plan:
-    return [Measurement("passage_citation", {"max_length": settings.max_length}, NO_SEED)], []
+def _plan(task: PairTask, settings: PaperSettings) -> Plan:
+    return [Measurement("passage_citation", {"max_length": settings.max_length}, NO_SEED, _measure)], []
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     task = evaluation.task
-    row = {key: number for number, key in enumerate(task.documents)}
+    row = {key: number for number, key in enumerate(task.documents_by_id)}
     pairs = np.array([[row[first], row[second]] for first, second, _ in (*task.train, *task.test)])
-    (passages,) = evaluation.system.passages(list(task.documents.values()))
+    (passages,) = evaluation.system.passages(list(task.documents_by_id.values()))
     scores = similarities(passages, pairs)
     words = pair_features(Evaluation(TfidfSystem(), task))
     scores["words"] = np.concatenate([np.asarray(part.first.multiply(part.second).sum(1)).ravel() for part in words])
@@ -83,5 +84,5 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
 
 
 PASSAGE_CITATION = Experiment(
-    "whether one paper cites another, by all passages and by words", (PairTask,), _plan, _measure, _refuses
+    "whether one paper cites another, by all passages and by words", (PairTask,), _plan, _refuses
 )

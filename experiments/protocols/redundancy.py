@@ -11,16 +11,23 @@ import scipy.sparse
 from sklearn.preprocessing import normalize
 from tqdm.auto import tqdm
 
-from ...text.lone_surrogates import replace_lone_surrogates
-from ...text.segmentation.sentences import get_segmenter
-from ..systems.features import Features
-from ..systems.load_system import System
+from docsplit_hf.evaluation.experiment import (
+    Evaluation,
+    Experiment,
+    Measurement,
+    Plan,
+    once_per_seed,
+    sentence_settings,
+)
+from docsplit_hf.evaluation.load_system import Features, System
+from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+from docsplit_hf.text.segmentation.sentences import get_segmenter
+
+from ..papers_options import NO_SEED, PaperSettings
 from ..taggers.load_tagger import tagger_settings
 from ..taggers.parts_of_speech import Tagger
-from ..tasks.task import ANY_TASK, EvaluationTask, language_of
-from .experiment import NO_SEED, Evaluation, Experiment, Measurement, Plan, once_per_seed, sentence_settings
 from .jackknife import ratio_without_each, with_intervals
-from .settings import EvaluationSettings
 
 logger = logging.getLogger(__name__)
 
@@ -137,22 +144,22 @@ def _squared_norms(matrix: Features) -> np.ndarray:
     return np.asarray((matrix.multiply(matrix) if scipy.sparse.issparse(matrix) else matrix**2).sum(axis=1)).ravel()
 
 
-def _plan(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
-    return once_per_seed("redundancy", sentence_settings(task, settings), settings)
+def _plan(task: EvaluationTask, settings: PaperSettings) -> Plan:
+    return once_per_seed("redundancy", sentence_settings(task, settings), settings, _measure)
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     task = evaluation.task
-    return sentence_similarity(evaluation.system, task.texts, seed, language_of(task))
+    return sentence_similarity(evaluation.system, task.texts, seed, task.language)
 
 
-def _plan_nouns_and_verbs(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
-    return [Measurement("nouns_and_verbs", tagger_settings(settings.tagger), NO_SEED)], []
+def _plan_nouns_and_verbs(task: EvaluationTask, settings: PaperSettings) -> Plan:
+    return [Measurement("nouns_and_verbs", tagger_settings(settings.tagger), NO_SEED, _measure_nouns_and_verbs)], []
 
 
 def _measure_nouns_and_verbs(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     return mean_by_length(*nouns_and_verbs_ratio(evaluation.task.texts, evaluation.system))
 
 
-REDUNDANCY = Experiment("how much texts repeat themselves: nouns and verbs, sentences", ANY_TASK, _plan, _measure)
-NOUNS_AND_VERBS = Experiment("nouns and verbs of redundancy", ANY_TASK, _plan_nouns_and_verbs, _measure_nouns_and_verbs)
+REDUNDANCY = Experiment("how much texts repeat themselves: nouns and verbs, sentences", None, _plan)
+NOUNS_AND_VERBS = Experiment("nouns and verbs of redundancy", None, _plan_nouns_and_verbs)

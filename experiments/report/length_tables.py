@@ -1,17 +1,23 @@
-"""Tables of accuracy by the length of documents, and of what was read."""
+"""Accuracy by the length of documents, and what was read of them: tables and a figure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...models.inference.long_documents.strategies import SEVERAL_VECTORS, SINGLE_VECTOR
-from ...training.markdown import table
+import numpy as np
+import pandas as pd
+
+from docsplit_hf.evaluation.figures import GRID, draw_curve, draw_legend, make_panels
+from docsplit_hf.evaluation.markdown_report import Printed, Spread, escape, lay_out, with_text
+from docsplit_hf.evaluation.summary import setting, summarize_records
+from docsplit_hf.models.inference.long_documents.strategies import SEVERAL_VECTORS, SINGLE_VECTOR
+
+from ..papers_options import PaperSettings
 from ..protocols.length import BUCKETS
-from .paper_results import PaperTable
-from .summary import Cell
-from .tables import MISSING, Spread, escape, format_summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHOWN_IN_TITLES = ("classifier", "shots")
 # Metrics by the buckets that they are of, and what the tables call them.
@@ -37,8 +43,8 @@ def with_gains(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     found = []
     for record in records:
         encoder, strategy = split_strategy(record["system"])
-        first = by_length.get(_key(record, f"{encoder} (first)"))
-        if record["protocol"] == "length" and strategy not in (None, "first") and first is not None:
+        first = by_length.get(_key(record, f"{encoder} (first)")) if record["protocol"] == "length" else None
+        if first is not None and strategy not in (None, "first"):
             record = {**record, "metrics": record["metrics"] | _gains(record["metrics"], first, read[record["task"]])}
         found.append(record)
     return found
@@ -58,39 +64,61 @@ def _gains(metrics: Mapping[str, float], first: Mapping[str, float], read: Mappi
     return gains
 
 
-def length_tables(cells: Sequence[Cell], others: Sequence[Cell], paper: PaperTable | None) -> str:
+def length_tables(frame: pd.DataFrame, records: Sequence[Mapping[str, Any]], printed: Printed | None) -> str:
     """Accuracy by length: a table for each task, number of examples and classifier."""
-    groups = defaultdict(list)
-    for cell in cells:
-        groups[cell.task, cell.settings["shots"], cell.settings["classifier"]].append(cell)
-    read = {cell.task: cell.metrics for cell in others if cell.protocol == "length_read"}
+    read = {one["task"]: one["metrics"] for one in records if one["protocol"] == "length_read"}
+    frame = summarize_records(one for one in with_gains(records) if one["protocol"] == "length")
+    frame = frame.assign(classifier=setting(frame, "classifier"), shots=setting(frame, "shots"))
     parts = []
-    for (task, shots, classifier), mine in groups.items():
+    for (task, shots, classifier), mine in frame.groupby(["task", "shots", "classifier"], sort=False, dropna=False):
+        few = not pd.isna(shots)
         buckets = [name for name in BUCKETS if f"documents {name}" in read[task]]
-        metrics = [*(f"accuracy {name}" for name in buckets), "accuracy", "macro_f1"]
-        best = {name: max(cell.metrics[name].mean for cell in mine) for name in metrics}
-        spread: Spread = "documents" if shots is None else "interval"
-        rows = []
-        for cell in mine:
-            row = [escape(cell.system)]
-            for name in metrics:
-                text = format_summary(name, cell.metrics[name], spread)
-                row.append(f"**{text}**" if cell.metrics[name].mean == best[name] else text)
-            rows.append((*row, *(format_summary(name, cell.metrics.get(name), spread) for name in GAINS)))
-        counts = [f"{name} ({read[task][f'documents {name}'].mean:.0f})" for name in buckets]
-        titles = ("System", *counts, "all", "F1", *(title for _, title in GAINS.values()))
-        examples = "all examples" if shots is None else f"{shots} examples per class"
-        parts += [f"### {escape(task)}: {examples}, {classifier}", table(titles, rows)]
+        columns = {f"{name} ({read[task][f'documents {name}']:.0f})": f"accuracy {name}" for name in buckets}
+        columns |= {"all": "accuracy", "F1": "macro_f1", **{title: gain for gain, (_, title) in GAINS.items()}}
+        spread: Spread = "interval" if few else "documents"
+        is_gain = mine["metric"].isin(GAINS)
+        shown = pd.concat([with_text(mine[~is_gain], spread, bold=("metric",)), with_text(mine[is_gain], spread)])
+        shown = shown.assign(system=shown["system"].map(escape))
+        examples = f"{shots:.0f} examples per class" if few else "all examples"
+        parts += [
+            f"### {escape(task)}: {examples}, {classifier}",
+            lay_out(shown, {"system": "System"}, columns, "metric"),
+        ]
     return "\n\n".join(parts)
 
 
-def reading_table(cells: Sequence[Cell], others: Sequence[Cell], paper: PaperTable | None) -> str:
+def reading_table(frame: pd.DataFrame, records: Sequence[Mapping[str, Any]], printed: Printed | None) -> str:
     """Tokens that an encoder reads of a document, and the share of the text that is, by length."""
-    buckets = [name for name in BUCKETS if any(f"documents {name}" in cell.metrics for cell in cells)]
-    rows = []
-    for cell in cells:
-        shares = (cell.metrics.get(f"share_read {name}") for name in buckets)
-        tokens = f"{cell.metrics['tokens_read'].mean:,.0f}"
-        shown = (MISSING if share is None else f"{share.mean:.0%}" for share in shares)
-        rows.append((escape(cell.task), escape(cell.system), tokens, *shown))
-    return table(("Task", "System", "Tokens per document", *buckets), rows)
+    names = {f"share_read {name}": name for name in BUCKETS if f"documents {name}" in set(frame["metric"])}
+    columns = {"Tokens per document": "tokens_read", **{name: metric for metric, name in names.items()}}
+    texts = [f"{row.mean:,.0f}" if row.metric == "tokens_read" else f"{row.mean:.0%}" for row in frame.itertuples()]
+    shown = frame.assign(task=frame["task"].map(escape), system=frame["system"].map(escape), text=texts)
+    return lay_out(shown, {"task": "Task", "system": "System"}, columns, "metric")
+
+
+def length_curves(classifier: str, frame: pd.DataFrame, settings: PaperSettings) -> Figure | None:
+    """Accuracy over the number of words in a document, a line for each way to read it; a panel per task and encoder."""
+    frame = frame[(frame["protocol"] == "length") & (setting(frame, "classifier") == classifier)]
+    frame = frame[setting(frame, "shots").isna()]
+    if frame.empty:
+        return None
+    names = {system: split_strategy(system) for system in frame["system"]}
+    encoders = list(dict.fromkeys(encoder for encoder, strategy in names.values() if strategy)) or [""]
+    lines = list(dict.fromkeys(strategy or encoder for encoder, strategy in names.values()))
+    panels = [(task, encoder) for task in dict.fromkeys(frame["task"]) for encoder in encoders]
+    figure, axes = make_panels(len(panels), 4.4, 3.2, per_row=2)
+    for axis, (task, encoder) in zip(axes, panels, strict=True):
+        chosen = [name for name in names if names[name][0] in (encoder, name)]
+        mine = frame[(frame["task"] == task) & frame["system"].isin(chosen)]
+        buckets = [name for name in BUCKETS if f"accuracy {name}" in set(mine["metric"])]
+        for system, points in mine.set_index("metric").groupby("system", sort=False):
+            number = lines.index(names[system][1] or system)
+            # Lines stand a little apart, so that error bars can be told from one another.
+            places = np.arange(len(buckets)) + 0.04 * (number - (len(lines) - 1) / 2)
+            points = points.loc[[f"accuracy {name}" for name in buckets]]
+            draw_curve(axis, places, points, "documents", number, lines[number])
+        axis.set_xticks(range(len(buckets)), buckets, fontsize=7)
+        axis.grid(**GRID)
+        axis.set(title=", ".join(filter(None, (task, encoder))), xlabel="Words in the document", ylabel="Accuracy (%)")
+    draw_legend(figure, axes, frame["documents"], "documents")
+    return figure

@@ -8,8 +8,10 @@ only (DocSplit's figures 2 and 3, SimLTE's figure 3) has no numbers to give here
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import pandas as pd
 
 from ..tasks.known_tasks import NEWSGROUPS
 
@@ -36,6 +38,17 @@ class PaperTable:
         start = self.tasks.index(task) * len(self.metrics)
         values = self.rows[system][start : start + len(self.metrics)]
         return {name: value for name, value in zip(self.metrics, values, strict=True) if value is not None}
+
+    def numbers(self, tasks: Sequence[str]) -> pd.DataFrame:
+        """What stands beside our tasks of these names: a row for each system and metric, ``value`` None if missing."""
+        known = {task: paper_task(task) for task in dict.fromkeys(tasks) if paper_task(task) in self.tasks}
+        rows = [
+            (system, task, name, metric, self.of(system, name).get(metric))
+            for system in self.rows
+            for task, name in known.items()
+            for metric in self.metrics
+        ]
+        return pd.DataFrame(rows, columns=["system", "task", "known", "metric", "value"], dtype=object)
 
 
 def paper_task(name: str) -> str | None:

@@ -1,9 +1,9 @@
 """The controlled study: the papers' positive pairs from one common start, on equal terms. It goes on where it was.
 
-    python benchmarks/study/run.py --stages start tuning methods ablations
+    python -m experiments.study.run_study --stages start tuning methods ablations
 
 It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/, and runs
-examples/run_pretrain.py and examples/run_evaluation.py, --workers at a time, with one thread each.
+examples/run_pretrain.py and python -m experiments, --workers at a time, with one thread each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from runs import (
+
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.text.holding_out import hold_out_of_each_class
+from docsplit_hf.text.paper_tasks import load_task
+from experiments.study.study_runs import (
     ABLATIONS,
     ADAPTATION_RECIPES,
     ADAPTED,
@@ -43,11 +47,7 @@ from runs import (
     start_run,
     tuning_run,
 )
-
-from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.tasks.held_out import hold_out_of_each_class
-from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
-from docsplit_hf.text.paper_tasks import load_task
+from experiments.tasks.load_paper_task import load_paper_task
 
 STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped")
 # 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
@@ -183,8 +183,8 @@ class Study:
             self.call([*run.command(str(self.folder)), "--overwrite_output_dir"], run.name)
         elif not recipe.exists() or json.loads(recipe.read_text()) != run.options:
             raise ValueError(
-                f"{model.parent} was not trained with the options that runs.py has now, or they are not known. Delete "
-                f"it, and its part of {self.folder / 'results'}, to train it anew."
+                f"{model.parent} was not trained with the options that study_runs.py has now, or they are not known. "
+                f"Delete it, and its part of {self.folder / 'results'}, to train it anew."
             )
 
     def evaluate(self, name: str, models: dict[str, str], options: Options | None = None) -> None:
@@ -195,11 +195,11 @@ class Study:
     def measure(
         self, name: str, models: dict[str, str], tasks: dict[str, Path], protocols: list[str], options: dict
     ) -> None:
-        """Run run_evaluation.py, which measures what is not in its results yet."""
+        """Run the experiments, which measures what is not in its results yet."""
         named = [path if path == system else f"{path}#name={system}" for system, path in models.items()]
         known = {task: path for task, path in tasks.items() if path.parent == self.data}
         chosen = list(known) or [str(path) for path in tasks.values()]
-        command = ["python", "examples/run_evaluation.py", "--models", *named, "--tasks", *chosen]
+        command = ["python", "-m", "experiments", "--models", *named, "--tasks", *chosen]
         if known:
             command += ["--task_folders", *(f"{task}={path}" for task, path in known.items())]
         folders = {"cache_dir": str(self.folder / "embeddings"), "output_dir": str(self.folder / "results" / name)}
@@ -241,7 +241,7 @@ class Study:
             target = self.folder / "texts" / f"{task}.jsonl"
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                texts = load_evaluation_task(task, self.data / folder).train_texts
+                texts = load_paper_task(task, self.data / folder).train_texts
                 target.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
 
     def in_parallel(self, jobs: list) -> None:

@@ -1,6 +1,6 @@
 """What the study gave: results.json of all runs, tables and figures; the text between them is written by hand.
 
-    python benchmarks/study/report.py --folder output/study --output docs/results/study
+    python -m experiments.study.study_report --folder output/study --output docs/results/study
 
 Tables are written into the file beside the folder (docs/results/study.md), between the lines <!-- table: NAME --> and
 <!-- end -->.
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from runs import ABLATIONS, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
-from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.report.panels import COLORS, save
-from docsplit_hf.experiments.report.summary import summarize
+from docsplit_hf.evaluation.figures import COLORS, save
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.evaluation.summary import summarize
 from docsplit_hf.training.markdown import table
+from experiments.study.study_runs import ABLATIONS, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def merge(folder: Path, output: Path) -> Records:
             else:
                 finished.append(results)
     if not finished:
-        raise ValueError(f"{folder} has no finished results: run benchmarks/study/run.py with --folder {folder} first.")
+        raise ValueError(f"{folder} has no finished results: run run_study.py with --folder {folder} first.")
     fingerprints: dict[str, set[str]] = {}
     for record in (record for results in finished for record in results.records):
         fingerprints.setdefault(record["system"], set()).add(record["system_fingerprint"])

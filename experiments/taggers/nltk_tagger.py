@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...text.segmentation.sentences import get_segmenter
+from docsplit_hf.text.segmentation.sentences import get_segmenter
+
 from .parts_of_speech import Tagger, Word, within_bounds
 
 if TYPE_CHECKING:

@@ -6,12 +6,14 @@ import ast
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from ...text.file_formats import read_json_rows
-from ...text.lone_surrogates import replace_lone_surrogates
-from .task import Pair, PairTask
+from docsplit_hf.evaluation.task import content_hash
+from docsplit_hf.text.file_formats import read_json_rows
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +21,43 @@ LRA_FILE = "new_aan_pairs.{}.tsv"
 JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".json")
 SPLITS = ("train", "test")
 
+Pair = tuple[str, str, int]  # two ids of documents, and 1 where the first cites the second, else 0
 RawPair = tuple[Any, ...] | str  # two ids and a label as they stand in the file, or why the row has none
+
+
+@dataclass(frozen=True, eq=False)
+class PairTask:
+    """Documents by their ids, and which of them cite each other."""
+
+    name: str
+    documents_by_id: dict[str, str]
+    train: list[Pair]
+    test: list[Pair]
+    language: ClassVar[str] = "en"
+    kind: ClassVar[str] = "pairs of documents"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return content_hash(self.documents_by_id.items(), self.train, self.test)
+
+    def with_pairs(self, train: list[Pair], test: list[Pair]) -> PairTask:
+        """The task with these pairs; documents that are in none are left out."""
+        used = {key for first, second, _ in (*train, *test) for key in (first, second)}
+        documents = {key: text for key, text in self.documents_by_id.items() if key in used}
+        return PairTask(self.name, documents, train, test)
+
+    @property
+    def texts(self) -> list[str]:
+        """The documents alone."""
+        return list(self.documents_by_id.values())
+
+    @property
+    def documents(self) -> list[tuple[str, ...]]:
+        return [(text,) for text in self.texts]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"train": len(self.train), "test": len(self.test)}
 
 
 def has_citation_pairs(folder: Path) -> bool:

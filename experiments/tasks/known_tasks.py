@@ -7,12 +7,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...text.paper_tasks import TASKS
+from docsplit_hf.evaluation.load_evaluation_task import DOCUMENTATION
+from docsplit_hf.text.paper_tasks import TASKS
+
 from .wikipedia_tasks import WIKIPEDIA_TASKS
 
 logger = logging.getLogger(__name__)
 
-DOCUMENTATION = "documentation"
 HEADER_SHARE = 0.9  # of the posts; in the release it is all of them
 # What is left of the posts of 20 Newsgroups, and what stands behind the name of the task.
 NEWSGROUPS = {"stripped": "", "body": " (body)", "raw": " (raw)"}
@@ -142,3 +143,8 @@ def _known_names() -> dict[str, str]:
     names = {alias: name for name, source in LONG_DOCUMENT_TASKS.items() for alias in (name, *source.aliases)}
     names |= {name: name for name in (*TASKS, *WIKIPEDIA_TASKS, DOCUMENTATION)}
     return {_key(alias): name for alias, name in names.items()}
+
+
+def task_metric(name: str) -> str:
+    """The metric of the paper's tables for a task of its, accuracy for others."""
+    return TASKS[name].metric if name in TASKS else "accuracy"

@@ -6,9 +6,8 @@ import pytest
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.systems import embedding_cache
-from docsplit_hf.experiments.systems.embedding_cache import cached_embeddings, cached_passages
-from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
+from docsplit_hf.evaluation import embedding_cache
+from docsplit_hf.evaluation.embedding_cache import cached_embeddings
 
 
 class CountingEncoder:
@@ -125,23 +124,3 @@ def test_a_run_that_is_broken_off_goes_on_where_it_was(tmp_path, monkeypatch, pl
     again = CountingEncoder()
     assert cached_embeddings(again, TEXTS, tmp_path) == pytest.approx(CountingEncoder().encode(TEXTS))
     assert again.embedded == 5
-
-
-def test_passages_are_kept_and_nan_names_the_text_that_it_is_in(tiny_config, tokenizer, texts, tmp_path, monkeypatch):
-    encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=16)
-    reader = EncoderWithOptions(encoder, long_documents="passages")
-    first = cached_passages(reader, texts[:12], tmp_path)
-    expected = encoder.encode_passages(texts[:12], show_progress=False)
-    assert first.embeddings == pytest.approx(expected.embeddings, abs=1e-5)
-    assert first.counts.tolist() == expected.counts.tolist() and first.spans.tolist() == expected.spans.tolist()
-    monkeypatch.setattr(DocumentEncoder, "encode_passages", None)
-    for kept, array in zip(cached_passages(reader, texts[:12], tmp_path), first, strict=True):
-        assert kept.tobytes() == array.tobytes()
-    broken = expected._replace(embeddings=expected.embeddings.copy())
-    broken.embeddings[broken.counts[:10].sum(), 0] = np.nan
-    monkeypatch.setattr(embedding_cache, "CHUNK", 12)
-    monkeypatch.setattr(EncoderWithOptions, "encode_passages", lambda *given, **options: broken)
-    with pytest.raises(
-        ValueError, match=f"NaN or infinity for 1 of 12 texts, the first of them text 10: '{texts[10][:9]}"
-    ):
-        cached_passages(reader, texts[:12], None)

@@ -1,31 +1,21 @@
 import pytest
 
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
 
 
-def test_shots_are_the_papers_unless_given_and_the_curve_is_in_order():
+def test_shots_of_the_curve_are_in_order_and_those_of_few_shot_are_for_all_tasks():
     assert EvaluationSettings(curve_shots=[10, 1, 10]).curve_shots == [1, 10]
-    settings = EvaluationSettings()
-    shots = {name: settings.shots_of(name) for name in ("FakeNews", "arXiv", "20News", "NYT", "BBCNews", "my.csv")}
-    assert shots == {"FakeNews": 10, "arXiv": 10, "20News": 5, "NYT": 5, "BBCNews": 5, "my.csv": 5}
-    assert EvaluationSettings(shots=3).shots_of("FakeNews") == 3
+    assert EvaluationSettings().shots_of("FakeNews") == 5 and EvaluationSettings(shots=3).shots_of("mine") == 3
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"probe": "svm"}, "probe must be one of mlp, logistic, got 'svm'"),
-        ({"few_shot_probe": ""}, "few_shot_probe must be one of"),
         ({"repeats": 0}, "repeats must be at least 1, got 0"),
         ({"max_test_examples": -1}, "max_test_examples must be at least 1"),
         ({"curve_shots": []}, "curve_shots must be numbers from 1"),
         ({"curve_shots": [5, 0]}, "curve_shots must be numbers from 1"),
         ({"seed": -1}, "seed must not be negative"),
-        ({"neighbors_protocol": ["oracel"]}, "neighbors_protocol must be of calibrated, fixed, oracle, got 'oracel'"),
-        ({"knn_weight": 1.5}, "knn_weight must be from 0 to 1, got 1.5"),
-        ({"fine_tuning": "{lr: 1}"}, "--fine_tuning is JSON such as"),
-        ({"fine_tuning": {"learning_rat": 1}}, "no training argument 'learning_rat'. Did you mean 'learning_rate'"),
-        ({"fine_tuning": {"seed": 1}}, "no training argument 'seed'"),
     ],
 )
 def test_what_is_out_of_range_is_named(options, said):

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.experiments.protocols.half_documents import retrieval_metrics
+from docsplit_hf.evaluation.half_documents import retrieval_metrics
 from docsplit_hf.pretraining.half_texts import half_texts
 
 

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
-from docsplit_hf.experiments.protocols.experiment import Evaluation
-from docsplit_hf.experiments.protocols.labeled_features import combine_pairs, labeled_features
-from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem
-from docsplit_hf.experiments.tasks.task import ClassificationTask
+from docsplit_hf.evaluation.experiment import Evaluation
+from docsplit_hf.evaluation.labeled_features import check_features, combine_pairs, labeled_features, sample_per_class
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation.task import ClassificationTask
 
 LABELS = np.array([0, 1])
 
@@ -69,3 +71,34 @@ def test_a_model_that_gives_nan_is_named_and_not_scored(convert):
             labeled_features(Evaluation(GivenFeatures(convert(train), convert(test)), task))
     with pytest.raises(ValueError, match="3 rows, but 4 labels"):
         labeled_features(Evaluation(GivenFeatures(convert(good[:3]), convert(good)), task))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        ([[0.0], [np.nan]], None, "the test features: row 1 holds NaN"),
+        (np.ones((0, 2)), None, "the test features: there are none. Is the split empty"),
+        ([[1.0], [2.0]], np.array([0]), "the test features: 2 rows, but 1 labels"),
+    ],
+)
+def test_broken_features_are_refused(form, rows, labels, message):
+    with pytest.raises(ValueError, match=message):
+        check_features(form(rows), "the test features", labels)
+
+
+@given(st.integers(1, 6), st.integers(0, 99))
+def test_each_class_gives_as_many_and_fewer_shots_are_among_more(shots, seed):
+    labels = np.random.default_rng(0).permutation(np.repeat([0, 2, 5], [6, 7, 40]))
+    rows = sample_per_class(labels, shots, seed, list("abcdef"))
+    assert len(set(rows)) == len(rows)
+    assert np.bincount(labels[rows]).tolist() == [shots, 0, shots, 0, 0, shots]
+    assert shots == 1 or set(sample_per_class(labels, shots - 1, seed, list("abcdef"))) < set(rows)
+
+
+def test_the_classes_that_are_too_small_are_named():
+    labels = np.repeat([0, 1, 2], [3, 9, 4])
+    with pytest.raises(ValueError, match="'ham' has 3, 'eggs' has 4: lower the number of shots to 3"):
+        sample_per_class(labels, 5, 0, ["ham", "spam", "eggs"])
+    with pytest.raises(ValueError, match="'E' has 1 .and 7 more classes are too small.: lower"):
+        sample_per_class(np.arange(12), 2, 0, list("ABCDEFGHIJKL"))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.systems.load_system import BM25System, EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 
@@ -22,35 +22,13 @@ def test_words_of_scripts_without_spaces_are_found():
     train = TfidfSystem().features(texts)[0]
     similarities = (train @ train.T).toarray()
     assert similarities[0, 1] > 0.1 and similarities[0, 2] == 0
-    bm25 = BM25System().features(texts)[0]
-    assert bm25.shape[1] == len(set("今天天气很好下雨東京タワー")) + 1
-
-
-def test_bm25_by_its_formula():
-    k1, b = 1.2, 0.75
-    tokens = [[word for word in text.split() if len(word) > 1] for text in TRAIN]
-    query = "red wine wine on stones"
-    mean = np.mean([len(words) for words in tokens])
-
-    def weight(word, words):
-        return (k1 + 1) * words.count(word) / (words.count(word) + k1 * (1 - b + b * len(words) / mean))
-
-    def idf(word):
-        documents = sum(word in words for words in tokens)
-        return np.log(1 + (len(tokens) - documents + 0.5) / (documents + 0.5))
-
-    known = ["red", "wine", "wine", "on"]  # stones are in no training text
-    expected = [sum(idf(w) * weight(w, words) * weight(w, known) for w in set(known)) for words in tokens]
-    train, test = BM25System().features(TRAIN, [query])
-    assert (train @ test.T).toarray()[:, 0] == pytest.approx(expected, rel=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(), max_size=4))
 def test_any_text_has_features(texts):
-    for system in (TfidfSystem(), BM25System()):
-        train, test = system.features(TRAIN, texts) if texts else system.features(TRAIN, [""])
-        assert test.shape == (max(len(texts), 1), train.shape[1]) and np.isfinite(test.data).all()
+    train, test = TfidfSystem().features(TRAIN, texts or [""])
+    assert test.shape == (max(len(texts), 1), train.shape[1]) and np.isfinite(test.data).all()
 
 
 def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, monkeypatch):
@@ -67,25 +45,11 @@ def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, m
     assert load_system(str(tiny_checkpoint), max_length=32).name == str(tiny_checkpoint)
 
 
-def test_a_system_of_passages_has_their_mean_as_features(tiny_checkpoint, texts):
-    long = [" ".join(texts[:6]), texts[7][:20]]
-    [system] = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32).reading(["passages"])
-    [features], [passages] = system.features(long), system.passages(long)
-    encoder = system.encoder.encoder
-    average = encoder.encode(long, long_documents="average", show_progress=False)  # weighted by tokens, not characters
-    assert (features * average).sum(1) == pytest.approx(1, abs=1e-3) and passages.counts[0] > 5
-    alone = encoder.encode(long, show_progress=False)[1]
-    assert features[1] == pytest.approx(alone, abs=1e-5) and abs(features[0] @ alone) < 0.999
-
-
 def test_names_that_are_none():
-    with pytest.raises(ValueError, match="no system 'BM-25'. Did you mean 'bm25'"):
-        load_system("BM-25")
+    with pytest.raises(ValueError, match="no system 'TF-IDF'. Did you mean 'tfidf'"):
+        load_system("TF-IDF")
     with pytest.raises(ValueError, match="tfidf has no options but name"):
         load_system("tfidf#pooling=mean")
-    with pytest.raises(
-        OSError, match=r"'nobody/no-such-model' could not be loaded.* A system is tfidf, bm25, a folder"
-    ):
+    with pytest.raises(OSError, match=r"'nobody/no-such-model' could not be loaded.* A system is tfidf, a folder"):
         load_system("nobody/no-such-model")
-    assert load_system("tfidf").fingerprint != load_system("bm25").fingerprint
-    assert load_system("bm25#name=BM25").name == "BM25"
+    assert load_system("tfidf#name=words").name == "words"

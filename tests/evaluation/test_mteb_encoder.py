@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict
 
-from docsplit_hf.experiments.systems.mteb_encoder import MTEBEncoder
+from docsplit_hf.evaluation.mteb_encoder import MTEBEncoder
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:mteb"),

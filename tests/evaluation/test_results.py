@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.evaluation.results import ResultStore
 
 RECORD = {
     "system": "A", "system_fingerprint": "a", "task": "B", "task_fingerprint": "b", "protocol": "full",
@@ -56,7 +56,7 @@ def test_stores_put_together_hold_the_records_of_both_with_the_commands_that_mea
 def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     store = ResultStore(tmp_path)
     store.add(RECORD)
-    monkeypatch.setattr("docsplit_hf.experiments.records.results.os.replace", lambda *_: 1 / 0)
+    monkeypatch.setattr("docsplit_hf.evaluation.results.os.replace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store.add(RECORD | {"seed": 1})
     assert len(ResultStore(tmp_path).records) == 1

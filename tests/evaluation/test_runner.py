@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.records import runner
-from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.records.runner import describe_task, run_protocols, short_names
-from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem
-from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
+from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import Measurement
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
+from docsplit_hf.evaluation.task import ClassificationTask, CorpusTask
 
-SETTINGS = EvaluationSettings(seeds=2, repeats=3, shots=2, probe="logistic")
+SETTINGS = EvaluationSettings(seeds=2, repeats=3, shots=2)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypa
     first, _ = run_protocols(systems, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path))
     assert [record["protocol"] for record in first] == ["full"] * 2 + ["few_shot"] * 3
     content = (tmp_path / "results.json").read_bytes()
-    monkeypatch.setattr(runner, "measure", lambda *_: 1 / 0)
+    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
     again, _ = run_protocols(
         {"tfidf": TfidfSystem("TF-IDF")}, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
     )
@@ -64,20 +64,10 @@ def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_
 
 
 def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):
-    monkeypatch.setattr(runner, "measure", lambda *_: 1 / 0)
+    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
     with pytest.raises(ValueError, match="no protocol 'few-shot'"):
         run_protocols({"tfidf": TfidfSystem()}, [task], ["full", "few-shot"], SETTINGS, ResultStore(tmp_path))
     assert not (tmp_path / "results.json").exists()
-
-
-def test_without_a_tagger_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_path, task, caplog):
-    settings = EvaluationSettings(seeds=1, tagger="en_core_web_of_nowhere")
-    records, left_out = run_protocols(
-        {"tfidf": TfidfSystem()}, [task], ["redundancy", "attention"], settings, ResultStore(tmp_path)
-    )
-    assert [record["protocol"] for record in records] == ["redundancy"]
-    [line] = left_out
-    assert "spacy download en_core_web_of_nowhere" in line and line in caplog.text
 
 
 def labeled(name, train, test, **pairs):
@@ -90,10 +80,7 @@ def test_a_task_is_described_by_its_kind_its_sizes_and_the_words_of_training_and
     assert describe_task(task) == sizes | {"words": {"mean": 3.0, "median": 2.0, "max": 6}}
     task = labeled("mine", ["a b", "c"], ["d"], train_pairs=["e", "f"], test_pairs=["g h i"])
     assert describe_task(task) == sizes | {"words": {"mean": 3.0, "median": 3.0, "max": 4}}
-    task = labeled("TNEWS", ["今天", "天 气"], ["很好吗"])
+    task = labeled("TNEWS", ["今天", "天 气"], ["很好吗"], language="zh")
     assert describe_task(task)["words"] == {"mean": 2.3, "median": 2.0, "max": 3}
-    pairs = PairTask("cited", {"a": "One word.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0), ("a", "b", 1)])
-    sizes = {"kind": "pairs of documents", "train": 1, "test": 2, "documents": 2}
-    assert describe_task(pairs) == sizes | {"words": {"mean": 1.5, "median": 1.5, "max": 2}}
     sizes = {"kind": "texts alone", "test": 1, "documents": 1}
     assert describe_task(CorpusTask("alone", ["One."])) == sizes | {"words": {"mean": 1.0, "median": 1.0, "max": 1}}

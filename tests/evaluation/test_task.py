@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
+from docsplit_hf.evaluation.task import ClassificationTask, CorpusTask
 
 LABELS = np.array([0, 1])
 PARTS = {
@@ -32,9 +32,6 @@ def test_a_fingerprint_is_of_the_content_and_changes_with_any_of_it():
     prints = {ClassificationTask("one", **(PARTS | change)).fingerprint for change in changed}
     assert len(prints) == len(changed)
     assert ClassificationTask("another name", **PARTS).fingerprint in prints
-    pairs = [("a", "b", 1), ("b", "a", 0)]
-    tasks = [PairTask("p", dict.fromkeys("ab", text), pairs[:n], pairs) for text in ("One.", "Two.") for n in (1, 2)]
-    assert len({task.fingerprint for task in tasks}) == 4
 
 
 @given(st.lists(st.text(max_size=5), max_size=4), st.lists(st.text(max_size=5), max_size=4))

@@ -3,16 +3,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.protocols.experiment import Evaluation, document_encoder
-from docsplit_hf.experiments.protocols.registry import PROTOCOLS, check_protocols, measure, plan
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
-from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.experiments.taggers.load_tagger import load_tagger
-from docsplit_hf.experiments.tasks.task import ClassificationTask, CorpusTask, PairTask
+from docsplit_hf.evaluation.experiment import Evaluation, check_protocols
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.evaluation.runner import describe_task
+from docsplit_hf.evaluation.task import ClassificationTask, CorpusTask
+from experiments.papers import PROTOCOLS, run_papers
+from experiments.papers_options import PaperSettings
+from experiments.taggers.load_tagger import load_tagger
+from experiments.tasks.citation_pairs import PairTask
 
-SETTINGS = EvaluationSettings(probe="logistic", seeds=2, repeats=3, curve_shots=[1, 2, 50], shots=2, max_length=64)
+from .planning import plan
+
+SETTINGS = PaperSettings(probe="logistic", seeds=2, repeats=3, curve_shots=[1, 2, 50], shots=2, max_length=64)
 METRICS = {
     **dict.fromkeys(("full", "few_shot", "curve", "knn"), {"accuracy", "macro_f1", "matthews_correlation"}),
     "citation": {"accuracy", "cosine_accuracy"},
@@ -59,7 +62,7 @@ def test_seeds_settings_and_no_measurement_twice(tasks):
 
 
 def test_a_measurement_of_sentences_knows_their_language_where_it_is_not_english(texts):
-    planned, _ = plan(["half_documents", "redundancy"], TfidfSystem(), CorpusTask("IFLYTEK", texts), SETTINGS)
+    planned, _ = plan(["half_documents", "redundancy"], TfidfSystem(), CorpusTask("IFLYTEK", texts, "zh"), SETTINGS)
     assert [one.settings["language"] for one in planned] == ["zh"] * 4
     planned, _ = plan(["half_documents"], TfidfSystem(), CorpusTask("mine", texts), SETTINGS)
     assert planned[0].settings == {"max_length": 64}
@@ -87,7 +90,7 @@ def test_what_does_not_fit_is_left_out_with_a_line(tasks):
 
 
 def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_only(tasks):
-    settings = EvaluationSettings(shots=20, seeds=1)
+    settings = PaperSettings(shots=20, seeds=1)
     planned, [line] = plan(["few_shot", "full"], TfidfSystem(), tasks["classification"], settings)
     assert [one.protocol for one in planned] == ["full"]
     assert line.startswith("few_shot does not run on rivers: 20 examples of each class") and "'yes' has" in line
@@ -95,16 +98,15 @@ def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_
 
 def test_an_unknown_protocol_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match="no protocol 'few-shot'. Did you mean 'few_shot'. Known protocols: full, few"):
-        check_protocols(["full", "few-shot"])
+        check_protocols(["full", "few-shot"], PROTOCOLS)
 
 
 def test_a_tagger_counts_nouns_and_verbs_once_per_task(tasks, pipeline_folder):
     tagger = load_tagger(pipeline_folder)
     settings = dataclasses.replace(SETTINGS, tagger=pipeline_folder)
-    [planned], _ = plan(["redundancy", "full"], tagger, tasks["classification"], settings)
-    assert planned == ("nouns_and_verbs", {"tagger": pipeline_folder, "tagger_version": "spaCy en_nouns 1.2.3"}, 0)
-    assert plan(["full"], tagger, tasks["classification"], settings) == ([], [])
-    assert measure(Evaluation(tagger, tasks["corpus"]), planned)["all"] > 1
+    [planned], _ = plan(["nouns_and_verbs"], tagger, tasks["classification"], settings)
+    assert planned[:3] == ("nouns_and_verbs", {"tagger": pipeline_folder, "tagger_version": "spaCy en_nouns 1.2.3"}, 0)
+    assert planned.run(Evaluation(tagger, tasks["corpus"]))["all"] > 1
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))
@@ -112,10 +114,12 @@ def test_a_tagger_counts_nouns_and_verbs_once_per_task(tasks, pipeline_folder):
 def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, kind, tasks, tiny_checkpoint):
     system = load_system(str(tiny_checkpoint), max_length=64) if kind == "encoder" else None
     system = system or TfidfSystem()
-    task = next(task for task in tasks.values() if type(task) in PROTOCOLS[name].tasks)
+    task = next(
+        task for task in tasks.values() if PROTOCOLS[name].tasks is None or isinstance(task, PROTOCOLS[name].tasks)
+    )
     planned, left_out = plan([name], system, task, SETTINGS)
     assert left_out == [] or name == "curve"
-    found = [measure(Evaluation(system, task, str(tiny_checkpoint)), planned[0]) for _ in range(2)]
+    found = [planned[0].run(Evaluation(system, task, str(tiny_checkpoint))) for _ in range(2)]
     without_head = {"accuracy"} if (name, kind) == ("citation", "tfidf") else set()
     assert found[0] == found[-1] and set(found[0]) == METRICS[name] - without_head
     assert all(-1 <= value <= 1 for value in found[0].values())
@@ -123,15 +127,41 @@ def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, ki
 
 def test_attention_uses_the_tagger_and_is_known_by_it(tasks, tiny_checkpoint, pipeline_folder):
     system = load_system(str(tiny_checkpoint), max_length=64)
-    settings = EvaluationSettings(tagger=pipeline_folder, max_length=64)
+    settings = PaperSettings(tagger=pipeline_folder, max_length=64)
     [planned], _ = plan(["attention"], system, tasks["corpus"], settings)
     assert plan(["attention"], system, tasks["corpus"], dataclasses.replace(settings, seed=7))[0] == [planned]
     assert planned.settings["tagger_version"] == "spaCy en_nouns 1.2.3"
-    assert set(measure(Evaluation(system, tasks["corpus"]), planned)) >= {"noun", "noun_interval", "other"}
+    assert set(planned.run(Evaluation(system, tasks["corpus"]))) >= {"noun", "noun_interval", "other"}
 
 
-def test_only_an_encoder_with_its_weights_is_a_document_encoder(tiny_checkpoint):
-    encoder = DocumentEncoder.from_pretrained(str(tiny_checkpoint))
-    assert document_encoder(EncoderSystem("ours", encoder)) is encoder
-    assert document_encoder(EncoderSystem("ours", EncoderWithOptions(encoder, bf16=True))) is encoder
-    assert document_encoder(EncoderSystem("service", object())) is None and document_encoder(TfidfSystem()) is None
+def test_redundancy_is_measured_by_the_tagger_alone_and_with_each_system(tasks, pipeline_folder, tmp_path):
+    settings = PaperSettings(seeds=1, tagger=pipeline_folder)
+    store = ResultStore(tmp_path)
+    records, left_out = run_papers({"tfidf": TfidfSystem()}, [tasks["corpus"]], ["redundancy"], settings, store)
+    assert [(one["protocol"], one["system"]) for one in records] == [
+        ("redundancy", "tfidf"), ("nouns_and_verbs", "spaCy en_nouns 1.2.3"),
+    ]  # fmt: skip
+    assert left_out == [] and run_papers({"tfidf": TfidfSystem()}, [tasks["corpus"]], ["full"], settings, store) == (
+        [],
+        ["full does not run on alone: it takes texts with labels, and alone has texts alone."],
+    )
+
+
+def test_without_a_tagger_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_path, tasks, caplog):
+    settings = PaperSettings(seeds=1, tagger="en_core_web_of_nowhere")
+    records, left_out = run_papers(
+        {"tfidf": TfidfSystem()},
+        [tasks["classification"]],
+        ["redundancy", "attention"],
+        settings,
+        ResultStore(tmp_path),
+    )
+    assert [record["protocol"] for record in records] == ["redundancy"]
+    [line] = left_out
+    assert "spacy download en_core_web_of_nowhere" in line and line in caplog.text
+
+
+def test_pairs_are_described_by_their_documents():
+    pairs = PairTask("cited", {"a": "One word.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0), ("a", "b", 1)])
+    sizes = {"kind": "pairs of documents", "train": 1, "test": 2, "documents": 2}
+    assert describe_task(pairs) == sizes | {"words": {"mean": 1.5, "median": 1.5, "max": 2}}

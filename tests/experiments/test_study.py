@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-import report
-import run
-import runs
 from pretrain_arguments import parse_command_line
 
-from docsplit_hf.experiments.records.results import ResultStore
+from docsplit_hf.evaluation.results import ResultStore
+from experiments.study import run_study as run
+from experiments.study import study_report as report
+from experiments.study import study_runs as runs
 
-from ..commands import commands_in
-from .conftest import ROOT
+from ..commands import ROOT, commands_in
 
 
 @pytest.fixture
@@ -181,7 +180,7 @@ def test_a_model_of_other_options_is_not_taken_for_the_run(tmp_path, monkeypatch
     add_records(tuned, "0.001", [(0.5, 0.7)] * 4, fingerprint="another")
     with pytest.raises(ValueError, match="results of different models called 0.001: delete it"):
         study.mean_few_shot("tuning/docsplit", "0.001")
-    with pytest.raises(ValueError, match="was not trained with the options that runs.py has now, or .* Delete it"):
+    with pytest.raises(ValueError, match="with the options that study_runs.py has now, or .* Delete it"):
         study.train(runs.method_run(str(tmp_path), "docsplit", "mean", 2e-3, 0))
 
 

@@ -6,10 +6,9 @@ import pytest
 import scipy.sparse
 from sklearn.neighbors import KNeighborsClassifier
 
-from docsplit_hf.experiments.protocols import neighbors
-from docsplit_hf.experiments.protocols.neighbors import knn_metrics
-
-from .test_probe import clusters, labeled
+from experiments.protocols import nearest_neighbors as neighbors
+from experiments.protocols.nearest_neighbors import knn_metrics
+from tests.evaluation.test_probe import clusters, labeled
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -45,7 +44,7 @@ def test_neighbors_are_not_chosen_on_copies_of_themselves(caplog):
     inputs = 2 * list(range(200))
     features = 2 * [*rng.normal(size=(200, 8)).astype(np.float32)]
     labels = np.concatenate(2 * [rng.permutation(200) % 2])  # there is nothing to learn but the copies
-    with caplog.at_level(logging.INFO, "docsplit_hf"):
+    with caplog.at_level(logging.INFO, "experiments"):
         both = np.stack(features), labels
         knn_metrics(labeled(both, both)._replace(train_inputs=inputs), 0)
     [temperature] = [re.search(r"at temperature (\S+),", line)[1] for line in caplog.messages if "temperature" in line]

@@ -56,7 +56,7 @@ def check_matplotlib() -> None:
     """Say what to install where figures cannot be drawn: before the hours of measuring, not after them."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ModuleNotFoundError(
-            "Figures need matplotlib: pip install matplotlib, which the extra [experiments] brings, or do without "
+            "Figures need matplotlib: pip install matplotlib, which the extra [evaluation] brings, or do without "
             "them, --no_figures."
         )
 

@@ -10,6 +10,7 @@ from run_evaluation import word_counts_win
 from transformers import AutoModelForMaskedLM
 
 from docsplit_hf import DocumentEncoder
+from docsplit_hf.evaluation.experiment import Measurement
 
 from .conftest import ROOT
 from .forked import kill_script, start_script

@@ -7,33 +7,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-
-
-class EvaluationTask(Protocol):
-    """What every kind of task has."""
-
-    name: str
-    kind: ClassVar[str]
-    language: str  # the two letters by which texts are split into sentences
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts to test on, without their labels."""
-
-    @property
-    def documents(self) -> list[tuple[str, ...]]:
-        """All documents, of training and test; two texts that are one example are one document."""
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The numbers of examples and classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +43,7 @@ class ClassificationTask:
 
     @cached_property
     def fingerprint(self) -> str:
+        """The SHA-256 of the content; the name is no part of it."""
         labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
         return content_hash([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
 
@@ -78,10 +55,12 @@ class ClassificationTask:
 
     @property
     def texts(self) -> list[str]:
+        """The texts to test on, for what needs no labels."""
         return self.test_texts
 
     @property
     def documents(self) -> list[tuple[str, ...]]:
+        """Of training and test; two texts that are one example are one document."""
         texts = [*self.train_texts, *self.test_texts]
         pairs = [*(self.train_pairs or ()), *(self.test_pairs or ())]
         return list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
@@ -111,6 +90,9 @@ class CorpusTask:
     @property
     def sizes(self) -> dict[str, int]:
         return {"test": len(self.texts)}
+
+
+EvaluationTask = ClassificationTask | CorpusTask  # or any other class with the properties of these
 
 
 def word_counts(texts: Sequence[str], language: str) -> np.ndarray:

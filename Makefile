@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify evaluate test quality style benchmark docs notebooks wheel clean
+.PHONY: help pretrain classify evaluate test quality style docs notebooks wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,9 +36,6 @@ quality: .venv/installed ## Check style, and that imports run one way
 style: .venv/installed ## Mend style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-
-benchmark: .venv/installed ## Measure what the data side costs
-	$(BIN)/python benchmarks/data_throughput.py
 
 docs: .venv/installed ## Build the documentation into site/ (open site/index.html); a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -26,14 +26,14 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = {"bert-base": BertConfig, "modernbert-base": ModernBertConfig}  # their defaults are these models' shapes
 
 
-def argument_parser(description: str, rounds: int = 5, max_length: int = 256) -> argparse.ArgumentParser:
+def argument_parser(description: str, rounds: int = 5) -> argparse.ArgumentParser:
     """A parser with the arguments that all benchmarks of speed have."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--model", help="A model on the Hub or a folder. Default: the installed all-MiniLM-L6-v2.")
     add("--random_weights", choices=SHAPES, help="Instead: random weights in this shape, which take as long.")
     add("--texts", help="A file with a column 'text', or a folder. Default: documentation of installed packages.")
-    add("--max_length", type=int, default=max_length, help="Tokens of one input. Default: %(default)s.")
+    add("--max_length", type=int, default=256, help="Tokens of one input. Default: %(default)s.")
     add("--rounds", type=int, default=rounds, help="How often each is timed. Default: %(default)s.")
     return parser
 

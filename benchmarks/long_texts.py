@@ -8,7 +8,7 @@ a tiny one (--small), which reads many texts in little time and the memory of wh
 process does the task with as many short texts first, of 100 words, and then with the long ones, ten of which are
 different. What the texts themselves take is no part of the peak.
 
-first, head_tail, salient, average, passages: encoded. predict, predict_passages: classified by neighbors, of a
+first, head_tail, average, passages: encoded. predict, predict_passages: classified by neighbors, of a
 generator. segment: split into sentences for training.
 """
 
@@ -34,7 +34,7 @@ from transformers import BertConfig, BertModel
 from docsplit_hf import DocumentEncoder, KNNClassifierPipeline, segment_documents
 from docsplit_hf.training.markdown import table
 
-DIFFERENT, SHORT_WORDS = 10, 100
+DIFFERENT = 10
 
 
 def main() -> None:
@@ -126,7 +126,7 @@ def segment(encoder: DocumentEncoder, texts: list[str]) -> None:
     segment_documents(Dataset.from_dict({"text": texts}), encoder.tokenizer, single_sentence="dropout_pair")
 
 
-MEASURES = {name: partial(encode, strategy=name) for name in ("first", "head_tail", "salient", "average")}
+MEASURES = {name: partial(encode, strategy=name) for name in ("first", "head_tail", "average")}
 MEASURES |= {"passages": passages, "predict": partial(classify, strategy="first")}
 MEASURES |= {"predict_passages": partial(classify, strategy="passages"), "segment": segment}
 

@@ -3,16 +3,12 @@
     python benchmarks/memory.py
     python benchmarks/memory.py --forward_chunk_size 32 --chunked_batches 64 2048 --documents 4096
     python benchmarks/memory.py --processes 2 --batches
-    python benchmarks/memory.py --words 5000 --passages_per_view 4 --max_length 128 --documents 128 \
-        --batches --chunked_batches 8 64 --forward_chunk_size 4
 
 Each run is a process of its own, which trains on the same --documents documents, with MLM: at a batch of 64 in 32
 steps, at a batch of 1,024 in 2, because the optimizer has its memory from the second on. On a CPU the peak is the
 resident memory of the process, and the table also says how much of it came on top of the imported libraries; on a GPU,
 it is what torch had allocated there. The table's last row has the ratios of the largest batch to the smallest, both
 with --forward_chunk_size.
-
-With --words each document is so many words of the texts, one after the other, from a random place on.
 
 With --processes 2 the batch is shared by two processes of torch.distributed, and the peak is that of the larger.
 
@@ -31,19 +27,16 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from benchmark_inputs import DEVICE, argument_parser, describe_model, load_texts, prepare_checkpoint
-from datasets import Dataset, disable_progress_bars, load_from_disk
+from benchmark_inputs import DEVICE, argument_parser, describe_model, prepare_checkpoint
+from datasets import load_from_disk
 from side_by_side import ran_on
 from timed_training import load_segmented, timed_ours
-from transformers import AutoTokenizer, logging
+from transformers import logging
 
-from docsplit_hf import segment_documents
 from docsplit_hf.training.markdown import table
 
 MEBIBYTE = 2**20
-TEXTS_JOINED = 2000
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc")
 
 
@@ -70,8 +63,6 @@ def main() -> None:
     add("--forward_chunk_size", type=int, default=64, help="Documents of a chunk. Default: %(default)s.")
     add("--documents", type=int, default=2048, help="Documents of each run. Default: %(default)s.")
     add("--precision", choices=("bf16", "fp32"), default="fp32", help="Default: %(default)s.")
-    add("--words", type=int, help="Of each document, made of several texts. Default: a text as it is.")
-    add("--passages_per_view", type=int, help="Of --max_length tokens each. Default: halves are cut.")
     add("--processes", type=int, default=1, help="They share the batch. Default: %(default)s.")
     add("--process", nargs=2, help=argparse.SUPPRESS)  # a folder and a run: this is one of the processes
     options = parser.parse_args()
@@ -85,25 +76,13 @@ def main() -> None:
         raise SystemExit("--documents has to be twice the largest batch: nothing is measured.")
     with tempfile.TemporaryDirectory() as folder:
         config = prepare_checkpoint(options, folder)
-        load = make_documents if options.words else load_segmented
-        load(options, folder, options.documents).save_to_disk(f"{folder}/documents")
-        passages, words = options.passages_per_view, options.words
-        read = f"of up to {passages} passages of {options.max_length}" if passages else f"cut at {options.max_length}"
+        load_segmented(options, folder, options.documents).save_to_disk(f"{folder}/documents")
         print(
             f"{describe_model(options, config)}, trained with MLM in {options.precision} on {options.documents:,} "
-            f"documents{f' of {words:,} words' if words else ''}, halves {read}. Processes: {options.processes}. "
+            f"documents, halves cut at {options.max_length}. Processes: {options.processes}. "
             f"Medians of {options.rounds} rounds. {ran_on()}\n"
         )
         print(report(options, rounds(options, folder)))
-
-
-def make_documents(options: argparse.Namespace, folder: str, count: int) -> Dataset:
-    """So many documents of --words words, as token ids."""
-    disable_progress_bars()
-    words = " ".join(load_texts(options.texts, TEXTS_JOINED)).split()
-    starts = np.random.default_rng(0).integers(len(words) - options.words, size=count)
-    texts = [" ".join(words[start : start + options.words]) for start in starts]
-    return segment_documents(Dataset.from_dict({"text": texts}), AutoTokenizer.from_pretrained(folder))
 
 
 def rounds(options: argparse.Namespace, folder: str) -> dict[Run, list[Measured]]:
@@ -134,7 +113,7 @@ def measure_in_processes(options: argparse.Namespace, folder: str, run: Run) -> 
 def measure(options: argparse.Namespace, folder: str, run: Run) -> Measured:
     """Train, and see how far the memory went up. Called in a process of its own."""
     logging.set_verbosity_error()
-    arguments = {"passages_per_view": options.passages_per_view, "forward_chunk_size": run.chunk}
+    arguments = {"forward_chunk_size": run.chunk}
     documents, bf16 = load_from_disk(f"{folder}/documents"), options.precision == "bf16"
     if DEVICE == "cpu" and sys.platform == "linux":
         allow_no_more_than_is_free()

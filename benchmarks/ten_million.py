@@ -167,13 +167,10 @@ def build(folder: Path, rows: int, index: str, **options: Any) -> dict[str, Any]
     import logging
 
     from docsplit_hf import KNNDatastore
-    from docsplit_hf.neighbors.store.search.index_cost import estimate_cost
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    predicted = estimate_cost(index, rows, DIMENSION)
     watched = watch(lambda: KNNDatastore.from_shards(folder / "shards", index), "build")
-    predictions = {"predicted_s": predicted.seconds, "predicted_building_bytes": predicted.building}
-    return watched | predictions | {"index_bytes": size_of(folder / "home", "*.faiss")}
+    return watched | {"index_bytes": size_of(folder / "home", "*.faiss")}
 
 
 def watch(work: Callable[[], Any], name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 COLUMNS = (
-    "rows", "index", "nprobe", "rerank", "check (of the processor)", "build (of the processor)", "predicted",
+    "rows", "index", "nprobe", "rerank", "check (of the processor)", "build (of the processor)",
     "memory to check (anonymous)", "memory to build (anonymous)", "keys on disk", "index on disk", "open",
     "memory to search (anonymous)", "p50", "p99", "p50 cold", "recall@64", "FAISS flat p50",
 )  # fmt: skip
@@ -18,7 +18,6 @@ def table(records: list[dict[str, Any]]) -> str:
         cells = [
             f"{one['rows']:,}", f"`{one['index']}`", str(one["nprobe"]), str(one["rerank"]),
             *(f"{duration(one[f'{name}_s'])} ({duration(one[f'{name}_processor_s'])})" for name in ("check", "build")),
-            duration(one["predicted_s"]),
             *(f"{gigabytes(one[f'{name}_peak_rss'])} ({gigabytes(one[f'{name}_peak_anonymous'])})" for name in
               ("check", "build")),
             gigabytes(one["keys_bytes"]), gigabytes(one["index_bytes"]), f"{one['open_s']:.1f} s",

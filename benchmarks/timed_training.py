@@ -45,13 +45,10 @@ def load_segmented(options: argparse.Namespace, folder: str, count: int) -> Data
     return documents.select(range(count))
 
 
-def make_collator(
-    folder: str, max_length: int, mlm: bool, passages_per_view: int | None = None
-) -> DataCollatorForDocSplit:
+def make_collator(folder: str, max_length: int, mlm: bool) -> DataCollatorForDocSplit:
     """What makes the halves. Those of epoch 0 are the same in each round, with MLM or without."""
     probability = 0.15 if mlm else 0.0
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    return DataCollatorForDocSplit(tokenizer, max_length, probability, passages_per_view=passages_per_view)
+    return DataCollatorForDocSplit(AutoTokenizer.from_pretrained(folder), max_length, probability)
 
 
 def common_arguments(batch: int, bf16: bool) -> dict[str, Any]:
@@ -76,7 +73,6 @@ def timed_ours(
     max_length: int,
     mlm: bool,
     bf16: bool,
-    passages_per_view: int | None = None,
     **arguments: Any,
 ) -> Callable[[], float]:
     """A run of ContrastiveTrainer over the documents, in seconds. Each call begins with the model of the folder.
@@ -88,7 +84,6 @@ def timed_ours(
         max_length: Tokens of one half.
         mlm: Whether the masked-LM loss is added, with weight 0.1.
         bf16: Whether to compute in bfloat16.
-        passages_per_view: Passages of a half, each of ``max_length``. None: halves are cut.
         **arguments: Further ``ContrastiveTrainingArguments``.
     """
 
@@ -99,7 +94,7 @@ def timed_ours(
                 model=AutoModelForDocSplit.from_pretrained(folder, pooling="mean", mlm_head=mlm),
                 args=ContrastiveTrainingArguments(output, train_sampling_strategy="sequential", **chosen),
                 train_dataset=documents,
-                data_collator=make_collator(folder, max_length, mlm, passages_per_view),
+                data_collator=make_collator(folder, max_length, mlm),
             )
             return train(trainer)
 

@@ -7,7 +7,6 @@ it is first used.
 from __future__ import annotations
 
 import importlib
-import warnings
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -39,11 +38,6 @@ _MODULE_OF_NAME = {
     "load_system": "evaluation.load_system",
     "metric_path": "metrics.registry",
     "segment_documents": "text.segmentation.segment_documents",
-}
-
-_RENAMED = {
-    "DataCollatorForLabelledExamples": "DataCollatorForLabeledExamples",
-    "load_labelled_examples": "load_labeled_examples",
 }
 
 __all__ = [
@@ -105,11 +99,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _RENAMED:
-        warnings.warn(
-            f"{name} is called {_RENAMED[name]} now; the old name goes with 0.3.", FutureWarning, stacklevel=2
-        )
-        name = _RENAMED[name]
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_MODULE_OF_NAME[name]}", __name__), name)

@@ -6,7 +6,7 @@ from transformers.hf_argparser import HfArg
 
 from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.inference.backend import PRECISIONS
-from docsplit_hf.models.inference.long_documents.strategies import ALONE
+from docsplit_hf.models.inference.long_documents.strategies import SINGLE_VECTOR
 from docsplit_hf.models.inference.openvino.export import CALIBRATED, MEASURED
 
 DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers
@@ -23,7 +23,7 @@ class EncoderArguments:
     long_documents: str = HfArg(
         default="first",
         help="What is read of longer texts: 'first', the beginning; 'head_tail', beginning and end; 'average', all.",
-        metadata={"choices": list(ALONE)},
+        metadata={"choices": list(SINGLE_VECTOR)},
     )
     precision: str = HfArg(
         default="float32",

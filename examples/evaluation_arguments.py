@@ -45,8 +45,7 @@ class EvaluationArguments:
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
         help="How encoders read what is longer than --max_length, one way or several to compare: 'first', the "
-        "beginning; 'head_tail', beginning and end; 'salient', the sentences with the largest TF-IDF; 'average', all, "
-        "in passages whose embeddings are averaged.",
+        "beginning; 'head_tail', beginning and end; 'average', all, in passages whose embeddings are averaged.",
         metadata={"choices": list(SINGLE_VECTOR)},
     )
     figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")

@@ -19,7 +19,7 @@ from docsplit_hf.training.command_line import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (
     "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",
-    "passages_per_view", "objective", "forward_chunk_size", "matryoshka_dims", "num_train_epochs", "max_steps",
+    "objective", "forward_chunk_size", "matryoshka_dims", "num_train_epochs", "max_steps",
     "per_device_train_batch_size", "learning_rate", "bf16", "seed", "output_dir", "resume_from_checkpoint",
 )  # fmt: skip
 SCRATCH_OPTIONS = ("vocab_size", "hidden_size", "num_hidden_layers")
@@ -89,11 +89,6 @@ class DataArguments:
     views: str = HfArg(default="docsplit", help=f"How positive pairs are made: {', '.join(sorted(VIEWS))}.")
     views_kwargs: dict | str | None = HfArg(
         default=None, help="Options of the views, as JSON, such as '{\"ratio_min\": 0.05}' for cropping."
-    )
-    passages_per_view: int | None = HfArg(
-        default=None,
-        help="For documents of any length: read each view as up to so many passages of --max_length tokens, drawn from "
-        "the whole document. Default: a view is cut at --max_length.",
     )
     single_sentence: str = HfArg(
         default="drop",

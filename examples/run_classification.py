@@ -10,8 +10,7 @@ that run_pretrain.py has trained on your unlabeled documents:
     python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labeled.jsonl \
         --output_dir output/classification
 
-A task of the paper with its settings, on several GPUs
-(docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub):
+A task of the paper with its settings, on several GPUs:
 
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
         --task_name MRPC --output_dir output/mrpc

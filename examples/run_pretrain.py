@@ -13,7 +13,7 @@ Any encoder, your documents (.jsonl, .csv, .tsv, .parquet, .txt, or a folder of 
     python examples/run_pretrain.py --model_name_or_path answerdotai/ModernBERT-base \
         --dataset_name documents.jsonl --text_column text --output_dir output/documents
 
-Wikipedia, streamed, on several GPUs (docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub):
+Wikipedia, streamed, on several GPUs:
 
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_pretrain.py \
         --model_name_or_path answerdotai/ModernBERT-base --dataset_name wikimedia/wikipedia \
@@ -105,7 +105,6 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: doc
         views=data.views,
         views_kwargs=data.views_kwargs,
         seed=arguments.seed,
-        passages_per_view=data.passages_per_view,
     )
     choices = (data.text_column, data.segmenter, data.language, data.single_sentence)
     documents = {

@@ -129,10 +129,7 @@ def tiny_checkpoint(tiny_model, tokenizer, tmp_path):
 def make_baseline(make_tiny_config, tokenizer, documents, tmp_path):
     """Make the trainer of an objective: 35 documents to train on, 13 held out, mean pooling, batches of 8 in order."""
 
-    def make(
-        objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", max_length=64,
-        passages_per_view=None, **arguments
-    ):  # fmt: skip
+    def make(objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", **arguments):
         arguments = {
             "per_device_train_batch_size": 8, "report_to": "none", "learning_rate": 1e-3, "logging_steps": 1,
             "save_strategy": "no", "train_sampling_strategy": "sequential", **arguments,
@@ -143,9 +140,7 @@ def make_baseline(make_tiny_config, tokenizer, documents, tmp_path):
         torch.manual_seed(0)
         model = AutoModelForDocSplit.from_config(config, pooling="mean", mlm_head=args.mlm_weight > 0)
         probability = 0.15 if args.mlm_weight > 0 else 0
-        collator = DataCollatorForDocSplit(
-            tokenizer, max_length, probability, views, views_kwargs=views_kwargs, passages_per_view=passages_per_view
-        )
+        collator = DataCollatorForDocSplit(tokenizer, 64, probability, views, views_kwargs=views_kwargs)
         split = documents.train_test_split(test_size=13, seed=0)
         return get_trainer_class(objective)(model, args, split["train"], split["test"], collator)
 

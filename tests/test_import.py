@@ -1,8 +1,6 @@
 import subprocess
 import sys
 
-import pytest
-
 import docsplit_hf
 
 
@@ -24,9 +22,3 @@ def test_every_public_name_is_there():
     for name in docsplit_hf.__all__:
         assert getattr(docsplit_hf, name).__doc__
     assert set(docsplit_hf.__all__) == set(docsplit_hf._MODULE_OF_NAME) <= set(dir(docsplit_hf))
-
-
-@pytest.mark.parametrize("old, new", docsplit_hf._RENAMED.items())
-def test_an_old_name_still_works_and_says_the_new_one(old, new):
-    with pytest.warns(FutureWarning, match=f"{old} is called {new} now"):
-        assert getattr(docsplit_hf, old) is getattr(docsplit_hf, new)

@@ -42,7 +42,6 @@ SETTINGS = [
     ("optimized by AdamW", "SimDE 3.1", [name.split("_")[0] for name in pretraining("optim")], ["adamw"] * 2),
     ("in 1 epoch", "SimDE 3.1", pretraining("num_train_epochs"), [1] * 2),
     ("sim(h1, h2) is the cosine similarity", "SimDE 2.1", pretraining("similarity"), ["cosine"] * 2),
-    ("-log e^sim(h, h+)/τ ...: one direction", "SimDE 2.1", pretraining("symmetric"), [False] * 2),
     ("[CLS] as the representation of the input", "SimDE 2.1", [POOLING, classifier.pooling], ["cls"] * 2),
     ("each sentence is randomly assigned to either", "DocSplit 2.2", [VIEWS, DataArguments().views], ["docsplit"] * 2),
     ("fine-tune the last MLP layer", "DocSplit A.1", [evaluation.probe, preset.probe], ["mlp"] * 2),

@@ -16,7 +16,7 @@ from datatrove.pipeline.base import PipelineStep
 
 from ..models.inference.encoder import DocumentEncoder
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
-from ..models.inference.long_documents.strategies import ALONE, check_strategy
+from ..models.inference.long_documents.strategies import SINGLE_VECTOR, check_strategy
 from ..models.inference.probe import PROBE_LENGTH, make_probe
 from ..shards.write_shards import ShardWriter, begin_corpus, is_finished
 from ..text.lone_surrogates import replace_lone_surrogates
@@ -71,7 +71,7 @@ class EmbedDocuments(PipelineStep):
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
         self.folder = str(folder)
-        self.long_documents = check_strategy(long_documents, ALONE)
+        self.long_documents = check_strategy(long_documents, SINGLE_VECTOR)
         texts = None if calibration_texts is None else tuple(calibration_texts)
         self.encoder = model, max_length, precision, texts
         self.dtype, self.keep_texts, self.label_key, self.source = dtype, keep_texts, label_key, source

@@ -7,16 +7,7 @@ from typing import NamedTuple
 from .highlighting import Pieces, pieces_of
 from .session import Session
 
-MOST_LABELS = 8  # that are shown with their probabilities
 NEIGHBORS = 5
-
-
-class NeighborShown(NamedTuple):
-    """A near example: its label and its share of the neighbors' vote, and its text."""
-
-    label: str
-    share: float
-    pieces: Pieces
 
 
 class Answer(NamedTuple):
@@ -24,7 +15,7 @@ class Answer(NamedTuple):
 
     probabilities: dict[str, float]
     pieces: Pieces
-    neighbors: list[NeighborShown]
+    neighbors: list[tuple[str, float, Pieces]]  # the label, and the share of the similarity of all that are near
     shares: dict[str, float]  # what each expert adds to the log odds of the label against the next best one
     against: str | None
 
@@ -32,15 +23,15 @@ class Answer(NamedTuple):
 def answer(session: Session, text: str) -> Answer:
     """Classify a text, and say why."""
     if not text.strip():
-        raise ValueError("There is no text to classify: write one.")
+        raise ValueError("Write a text to classify first.")
     session.limits.check_texts([text])
     pipe, _ = session.pipe, session.store
     best = pipe(text, return_neighbors=NEIGHBORS, explain=session.fitted)[0]
-    ranked = pipe(text, top_k=MOST_LABELS)
+    ranked = pipe(text, top_k=None)
     explanation = best.get("explanation", {})
     words = [found["word"] for found in explanation.get("words", ())]
     neighbors = [
-        NeighborShown(one["label"], one["weight"], pieces_of(one["text"] or "", words, one.get("passage")))
+        (one["label"], one["weight"], pieces_of(one["text"] or "", words, one.get("passage")))
         for one in best["neighbors"]
     ]
     return Answer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .limits import counted
 from .session import Session
 
 HEADER = ["Finding", "Label", "Suggested", "Why", "Text"]
@@ -16,8 +17,8 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
             "wrong label?",
             one.given,
             one.suggested,
-            f"{one.probability:.0%} sure of {one.given}; {one.near_suggested} of the nearest are "
-            f"{one.suggested}, {one.near_given} are {one.given}",
+            f"{one.given} has a probability of {one.probability:.0%}; of the nearest texts {one.near_suggested} are "
+            f"{one.suggested}, {one.near_given} {one.given}",
             one.text,
         ]
         for one in audit.label_issues
@@ -27,14 +28,14 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
         kind = "copies" if group.exact else "almost copies"
         labels = " / ".join(dict.fromkeys(group.labels))
         differ = ", with different labels" if group.labels_differ else ""
-        rows.append([kind, labels, "", f"{len(group.ids)} texts{differ}", group.text])
+        rows.append([kind, labels, "", f"{counted(len(group.ids), 'text')}{differ}", group.text])
         ids.append(group.ids[-1])
     for one in audit.outliers:
-        rows.append(["near no other", one.label, "", f"closeness {one.closeness:.2f}", one.text])
+        rows.append(["like no other", one.label, "", f"similarity {one.closeness:.2f}", one.text])
         ids.append(one.id)
     for pair in audit.confused_labels:
-        why = f"{pair.first_as_second} and {pair.second_as_first} texts are taken for the other"
+        why = f"texts mistaken for the other: {pair.first_as_second} and {pair.second_as_first}"
         rows.append(["hard to tell apart", f"{pair.first} / {pair.second}", "", why, ""])
         ids.append(None)
-    said = f"{audit.checked:,} of {audit.examples:,} labels were checked."
-    return f"{said} {f'{len(rows):,} findings.' if rows else 'Nothing was found.'}", rows, ids
+    said = f"{audit.checked:,} of {counted(audit.examples, 'label')} checked."
+    return f"{said} {counted(len(rows), 'finding')}.", rows, ids

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .read_texts import count_rows, read_upload
+from .limits import counted
+from .read_texts import columns_of, is_text, rows_of
 from .session import Session
 
 PREVIEW = 20
@@ -14,7 +15,7 @@ SHOWN = 300  # characters of a text
 
 
 def classify_upload(
-    session: Session, path: Path, text_column: str, tell: Callable[[int, int], Any] = lambda done, rows: None
+    session: Session, path: Path, text_column: str, encoding: str, tell: Callable[[int, int], Any]
 ) -> tuple[Path, list[list[str]], str]:
     """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it.
 
@@ -23,31 +24,23 @@ def classify_upload(
     from ..neighbors.row_files import blocks_of, write_rows
 
     _ = session.store
-    total, columns = count_rows(path, session.limits)
-    if text_column not in columns:
-        raise ValueError(f"{path.name} has no column {text_column!r}, only {columns}: choose another one.")
+    rows = rows_of(path, session.limits, encoding)
+    columns = columns_of(rows, text_column)
+    session.limits.check_texts(str(row.get(text_column)) for row in rows)
     names = {column: f"input_{column}" if column in ("label", "score") else column for column in columns}
     answered: list[dict[str, Any]] = []
-    tell(0, total)
-    for block in blocks_of(read_upload(path)):
-        found = _answers(session, [row.get(text_column) for row in block])
-        answered += [
-            {names[name]: value for name, value in row.items()} | one for row, one in zip(block, found, strict=True)
-        ]
-        tell(len(answered), total)
+    for block in blocks_of(rows):
+        tell(len(answered), len(rows))
+        texts = [row.get(text_column) for row in block]
+        found = iter(session.pipe(list(filter(is_text, texts))))
+        answers = [next(found) if is_text(text) else {"label": None, "score": None} for text in texts]
+        answered += [{names[name]: row[name] for name in row} | one for row, one in zip(block, answers, strict=True)]
     target = session.folder / "answers.csv"
     write_rows(target, lambda: answered, [*names.values(), "label", "score"])
     first = [
         [str(row.get(names[text_column]))[:SHOWN], row["label"] or "", f"{row['score']:.0%}" if row["label"] else ""]
         for row in answered[:PREVIEW]
     ]
-    said = f"{total:,} rows were classified."
-    if empty := sum(row["label"] is None for row in answered):
-        said += f" {empty:,} of them have no text, and no answer."
-    return target, first, said
-
-
-def _answers(session: Session, texts: list[Any]) -> list[dict[str, Any]]:
-    usable = [isinstance(text, str) and bool(text.strip()) for text in texts]
-    found = iter(session.pipe([text for text, is_usable in zip(texts, usable, strict=True) if is_usable]))
-    return [next(found) if is_usable else {"label": None, "score": None} for is_usable in usable]
+    empty = sum(row["label"] is None for row in answered)
+    said = f"Classified {counted(len(rows) - empty, 'row')}."
+    return target, first, said + (f" {counted(empty, 'row')} without a text got no label." if empty else "")

@@ -46,12 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if error.name != "gradio":
             raise
         parser.exit(1, "docsplit-demo needs gradio: pip install 'docsplit_hf[demo]'.\n")
-    shared = SharedModel(args.model)
-    if args.model is not None:
-        try:
-            shared.new_pipeline()
-        except (OSError, ValueError) as error:
-            parser.exit(1, f"{error}\n")
+    try:
+        shared = SharedModel(args.model)
+        shared.new_pipeline()
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{error}\n")
     limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
     page = make_page(shared, limits)
     page.launch(server_name=args.host, server_port=args.port, inbrowser=args.open, **launch_options(limits))

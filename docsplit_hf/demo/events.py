@@ -1,28 +1,34 @@
-"""What the page does when something is clicked: a session and values in, a session and what is shown out."""
+"""What the page does when something is clicked: a session's key and values in, what is shown out."""
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 
-from .answer import MOST_LABELS, NEIGHBORS, Answer, answer
+from . import read_texts
+from .answer import NEIGHBORS, Answer, answer
 from .audit_table import audit_table
 from .classify_upload import classify_upload
 from .document_map import document_map, text_of
-from .label_texts import add_texts, give_label
-from .limits import Limits
-from .read_texts import Texts, columns_of, example_texts, pasted_texts, texts_of_file
+from .kept_sessions import KeptSessions
+from .label_texts import add_texts, suggested_text
+from .limits import Limits, counted
 from .saved_classifier import open_classifier, save_classifier
-from .session import Session, used_labels
+from .session import Session
 from .shared_model import SharedModel
-from .spoken_errors import as_text
-from .suggested_text import skip, suggested_text
+from .spoken_errors import as_text, spoken
 
 BAR = gr.Progress()
 TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
+BUTTONS = 8  # labels that have a button; a list has all of them
 NO_LABELS = "(none)"
-NOTHING_YET = "There are no texts yet: add some on the first tab, or take the example texts."
+NOTHING_YET = "No texts yet: add some on the tab Texts."
+CLOSED = [gr.skip() | {"visible": False}] * 4  # what is opened of the texts on other tabs
+Key = str | None
 
 
 class Events:
@@ -30,192 +36,213 @@ class Events:
 
     def __init__(self, shared: SharedModel, limits: Limits) -> None:
         self.shared, self.limits = shared, limits
+        self.sessions = KeptSessions(shared, limits)
 
-    def opened(self, session: Session | None) -> Session:
-        """The session, made when the first text comes."""
-        return session or Session(self.shared.new_pipeline(), self.limits)
+    def opened(self, key: Key) -> tuple:
+        """The page, with the texts that this browser gave before."""
+        if key is not None:
+            try:
+                return key, *self.head(key)
+            except ValueError as error:
+                gr.Warning(as_text(f"Your earlier texts cannot be opened: {error}"))
+        key = secrets.token_urlsafe(32)
+        return key, *self.head(key)
 
-    def add(self, session: Session | None, given: Texts) -> Session:
-        """Add texts and tell how many."""
-        session = self.opened(session)
-        with session.lock:
-            gr.Info(as_text(add_texts(session, given)))
-        return session
+    def head(self, key: Key) -> tuple:
+        """What the page says of all texts, and what can be done with them."""
+        session = self.sessions[key]
+        have, labels, without = session.counts()
+        there = have + without > 0
+        said = f"**{counted(have, 'text')}** with a label (**{counted(labels, 'label')}**) · **{without:,}** without"
+        return (
+            said if there else NOTHING_YET,
+            gr.Button(visible=not there),
+            gr.Button(visible=len(self.sessions.steps(key)) > 1),
+            gr.Button(visible=there),
+            gr.Row(visible=False),
+            gr.Dataframe(session.measured, visible=session.fitted),
+        )
 
-    def add_pasted(self, session: Session | None, labeled: str, unlabeled: str, progress: gr.Progress = TQDM) -> tuple:
+    def change(self, key: Key, change: Callable[..., str], *values: Any) -> tuple:
+        """Change the texts, and tell what was done."""
+        with self.sessions.changing(key) as session:
+            said = change(session, *values)
+        gr.Info(as_text(said), duration=5)
+        return self.head(key)
+
+    def change_and_show(
+        self, then: Callable, outputs: int, change: Callable, key: Key, text: str, label: Key, *values: Any
+    ) -> tuple:
+        """Give a text a label, or remove it, and show what comes next, if something does."""
+        head = self.change(key, change, text, label)
+        shown = spoken(then)(key, *values)
+        return *head, *(shown if isinstance(shown, tuple) else [gr.skip()] * outputs)
+
+    def undo(self, key: Key) -> tuple:
+        """The texts before the last change, and none of them opened."""
+        self.sessions.undo(key)
+        gr.Info("The last change is undone.", duration=5)
+        return *self.head(key), *CLOSED
+
+    def clear(self, key: Key) -> tuple:
+        """No texts, as at first."""
+        given = self.shared.new_pipeline()
+        return *self.change(key, lambda session: session.replace(given) or "All texts are removed."), *CLOSED
+
+    def open(self, key: Key, path: Key) -> tuple:
+        """The texts of a saved classifier, in place of those that are here."""
+        given = open_classifier(_given(path), self.shared, self.limits)
+        return *self.change(key, lambda session: session.replace(given) or "The classifier is loaded."), *CLOSED
+
+    def add_pasted(self, key: Key, labeled: str, unlabeled: str, progress: gr.Progress = TQDM) -> tuple:
         """Pasted lines become texts, and the boxes are empty again."""
-        session = self.add(session, pasted_texts(labeled or "", unlabeled or "", self.limits))
-        return session, status(session), "", ""
+        given = read_texts.pasted_texts(labeled or "", unlabeled or "", self.limits)
+        return *self.change(key, add_texts, given), "", ""
+
+    def choose_columns(
+        self, with_labels: bool, path: Key, encoding: Key = None, text: Key = None, label: Key = None
+    ) -> tuple:
+        """The encoding of an uploaded file, its columns, as given or guessed, and its first rows."""
+        if path is None:
+            return *[gr.Dropdown(visible=False)] * 3, gr.Dataframe(visible=False)
+        used = encoding or read_texts.encoding_of(Path(path))
+        rows = read_texts.rows_of(Path(path), self.limits, used)
+        columns = read_texts.columns_of(rows)
+        if encoding is None and used != read_texts.UNICODE:
+            said = f"{Path(path).name} is not encoded in UTF-8, and is read as {used}. If letters in the"
+            gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
+        if text is None:
+            text, label = read_texts.guess_columns(rows, self.limits.labels)
+            label = label if with_labels and len(columns) > 1 else NO_LABELS
+        shown = [name for name in (text, label) if name not in (None, NO_LABELS)]
+        first = [[str(row.get(name) or "")[:200] for name in shown] for row in rows[:3]]
+        return (
+            gr.Dropdown(value=used, visible=True),
+            gr.Dropdown(columns, value=text, visible=True),
+            gr.Dropdown([NO_LABELS, *columns], value=label, visible=with_labels),
+            gr.Dataframe({"headers": shown, "data": first}, visible=True),
+        )
 
     def add_file(
-        self,
-        session: Session | None,
-        path: str | None,
-        text_column: str,
-        label_column: str,
-        progress: gr.Progress = TQDM,
+        self, key: Key, path: Key, encoding: str, text: str, label: Key, progress: gr.Progress = TQDM
     ) -> tuple:
         """The rows of a file become texts."""
-        column = None if label_column in (None, NO_LABELS) else label_column
-        session = self.add(session, texts_of_file(_given(path), text_column, column, self.limits))
-        return session, status(session), None
+        file = _given(path)
+        if label is None:
+            raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
+        column = None if label == NO_LABELS else label
+        return *self.change(key, add_texts, read_texts.texts_of_file(file, text, column, self.limits, encoding)), None
 
-    def add_examples(self, session: Session | None) -> tuple:
+    def add_examples(self, key: Key) -> tuple:
         """The example texts, and the answer of the last one, which is long and has no label."""
-        given = example_texts()
-        session = self.add(session, given)
-        return (
-            session,
-            status(session),
-            given.texts[-1],
-            *self.ask(session, given.texts[-1]),
-            gr.Tabs(selected="answer"),
-        )
+        if any(self.sessions[key].counts()):
+            raise ValueError("The example texts would mix with the texts that are here: clear these first.")
+        given = read_texts.example_texts()
+        head = self.change(key, add_texts, given)
+        return *head, given.texts[-1], *self.ask(key, given.texts[-1]), gr.Tabs(selected="answer")
 
-    def open(self, path: str | None) -> tuple:
-        """A saved classifier becomes the session."""
-        session = open_classifier(_given(path), self.shared, self.limits)
-        gr.Info("The classifier is loaded.")
-        return session, status(session)
-
-    def ask(self, session: Session | None, text: str) -> tuple:
+    def ask(self, key: Key, text: str) -> tuple:
         """An answer with all that speaks for it."""
-        session = _with_texts(session)
+        session = self.sessions[key]
         with session.lock:
             found = answer(session, text)
-            names = list(found.probabilities)
-            shown = [
-                gr.HighlightedText(one.pieces, visible=True, label=f"{one.label} · {one.share:.0%} of the vote")
-                for one in found.neighbors
-            ]
+        shown = [
+            gr.HighlightedText(pieces, visible=True, label=f"{label} · similarity share {share:.0%}")
+            for label, share, pieces in found.neighbors
+        ]
         shown += [gr.HighlightedText([], visible=False)] * (NEIGHBORS - len(shown))
+        label = gr.Label(found.probabilities, num_top_classes=len(found.probabilities))
         return (
-            gr.Label(found.probabilities, visible=True),
-            gr.HighlightedText(found.pieces, visible=True),
+            gr.Row(visible=True),
+            label,
+            found.pieces,
             _shares(found),
-            gr.Column(visible=True),
             *shown,
-            *_buttons(_fill_up(names, session)),
+            *_labels([*found.probabilities, *session.labels]),
         )
 
-    def label(self, session: Session | None, text: str, label: str) -> tuple:
-        """A text gets a label, which is learned."""
-        session = self.opened(session)
-        with session.lock:
-            gr.Info(as_text(give_label(session, text, label or "")))
-        return session, status(session)
-
-    def suggest(self, session: Session | None) -> tuple:
+    def suggest(self, key: Key) -> tuple:
         """The text to label next, why, and the labels that it may have."""
-        session = _with_texts(session)
+        session = self.sessions[key]
         with session.lock:
             found = suggested_text(session)
-        names = _fill_up([found["label"]], session)
-        return gr.Column(visible=True), gr.Textbox(found["text"], label=_sentence(found["reason"])), *_buttons(names)
+        if found is None:
+            gr.Info("No text is without a label: add some on the tab Texts.")
+            return gr.Column(visible=False), "", *_labels([])
+        reason = found["reason"]
+        text = gr.Textbox(found["text"], label=f"{reason[:1].upper()}{reason[1:]}.")
+        return gr.Column(visible=True), text, *_labels([found["label"], *session.labels])
 
-    def skip(self, session: Session | None) -> tuple:
+    def skip(self, key: Key) -> tuple:
         """The text after the one that is shown."""
-        skip(_with_texts(session))
-        return self.suggest(session)
+        session = self.sessions[key]
+        session.suggestions = session.suggestions[1:]
+        return self.suggest(key)
 
-    def audit(self, session: Session | None) -> tuple:
-        """The table of what was found."""
-        session = _with_texts(session)
+    def audit(self, key: Key) -> tuple:
+        """The table of what was found, and no text opened."""
+        session = self.sessions[key]
         with session.lock:
             said, rows, session.findings = audit_table(session)
         return said, gr.Dataframe(rows, visible=bool(rows)), gr.Column(visible=False)
 
-    def open_finding(self, session: Session | None, clicked: gr.SelectData) -> tuple:
-        """The text of a row of the audit's table."""
-        session = _with_texts(session)
-        row = clicked.index[0]
+    def open_finding(self, key: Key, clicked: gr.SelectData) -> tuple:
+        """The text of a row of the table."""
+        session, row = self.sessions[key], clicked.index[0]
         row_id = session.findings[row] if row < len(session.findings) else None
         if row_id is None:
-            return gr.Column(visible=False), "", *_buttons([])
-        suggested = clicked.row_value[2]
-        return self._opened_text(session, row_id, [suggested] if suggested else [])
+            return gr.Column(visible=False), "", *_labels([])
+        return _opened_text(session, row_id, *filter(None, clicked.row_value[2:3]))
 
-    def map(self, session: Session | None, method: str) -> tuple:
-        """The map, drawn anew."""
-        if session is None or not session.counts()[0]:
-            return {"points": [], "labels": []}, NOTHING_YET
+    def map(self, key: Key) -> tuple:
+        """The map, drawn anew, and no text opened."""
+        session = self.sessions[key]
         with session.lock:
-            said, value = document_map(session, method)
-        return value, said
+            there = session.counts()[0] > 0
+            said, value = document_map(session) if there else (NOTHING_YET, {"points": [], "labels": []})
+        return value, said, gr.Column(visible=False)
 
-    def open_point(self, session: Session | None, clicked: gr.EventData) -> tuple:
+    def open_point(self, key: Key, clicked: gr.EventData) -> tuple:
         """The text of a point of the map."""
-        return self._opened_text(_with_texts(session), str(getattr(clicked, "id", None)), [])
+        return _opened_text(self.sessions[key], str(getattr(clicked, "id", None)))
 
-    def classify(
-        self, session: Session | None, path: str | None, text_column: str, progress: gr.Progress = BAR
-    ) -> tuple:
+    def classify(self, key: Key, path: Key, encoding: str, text: str, progress: gr.Progress = BAR) -> tuple:
         """The answers of a file, to download."""
-        session = _with_texts(session)
+        session = self.sessions[key]
+
+        def tell(done: int, rows: int) -> None:
+            progress((done, rows), "Classifying", unit="rows")
+
         with session.lock:
-            target, first, said = classify_upload(
-                session,
-                _given(path),
-                text_column,
-                lambda done, rows: progress((done, rows), "Classifying", unit="rows"),
-            )
+            target, first, said = classify_upload(session, _given(path), text, encoding, tell)
         return said, gr.DownloadButton(value=str(target), visible=True), gr.Dataframe(first, visible=True)
 
-    def save(self, session: Session | None) -> gr.DownloadButton:
+    def save(self, key: Key) -> gr.DownloadButton:
         """The classifier, to download."""
-        session = _with_texts(session)
+        session = self.sessions[key]
         with session.lock:
             return gr.DownloadButton(value=str(save_classifier(session)), interactive=True)
 
-    def _opened_text(self, session: Session, row_id: str, first: list[str]) -> tuple:
-        text, label = text_of(session, row_id)
-        said = f"A text with the label {label}" if label else "A text without a label"
-        names = [name for name in _fill_up(first, session) if name != label]
-        return gr.Column(visible=True), gr.Textbox(text, label=said), *_buttons(names)
 
-
-def status(session: Session | None) -> str:
-    """How many texts there are; numbers alone, as it is shown as Markdown."""
-    have, labels, without = (0, 0, 0) if session is None else session.counts()
-    if not have + without:
-        return NOTHING_YET
-    return f"**{have:,}** texts with a label, of **{labels:,}** labels · **{without:,}** without"
-
-
-def choose_columns(path: str | None) -> tuple:
-    """The columns of an uploaded file, those chosen that are called so."""
-    columns = [] if path is None else columns_of(Path(path))
-    lower = {name.lower(): name for name in reversed(columns)}
-    text = next((lower[name] for name in ("text", "document", "body", "content") if name in lower), None)
-    label = next((lower[name] for name in ("label", "class", "category", "topic") if name in lower), NO_LABELS)
-    text = text or next((name for name in columns if name != label), None)
-    return (
-        gr.Dropdown(columns, value=text, visible=bool(columns)),
-        gr.Dropdown([NO_LABELS, *columns], value=label, visible=bool(columns)),
-    )
-
-
-def _given(path: str | None) -> Path:
+def _given(path: Key) -> Path:
     if path is None:
-        raise ValueError("There is no file: choose one first.")
+        raise ValueError("Choose a file first.")
     return Path(path)
 
 
-def _with_texts(session: Session | None) -> Session:
-    if session is None:
-        raise ValueError(NOTHING_YET)
-    return session
+def _opened_text(session: Session, row_id: str, *first: str) -> tuple:
+    text, label = text_of(session, row_id)
+    said = f"A text with the label {label}" if label else "A text without a label"
+    names = [name for name in [*first, *session.labels] if name != label]
+    return gr.Column(visible=True), gr.Textbox(text, label=said), *_labels(names)
 
 
-def _fill_up(names: list[str], session: Session) -> list[str]:
-    """These labels first, and others that there are."""
-    store = session.pipe.datastore
-    return list(dict.fromkeys([*names, *(used_labels(store) if store is not None else ())]))[:MOST_LABELS]
-
-
-def _buttons(names: list[str]) -> list[gr.Button]:
-    shown = [gr.Button(name, visible=True) for name in names[:MOST_LABELS]]
-    return shown + [gr.Button(visible=False)] * (MOST_LABELS - len(shown))
+def _labels(names: list[str]) -> list[gr.Button | gr.Dropdown]:
+    """Buttons of the first labels, and a list of all where there are more."""
+    names = list(dict.fromkeys(names))
+    buttons = [gr.Button(name, visible=True) for name in names[:BUTTONS]]
+    hidden = [gr.Button(visible=False)] * (BUTTONS - len(buttons))
+    return [*buttons, *hidden, gr.Dropdown(sorted(names), value=None, visible=len(names) > BUTTONS)]
 
 
 def _shares(found: Answer) -> gr.BarPlot:
@@ -223,14 +250,10 @@ def _shares(found: Answer) -> gr.BarPlot:
 
     odds = [round(share, 3) for share in found.shares.values()]
     best = next(iter(found.probabilities))
-    against = f" against {found.against}" if found.against else ""
+    instead = f", not {found.against}" if found.against else ""
     return gr.BarPlot(
         pd.DataFrame({"expert": list(found.shares), "log odds": odds}),
         y_lim=[min(0, *odds), max(0, *odds)] if odds else None,
         visible=bool(odds),
-        label=f"For {best}{against}, by expert",
+        label=f"Why {best}{instead}",
     )
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."

@@ -1,9 +1,17 @@
-"""Giving texts labels: many at once, or one by one, so that the next answer knows."""
+"""Giving texts labels: many at once, or one by one, as suggested or not, so that the next answer knows."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from .limits import counted
 from .read_texts import Texts
-from .session import Session, used_labels
+from .session import Session
+
+if TYPE_CHECKING:
+    from ..neighbors.store.datastore import KNNDatastore
+
+BATCH = 5  # texts that are suggested together, so that no two of them ask the same
 
 
 def add_texts(session: Session, given: Texts) -> str:
@@ -13,18 +21,17 @@ def add_texts(session: Session, given: Texts) -> str:
     rest = [i for i, label in enumerate(given.labels) if label is None]
     have, _, without = session.counts()
     session.limits.check_rows(have + without + len(given.texts))
-    known = [] if pipe.datastore is None else used_labels(pipe.datastore)
-    session.limits.check_labels([*known, *(given.labels[i] for i in labeled)])
+    session.limits.check_labels([*session.labels, *(given.labels[i] for i in labeled)])
     if labeled:
         pipe.add_examples([given.texts[i] for i in labeled], [given.labels[i] for i in labeled], allow_new_labels=True)
     if rest:
         pipe.add_documents([given.texts[i] for i in rest], show_progress=True)
     now, labels, now_without = session.counts()
-    said = f"Added {now - have:,} texts with a label and {max(now_without - without, 0):,} without."
+    said = f"Added {counted(now - have, 'text')} with a label and {max(now_without - without, 0):,} without."
     if given.left_out:
-        said += f" {given.left_out:,} rows have no text and were left out."
+        said += f" Left out {counted(given.left_out, 'row')} without a text."
     if (known_already := len(given.texts) - (now - have) - (now_without - without)) > 0:
-        said += f" {known_already:,} were there already."
+        said += f" Not added again, as already there: {known_already:,}."
     return f"{said} {learn(session)}".rstrip()
 
 
@@ -32,12 +39,11 @@ def give_label(session: Session, text: str, label: str) -> str:
     """Give a text a label, whether it has another one, none, or is new; and learn from it."""
     label = label.strip()
     if not text.strip() or not label:
-        raise ValueError("A text and a label are needed: write both.")
+        raise ValueError("Write a text and a label first.")
     session.limits.check_texts([text])
     pipe, store = session.pipe, session.pipe.datastore
-    known = [] if store is None else used_labels(store)
-    session.limits.check_labels([*known, label])
-    same = [] if store is None else [row_id for row_id, one in zip(store.ids, store.texts, strict=True) if one == text]
+    session.limits.check_labels([*session.labels, label])
+    same = _ids_of(store, text)
     if same and label in store.label_names:
         pipe.relabel(dict.fromkeys(same, label))
     else:
@@ -45,8 +51,24 @@ def give_label(session: Session, text: str, label: str) -> str:
         if same:
             pipe.remove_examples(same)
         pipe.add_examples([text], [label], allow_new_labels=True)
-    session.suggestions = [one for one in session.suggestions if one["text"] != text]
-    return f"This text has the label {label!r} now. {learn(session)}".rstrip()
+    return f"This text now has the label {label!r}. {learn(session)}".rstrip()
+
+
+def remove_text(session: Session, text: str, _: str = "") -> str:
+    """Remove a text, with a label or without, and learn from the others."""
+    store = session.pipe.datastore
+    labeled, without = _ids_of(store, text), _ids_of(None if store is None else store.documents, text)
+    if not labeled and not without:
+        raise ValueError("This text is not there any more.")
+    if labeled:
+        session.pipe.remove_examples(labeled)
+    if without:
+        session.pipe.remove_documents(without)
+    return f"The text is removed. {learn(session)}".rstrip()
+
+
+def _ids_of(store: KNNDatastore | None, text: str) -> list[str]:
+    return [] if store is None else [row_id for row_id, one in zip(store.ids, store.texts, strict=True) if one == text]
 
 
 def learn(session: Session) -> str:
@@ -55,6 +77,23 @@ def learn(session: Session) -> str:
     if pipe.model.config.num_labels:
         return ""  # it was trained: its neighbors know the text
     if labels < 2:
-        return "Give texts of two labels or more: then there is something to tell apart."
+        if session.pipe.datastore is not None:
+            session.pipe.datastore.fitted = None  # of labels that are gone
+        return "Next: add texts of a second label."
     pipe.fit(show_progress=False)
     return ""
+
+
+def suggested_text(session: Session) -> dict[str, Any] | None:
+    """The first suggestion that waits; new ones are made when all have a label. None if no text is left."""
+    left = session.store.documents
+    there = set(left.texts) if left else ()
+    session.suggestions = [one for one in session.suggestions if one["text"] in there]
+    if not session.suggestions and left:
+        try:
+            session.suggestions = session.pipe.suggest(min(BATCH, len(left)))
+        except ValueError:
+            if not session.fitted:
+                raise
+            session.suggestions = session.pipe.suggest(min(BATCH, len(left)), again=True)  # those that were skipped
+    return next(iter(session.suggestions), None)

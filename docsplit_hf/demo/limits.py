@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 text``, ``2 texts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Limits:
     """Each is an argument of ``docsplit-demo``: ``--max_rows``, ..."""
@@ -14,15 +19,15 @@ class Limits:
     megabytes: int = 50  # of an upload; a saved classifier has the encoder in it
     labels: int = 200
     characters: int = 100_000  # of a text
-    sessions: int = 100  # that are kept; the one that waited longest goes
+    sessions: int = 100  # that are kept, in memory and on the disk; the one that waited longest goes
 
-    def check_texts(self, texts: Iterable[str], first: int = 1) -> None:
-        """Refuse a text that is too long. ``first`` is the number of the first one."""
-        for number, text in enumerate(texts, start=first):
+    def check_texts(self, texts: Iterable[str]) -> None:
+        """Refuse a text that is too long."""
+        for number, text in enumerate(texts, start=1):
             if len(text) > self.characters:
                 raise ValueError(
                     f"Text {number} has {len(text):,} characters, and this page takes {self.characters:,}: cut it, or "
-                    "use docsplit_hf itself."
+                    "start docsplit-demo with a larger --max_characters."
                 )
 
     def check_rows(self, rows: int) -> None:

@@ -53,7 +53,7 @@ function draw() {
 }
 
 function write_legend() {
-  const entries = [...labels.keys()].slice(0, 40);
+  const entries = [...labels.keys()];
   if (points.some((point) => point[2] < 0)) entries.push(-1);
   legend.replaceChildren(
     ...entries.map((label) => {

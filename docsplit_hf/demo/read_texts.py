@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterator
+import json
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +15,10 @@ from typing import Any, NamedTuple
 from .limits import Limits
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # not the compressed ones: they may unpack to anything
+TEXT_NAMES = ("text", "document", "body", "content")
+LABEL_NAMES = ("label", "class", "category", "topic")
+UNICODE = "utf-8"
+ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
 
 
 class Texts(NamedTuple):
@@ -38,70 +46,95 @@ def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
 
 def example_texts() -> Texts:
     """The example texts that come with the page; the last one is long."""
-    import json
-
     lines = files(__package__).joinpath("example_texts.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     return Texts([row["text"] for row in rows], [row.get("label") for row in rows])
 
 
-def columns_of(path: Path) -> list[str]:
-    """The columns of an uploaded file, from its first rows."""
-    rows = itertools.islice(read_upload(path), 100)
-    return list(dict.fromkeys(itertools.chain.from_iterable(rows)))
+def encoding_of(path: Path) -> str:
+    """The first encoding in which a file is text. In the last one, any file is."""
+    content = path.read_bytes()
+    for encoding in ENCODINGS[: None if content[:2] not in (BOM_UTF16_LE, BOM_UTF16_BE) else 1]:
+        with contextlib.suppress(UnicodeDecodeError):
+            content.decode(encoding)
+            return encoding
+    return UNICODE  # which says itself that it is UTF-16
 
 
-def texts_of_file(path: Path, text_column: str, label_column: str | None, limits: Limits) -> Texts:
+def rows_of(path: Path, limits: Limits, encoding: str = UNICODE) -> list[dict[str, Any]]:
+    """The rows of a file, if they are not too many."""
+    rows = list(itertools.islice(read_upload(path, encoding), limits.rows + 1))
+    limits.check_rows(len(rows))
+    return rows
+
+
+def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]:
+    """The columns that some row has; those that are needed are among them."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    for name in needed:
+        if name not in (None, *columns):
+            raise ValueError(f"The file has no column {name!r}, only {columns}: choose another one.")
+    return columns
+
+
+def is_text(value: Any) -> bool:
+    """Whether there is something to read."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def guess_columns(rows: Sequence[dict[str, Any]], most_labels: int) -> tuple[str, str | None]:
+    """The columns of texts and of labels, by their names or by what they hold. The second is None if no column fits."""
+    columns = columns_of(rows)
+    held = {name: [str(row[name]).strip() for row in rows if row.get(name) not in (None, "")] for name in columns}
+    lower = {name.lower(): name for name in reversed(columns)}
+    by_length = sorted(columns, key=lambda name: -sum(map(len, held[name])))
+    text = next((lower[name] for name in TEXT_NAMES if name in lower), by_length[0])
+    # Labels come again and again, and are no numbers where there is a choice.
+    kinds = {name: len(set(held[name])) for name in columns if name != text}
+    few = [name for name, count in kinds.items() if 1 < count <= min(most_labels, len(held[name]) / 2)]
+    by_count = sorted(few, key=lambda name: (all(map(str.isdecimal, held[name])), -kinds[name]))
+    return text, next((lower[name] for name in LABEL_NAMES if lower.get(name) in kinds), next(iter(by_count), None))
+
+
+def texts_of_file(
+    path: Path, text_column: str, label_column: str | None, limits: Limits, encoding: str = UNICODE
+) -> Texts:
     """The texts of a file; those whose label is empty have none."""
-    texts, labels, left_out = [], [], 0
-    found: set[str] = set()
-    for number, row in enumerate(read_upload(path), start=1):
-        limits.check_rows(number)
-        found.update(row)
-        text = row.get(text_column)
-        if not isinstance(text, str) or not text.strip():
-            left_out += 1
-            continue
-        texts.append(text)
-        labels.append(None if label_column is None else _label(row.get(label_column), number))
-    for column in filter(None, (text_column, label_column)):
-        if column not in found:
-            raise ValueError(f"{path.name} has no column {column!r}, only {sorted(found)}: choose another one.")
-    return _checked(Texts(texts, labels, left_out), limits)
+    rows = rows_of(path, limits, encoding)
+    columns_of(rows, text_column, label_column)
+    found = [(row.get(text_column), _label(row.get(label_column), number)) for number, row in enumerate(rows, start=1)]
+    usable = [pair for pair in found if is_text(pair[0])]
+    texts, labels = [text for text, _ in usable], [label for _, label in usable]
+    return _checked(Texts(texts, labels, len(rows) - len(usable)), limits)
 
 
-def count_rows(path: Path, limits: Limits) -> tuple[int, list[str]]:
-    """How many rows a file has, all of them within the limits, and its columns."""
-    count, columns = 0, {}
-    for count, row in enumerate(read_upload(path), start=1):
-        limits.check_rows(count)
-        limits.check_texts([value for value in row.values() if isinstance(value, str)], count)
-        columns |= dict.fromkeys(row)
-    return count, list(columns)
-
-
-def read_upload(path: Path) -> Iterator[dict[str, Any]]:
+def read_upload(path: Path, encoding: str = UNICODE) -> Iterator[dict[str, Any]]:
     """The rows of an uploaded file, with all their columns; errors name it as the visitor does."""
     from ..neighbors.row_files import read_rows
 
     if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"{path.name} is of no kind that this page reads: give one of {', '.join(ENDINGS)}.")
+        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
+    with open(path, "rb") as file:
+        first = file.read(10_000)
+    if re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise ValueError(f"{path.name} is not a text file: open it in the program that made it, and export it as CSV.")
+    # None: UTF-16 is read as such where the file says that it is.
+    given = None if encoding == UNICODE else encoding
+    header = first.decode(given or "utf-8-sig", errors="replace").partition("\n")[0]
     try:
-        yield from read_rows(path, csv_separator=_separator_of(path))
+        yield from read_rows(path, csv_separator=_separator_of(path, header), encoding=given)
     except ValueError as error:
         if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
-            raise ValueError(f"{path.name} is not encoded in UTF-8: save it as UTF-8.") from error
+            raise UnicodeError(f"{path.name} is not encoded in {encoding}: choose another encoding.") from error
         raise ValueError(str(error).replace(str(path), path.name)) from error
 
 
-def _separator_of(path: Path) -> str | None:
+def _separator_of(path: Path, header: str) -> str | None:
     """What separates the columns of a ``.csv`` file, by its header; None for other files."""
     from ..text.file_formats import SEPARATORS, file_format
 
     if file_format(path) != "csv":
         return None
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        header = file.readline(10_000)
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     return max((usual, *SEPARATORS), key=header.count)
 
@@ -109,16 +142,14 @@ def _separator_of(path: Path) -> str | None:
 def _label(value: Any, number: int) -> str | None:
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
         return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, str | int):
+    if not isinstance(value, str | int | float):
         raise ValueError(f"The label of row {number} is {str(value)[:60]!r}: this page takes one name for each text.")
-    return str(value).strip()
+    return value.strip() if isinstance(value, str) else json.dumps(value)  # ``true`` stays ``true``
 
 
 def _checked(given: Texts, limits: Limits) -> Texts:
     if not given.texts:
-        raise ValueError("There is no text in it.")
+        raise ValueError("There is no text to add: write one, or choose a file.")
     limits.check_rows(len(given.texts))
     limits.check_texts(given.texts)
     limits.check_labels(label for label in given.labels if label is not None)

@@ -1,4 +1,4 @@
-"""Session: what one visitor has given. Nothing of it is seen by another one, and it goes when they have left."""
+"""Session: what one visitor has given. Nothing of it is seen by another one."""
 
 from __future__ import annotations
 
@@ -37,23 +37,34 @@ class Session:
     def store(self) -> KNNDatastore:
         """The labeled texts, of which there are some."""
         if self.pipe.datastore is None or not len(self.pipe.datastore):
-            raise ValueError("There are no texts with labels yet: add some, or take the example texts.")
+            raise ValueError("No labeled texts yet: add some on the tab Texts.")
         return self.pipe.datastore
+
+    def replace(self, pipe: KNNClassifierPipeline) -> None:
+        """Go on with other texts."""
+        self.pipe, self.suggestions, self.findings = pipe, [], []
 
     @property
     def fitted(self) -> bool:
         """Whether there are experts to explain answers."""
         return self.pipe.datastore is not None and self.pipe.datastore.fitted is not None
 
+    @property
+    def measured(self) -> dict[str, list]:
+        """The table of how good each expert was on texts that it had not learned."""
+        rows = self.pipe.datastore.fitted.settings["measured"] if self.fitted else []
+        names = list(rows[0]) if rows else []
+        data = [[row[names[0]], *(f"{row[one]:.3f}" if "loss" in one else f"{row[one]:.0%}" for one in names[1:])]
+                for row in rows]  # fmt: skip
+        return {"headers": [name.replace("_f1", " F1").replace("_", " ") for name in names], "data": data}
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels that some text has, in their order."""
+        store = self.pipe.datastore
+        return [] if store is None else [store.label_names[number] for number in sorted(set(store.labels.tolist()))]
+
     def counts(self) -> tuple[int, int, int]:
         """How many texts have a label, how many labels there are, and how many texts have none."""
         store = self.pipe.datastore
-        if store is None:
-            return 0, 0, 0
-        documents = store.documents
-        return len(store), len(used_labels(store)), 0 if documents is None else len(documents)
-
-
-def used_labels(store: KNNDatastore) -> list[str]:
-    """The names of the labels that some text has, in their order."""
-    return [store.label_names[number] for number in sorted(set(store.labels.tolist()))]
+        return (0, 0, 0) if store is None else (len(store), len(self.labels), len(store.documents or ()))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,25 +13,15 @@ PASSAGE_LENGTH = 128  # tokens: short enough that a passage says where to look
 
 
 class SharedModel:
-    """Loads in the background, while the page opens already."""
+    """An encoder, or a saved classifier, by its name; None is the encoder that ships."""
 
     def __init__(self, name: str | None = None) -> None:
-        self._loaded: Future[KNNClassifierPipeline] = Future()
-        threading.Thread(target=self._load, args=(name,), daemon=True).start()
+        from transformers import pipeline
 
-    def _load(self, name: str | None) -> None:
-        try:
-            from transformers import pipeline
+        import docsplit_hf  # noqa: F401  which registers the pipeline
 
-            import docsplit_hf  # noqa: F401  which registers the pipeline
-
-            self._loaded.set_result(pipeline("docsplit-knn", **({} if name is None else {"model": name})))
-        except BaseException as error:
-            self._loaded.set_exception(error)
-
-    def loaded(self) -> KNNClassifierPipeline:
-        """The pipeline that all others are copies of; waits for it."""
-        return self._loaded.result()
+        self.name = name
+        self._first: KNNClassifierPipeline = pipeline("docsplit-knn", **({} if name is None else {"model": name}))
 
     def new_pipeline(
         self,
@@ -44,7 +32,7 @@ class SharedModel:
         """A pipeline with the shared weights, and a configuration, a tokenizer and a datastore of its own."""
         from ..neighbors.pipeline import KNNClassifierPipeline
 
-        first = self.loaded()
+        first = self._first
         model = copy.copy(first.model)  # the weights are the same tensors
         model.config = copy.deepcopy(first.model.config)
         if datastore is None and first.datastore is not None:

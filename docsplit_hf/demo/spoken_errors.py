@@ -16,26 +16,26 @@ LONGEST = 600  # characters of a sentence
 
 
 def as_text(message: str) -> str:
-    """A message for ``gr.Error``, ``gr.Warning`` and ``gr.Info``, which take it for HTML."""
+    """A message for ``gr.Warning`` and ``gr.Info``, which take it for HTML."""
     return html.escape(message if len(message) <= LONGEST else f"{message[:LONGEST]}...")
 
 
 def spoken(event: Callable[..., Any]) -> Callable[..., Any]:
-    """An event whose errors are told to the visitor: in our own words where they are ours."""
+    """An event whose errors are told to the visitor: in our own words where they are ours.
+
+    All outputs stay as they are. Gradio would write "Error" over each one that an exception leaves without a value.
+    """
 
     @functools.wraps(event)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
             return event(*args, **kwargs)
-        except gr.Error:
-            raise
         except (ValueError, TypeError) as error:
             logger.info("%s", error)
-            raise gr.Error(as_text(str(error)), print_exception=False) from error
-        except Exception as error:
+            gr.Warning(as_text(str(error)), title="Not done")
+        except Exception:
             logger.exception("The page failed.")
-            raise gr.Error(
-                "Something went wrong here. It is in the log of docsplit-demo.", print_exception=False
-            ) from error
+            gr.Warning("Something went wrong here. Details are in the log of docsplit-demo.", title="Not done")
+        return gr.skip()
 
     return wrapped

@@ -265,7 +265,7 @@ def _section(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[st
     repeats = max(map(len, frame["seeds"]))
     spread = SPREADS[section.spread]
     means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
-    if section.spread == "documents" and repeats == 1:
+    if section.spread == "documents" and repeats == 1 and frame["documents"].notna().any():
         means = f"{spread}."
     shown = ", ".join(f"{name} {value}" for name, value in settings.items()) or "none"
     parts = [

@@ -78,8 +78,6 @@ class AnsweringPipeline(TextClassificationPipeline):
         self._corpus = KeptCorpus()
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
-            if self.model.config.bm25_weight and not self.datastore.has_bm25:
-                logger.warning("Calibrated with words, which %r has not: call calibrate().", self.datastore)
 
     def get_iterator(
         self,
@@ -202,8 +200,7 @@ class AnsweringPipeline(TextClassificationPipeline):
         elif config.num_labels == 0 and overrides.get("weight", 1) != 1:
             raise ValueError(f"knn_weight={overrides['weight']}: there is no classification head to mix with.")
         else:
-            words = {"texts": texts, "bm25_weight": config.bm25_weight} if datastore.has_bm25 else {}
-            mixture = mix_with_neighbors(predictions, datastore, **chosen, shown=shown.neighbors, **words)
+            mixture = mix_with_neighbors(predictions, datastore, **chosen, shown=shown.neighbors)
         mixture = mixture._replace(shares=predictions.shares, texts=texts, passages=predictions.passages)
         return with_documents(mixture, datastore, predictions, shown.documents)
 

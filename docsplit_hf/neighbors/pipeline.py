@@ -449,8 +449,6 @@ class KNNClassifierPipeline(AnsweringPipeline):
     ) -> Any:
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
 
-        docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
-
         Args:
             repo_id, commit_message: The repository, and the message of the commit.
             self_contained: As for ``save_pretrained``.

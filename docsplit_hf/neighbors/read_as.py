@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from huggingface_hub.errors import StrictDataclassError
 
 from ..models.inference.batched_inference import predict
-from ..models.inference.long_documents.strategies import SEVERAL_VECTORS
-from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
+from ..models.inference.long_documents.strategies import SEVERAL_VECTORS, check_strategy
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -32,12 +31,8 @@ def read_as(
     A classifier's configuration says how its keys were made. What was made with a plain encoder, its user knows.
     """
     config, long_documents = model.config, given["long_documents"]
-    if long_documents not in (None, *LONG_DOCUMENTS):
-        why = " 'salient' depends on the other texts of a call: DocumentEncoder.encode has it."
-        raise ValueError(
-            f"long_documents must be one of {', '.join(map(repr, LONG_DOCUMENTS))}, got {long_documents!r}."
-            f"{why if long_documents == 'salient' else ''}"
-        )
+    if long_documents is not None:
+        check_strategy(long_documents)
     own = {name: getattr(config, name) for name in given}
     changed = {name: value for name, value in given.items() if value not in (None, own[name])}
     has_texts = datastore is not None and (len(datastore) or datastore.documents is not None)

@@ -39,10 +39,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             (Matryoshka, Kusupati et al. 2022, equation 1, all weights equal): the contrastive loss is the mean over
             them and the whole embedding. ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64. The
             papers do not have it.
-        symmetric: Average the loss over both directions. The papers use one: half 1 looks for half 2.
         forward_chunk_size: Documents that go through the encoder at once: a batch of any size in the memory of so many,
-            with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). With
-            ``passages_per_view`` of the collator, a document is up to so many passages per view. None: all at once.
+            with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). None: all at once.
         learning_rate_steps: From which step on the learning rate has which value, such as ``{500: 8e-6, 1000: 6e-6}``;
             until the first it is ``learning_rate``. It takes the place of ``lr_scheduler_type`` and of warm-up.
 
@@ -65,7 +63,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
     has_negatives: ClassVar[bool] = True  # documents are compared with others, of the batch or of a queue
     many_views: ClassVar[bool] = True  # there may be more than two views of a document
-    many_passages: ClassVar[bool] = True  # a view may be several rows
     needs_dropout: ClassVar[bool] = True  # nothing else tells two views apart that are the same text
 
     objective: str = HfArg(
@@ -101,9 +98,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         default=None,
         help="Train the first so many dimensions as embeddings by themselves, beside the whole, such as 128 64. "
         "Default: the whole alone.",
-    )
-    symmetric: bool = HfArg(
-        default=False, help="Average the contrastive loss over both directions. The papers use one."
     )
     forward_chunk_size: int | None = HfArg(
         default=None,

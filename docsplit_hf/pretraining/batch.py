@@ -31,14 +31,14 @@ class CutTokens:
     """
 
     def __init__(self, special_tokens: int) -> None:
-        self.special_tokens = special_tokens  # per row
+        self.special_tokens = special_tokens  # per view
         self.fraction: float | None = None
         self._means = RunningMeans()
 
     def count(self, batch: dict[str, torch.Tensor], training: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Tokens cut off and all tokens of a batch; those of training are added to those of the run."""
         total = batch["view_lengths"].sum()
-        kept = batch["attention_mask"].sum() - self.special_tokens * len(batch["attention_mask"])
+        kept = batch["attention_mask"].sum() - self.special_tokens * len(batch["view_lengths"])
         if training:
             self._means.add("cut", total - kept, total)
         return total - kept, total

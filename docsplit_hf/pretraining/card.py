@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,6 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
         "Batch": batch,
         "Negatives per document": f"{facts.negatives:,}",
         "Maximum length": f"{collator.max_length} tokens",
-        **({"Passages per view": f"up to {most}"} if (most := collator.passages_per_view) else {}),
         "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
         "Pooling": facts.config.docsplit["pooling"],
         "Learning rate": f"{arguments.learning_rate:g} ({schedule}), {arguments.optim.value}",
@@ -95,7 +95,7 @@ def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
         metadata,
         kind="adapter (LoRA)" if facts.is_adapter else "encoder",
         dimensions=facts.config.hidden_size,
-        views=(_docsplit_views(collator) if has_docsplit_views else _purpose(collator)) + _passages(collator),
+        views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
         method=facts.method,
         citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
         training=table(("", "this run"), training.items()),
@@ -108,39 +108,25 @@ def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> st
     """InfoNCE, as it is configured, in a few words."""
     similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
     head = " behind a projection head that the model is saved without" if args.projection_head else ""
-    both = ", both directions" if args.symmetric else ""
     first = ", ".join(map(str, args.matryoshka_dims or ()))
     sizes = f", mean over all dimensions and the first {first}" if first else ""
     pairs = math.comb(view_count, 2)
     mean = f", mean over {pairs} pairs of views" if pairs > 1 else ""
     mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
-    return f"InfoNCE{similarity}{head}, temperature {args.temperature}{both}{mean}{sizes}{mlm}"
+    return f"InfoNCE{similarity}{head}, temperature {args.temperature}{mean}{sizes}{mlm}"
 
 
-def _docsplit_views(collator: DataCollatorForDocSplit) -> str:
+def _docsplit_views(options: Mapping[str, Any]) -> str:
     """How the views of docsplit are made, with its options."""
-    options = collator.views_kwargs or {}
-    dealt = "sentences" if collator.passages_per_view is None else "passages"
     parts = f"{options['parts']} parts" if options.get("parts", 2) > 2 else "two halves"
-    text = f"The {dealt} of each document are assigned at random to {parts}, its views."
+    text = f"The sentences of each document are assigned at random to {parts}, its views."
     if spread := options.get("probability_spread"):
         text += (
             f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."
         )
     if max_tokens := options.get("max_tokens"):
-        text += f" Of a view of more than {max_tokens} tokens, {dealt} were drawn at random until it had so many."
+        text += f" Of a view of more than {max_tokens} tokens, sentences were drawn at random until it had so many."
     return text
-
-
-def _passages(collator: DataCollatorForDocSplit) -> str:
-    """What became of documents longer than a row, if views were read by passages."""
-    if collator.passages_per_view is None:
-        return ""
-    return (
-        f" A passage is whole sentences of up to {collator.max_length} tokens. Of each view, up to "
-        f"{collator.passages_per_view} passages were drawn at random, and the mean of their embeddings is the view's. "
-        f"In documents of fewer than {collator.view_count} passages, sentences took the place of passages."
-    )
 
 
 def _purpose(collator: DataCollatorForDocSplit) -> str:

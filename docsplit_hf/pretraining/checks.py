@@ -88,11 +88,6 @@ def check_fit(
             f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "
             f"options {collator.views_kwargs} makes {collator.view_count}: make two, or train with info_nce."
         )
-    if collator.passages_per_view is not None and not args.many_passages:
-        raise ValueError(
-            f"objective={args.objective!r} embeds each view as one row, and passages_per_view="
-            f"{collator.passages_per_view} makes it several: leave it out, or train with info_nce."
-        )
     check_processes(args)
     if args.forward_chunk_size is not None and args.deepspeed:
         raise ValueError(

@@ -36,7 +36,6 @@ from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
 from .model import DocSplitForward, DocSplitOutput
-from .passage_pooling import pool_passages
 from .projection_head import use_projection_head
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class ContrastiveTrainer(BaseTrainer):
     def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
         """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``."""
         args = self.args
-        options = args.temperature, args.similarity, args.symmetric, args.gather_negatives, args.matryoshka_dims or ()
+        options = args.temperature, args.similarity, args.gather_negatives, args.matryoshka_dims or ()
         return in_batch_info_nce(embeddings, inputs["document_ids"], *options)
 
     def candidates(
@@ -162,7 +161,7 @@ class ContrastiveTrainer(BaseTrainer):
 
         ``counts``: documents and masked tokens of the whole accumulated batch, over all processes, ``(2,)``.
         """
-        output = self._embed(model, inputs)
+        output = model(**model_inputs(inputs, self._mlm_input()))
         return self._sum_of_losses(output, self.contrast(output.embeddings, inputs), inputs, counts)
 
     def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
@@ -196,7 +195,7 @@ class ContrastiveTrainer(BaseTrainer):
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
-        output = self._embed(model, inputs)
+        output = model(**model_inputs(inputs, self._mlm_input()))
         loss = self._sum_of_losses(output, self.contrast_in_batch(output.embeddings, inputs), inputs, counts)
         return (loss, output) if return_outputs else loss
 
@@ -262,18 +261,15 @@ class ContrastiveTrainer(BaseTrainer):
 
     def begin_training(self) -> None:
         """Log what is trained on what."""
-        collator = self.data_collator
-        passages = f"{collator.passages_per_view} passages of " if collator.passages_per_view else ""
         logger.info(
-            "Training %s with %.1f million parameters on %s documents: %d per step, on %s, %s of up to %s%d tokens.",
+            "Training %s with %.1f million parameters on %s documents: %d per step, on %s, %s of up to %d tokens.",
             type(self.model).__name__,
             sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad) / 1e6,
             len(self.train_dataset) if has_length(self.train_dataset) else "streamed",
             self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
             self.args.device,
-            f"views ({collator.views_name})",
-            passages,
-            collator.max_length,
+            f"views ({self.data_collator.views_name})",
+            self.data_collator.max_length,
         )
 
     def collator_columns(self) -> list[str]:
@@ -370,7 +366,6 @@ class ContrastiveTrainer(BaseTrainer):
             "views_kwargs": collator.views_kwargs,
             "max_length": collator.max_length,
             "mlm_probability": collator.mlm_probability,
-            "passages_per_view": collator.passages_per_view,
             "collator_seed": collator.seed,
         }
 
@@ -399,11 +394,6 @@ class ContrastiveTrainer(BaseTrainer):
             is_adapter=is_adapter,
             has_head=isinstance(self.model.get_base_model() if is_adapter else self.model, DocSplitForward),
         )
-
-    def _embed(self, model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> DocSplitOutput:
-        output = model(**model_inputs(inputs, self._mlm_input()))
-        output.embeddings = pool_passages(output.embeddings, inputs)
-        return output
 
     def _mlm_input(self) -> str | None:
         if self.args.mlm_weight == 0:

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from .batch import model_inputs
-from .passage_pooling import pool_passages
 
 Chunk = TypeVar("Chunk")
 
@@ -42,18 +41,16 @@ class RandomState:
 def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str, torch.Tensor]]:
     """Cut a batch into batches of ``size`` documents, the last one maybe smaller, without columns of padding only.
 
-    ``batch``: ``(B,)`` per document, ``(VB,)`` per view, i, B+i, ... being those of document i, and ``(R, L)`` per row,
-    one for each view, or ``passage_counts`` for each.
+    ``batch``: ``(B,)`` per document, or ``(VB,)`` and ``(VB, L)`` per view, rows i, B+i, ... being those of document i.
     """
-    documents, views = len(batch["document_ids"]), len(batch["view_lengths"])
-    view_of_row = torch.repeat_interleave(batch.get("passage_counts", torch.ones_like(batch["view_lengths"])))
+    documents = len(batch["document_ids"])
     chunks = []
     for numbers in torch.arange(documents).split(size):
         numbers = numbers.to(batch["document_ids"].device)
-        in_chunk = torch.cat([numbers + start for start in range(0, views, documents)])
-        rows = torch.isin(view_of_row, in_chunk)
-        places = {documents: numbers, views: in_chunk}
-        chunk = {name: values[rows if values.ndim == 2 else places[len(values)]] for name, values in batch.items()}
+        chunk = {
+            name: values[torch.cat([numbers + start for start in range(0, len(values), documents)])]
+            for name, values in batch.items()
+        }
         longest = int(chunk["attention_mask"].sum(1).max())
         chunks.append({name: values[:, :longest] if values.ndim == 2 else values for name, values in chunk.items()})
     return chunks
@@ -80,7 +77,7 @@ def step_in_chunks(
     ``contrastive_loss`` is a function of the embeddings of the whole batch, ``(VB, D)``; ``mlm_loss`` one of the mean
     loss of a chunk's masked tokens, and of the chunk. ``mlm_input`` is as in ``model_inputs``.
     """
-    views = len(batch["view_lengths"]) // len(batch["document_ids"])
+    views = len(batch["input_ids"]) // len(batch["document_ids"])
     masked_apart = mlm_input == "separate"
 
     def embed(chunk: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -88,8 +85,7 @@ def step_in_chunks(
         if masked_apart or not torch.is_grad_enabled():
             chosen = {name: chosen[name] for name in ("input_ids", "attention_mask")}
         output = model(**chosen)
-        beside = None if output.mlm_loss is None else mlm_loss(output.mlm_loss, chunk)
-        return pool_passages(output.embeddings, chunk), beside
+        return output.embeddings, None if output.mlm_loss is None else mlm_loss(output.mlm_loss, chunk)
 
     def predict_masked(chunk: dict[str, torch.Tensor]) -> torch.Tensor:
         output = model(**model_inputs(chunk, "shared"))

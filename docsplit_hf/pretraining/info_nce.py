@@ -114,13 +114,12 @@ def in_batch_info_nce(
     document_ids: torch.Tensor,
     temperature: float,
     similarity: str,
-    symmetric: bool,
     gather_negatives: bool,
     dimensions: Collection[int] = (),
 ) -> InfoNCE:
     """InfoNCE among the documents of a batch, the mean over all pairs of views a < b: view a looks for view b.
 
-    ``embeddings``: ``(VB, D)``, rows i, B+i, ... being the V views of document i. ``symmetric``: b looks for a too.
+    ``embeddings``: ``(VB, D)``, rows i, B+i, ... being the V views of document i.
     ``dimensions``: of how many leading dimensions beside all D; the mean over these as well (Matryoshka).
     """
     views = embeddings.split(len(document_ids))
@@ -129,14 +128,13 @@ def in_batch_info_nce(
     def candidates(positive: int) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
         return gather_candidates(views[positive], document_ids, gather_negatives)
 
-    def one_direction(anchor: int, positive: int, size: int) -> InfoNCE:
+    def of_pair(anchor: int, positive: int, size: int) -> InfoNCE:
         compared, *names = candidates(positive)
         return info_nce(views[anchor][:, :size], compared[:, :size], temperature, *names, similarity)
 
     pairs = list(itertools.combinations(range(len(views)), 2))
-    directions = [*pairs, *((second, first) for first, second in pairs)] if symmetric else pairs
     sizes = {embeddings.shape[1], *dimensions}
-    return mean_of([one_direction(*pair, size) for pair in directions for size in sizes])
+    return mean_of([of_pair(*pair, size) for pair in pairs for size in sizes])
 
 
 def mean_of(results: Sequence[InfoNCE]) -> InfoNCE:

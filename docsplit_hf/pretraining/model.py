@@ -101,7 +101,7 @@ class AutoModelForDocSplit:
     class's name, with the stock class's modules and parameter names. So PEFT, FSDP, gradient checkpointing, attention
     backends and ``save_pretrained`` work as for the stock class, and what is saved loads with plain ``AutoModel`` and
     ``AutoModelForMaskedLM`` where docsplit_hf is not installed. Pooling and maximum length are kept in
-    ``config.docsplit``. docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
+    ``config.docsplit``.
 
     Example:
 

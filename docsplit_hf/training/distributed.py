@@ -48,8 +48,7 @@ def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
 def keep_outputs_in_float32(fsdp_plugin: Any) -> None:
     """Keep FSDP 2 from casting what the model returns to the dtype it computes in; FSDP 1 is left alone.
 
-    Similarities that are divided by 0.05 need more than the 8 bits of bfloat16's fraction. docsplit_hf has never run on
-    CUDA, with FSDP or DeepSpeed, or against the Hub.
+    Similarities that are divided by 0.05 need more than the 8 bits of bfloat16's fraction.
     """
     policy = fsdp_plugin.mixed_precision_policy
     if fsdp_plugin.fsdp_version == 2 and policy is not None:

@@ -19,6 +19,7 @@ from ..protocols.length import BUCKETS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+STRATEGIES = (*SINGLE_VECTOR, *SEVERAL_VECTORS, "salient")  # salient is measured in records, and is gone
 SHOWN_IN_TITLES = ("classifier", "shots")
 # Metrics by the buckets that they are of, and what the tables call them.
 GAINS = {
@@ -30,7 +31,7 @@ GAINS = {
 def split_strategy(system: str) -> tuple[str, str | None]:
     """An encoder and how it reads long documents, from ``"MiniLM (salient)"``; None where it is not said."""
     encoder, _, strategy = system.removesuffix(")").rpartition(" (")
-    return (encoder, strategy) if strategy in (*SINGLE_VECTOR, *SEVERAL_VECTORS) else (system, None)
+    return (encoder, strategy) if strategy in STRATEGIES else (system, None)
 
 
 def with_gains(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -132,7 +132,6 @@ ABLATIONS: dict[str, tuple[str, Options]] = {
     "sampled_sentences": ("without_mlm", SAMPLED),
     "probability_drawn": ("without_mlm", WITHOUT_MLM | {"views_kwargs": {"probability_spread": 0.5}}),
     "three_views": ("without_mlm", WITHOUT_MLM | {"views_kwargs": {"parts": 3}}),
-    "symmetric": ("without_mlm", WITHOUT_MLM | {"symmetric": True}),
     "no_dropout": ("without_mlm", WITHOUT_MLM | {"config_overrides": {}}),
     "batch_36": ("without_mlm", WITHOUT_MLM | {"per_device_train_batch_size": 36}),
     "batch_256": ("without_mlm", WITHOUT_MLM | {"per_device_train_batch_size": 256, "forward_chunk_size": 64}),

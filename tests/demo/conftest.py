@@ -19,6 +19,14 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
+def shared():
+    """The encoder of a server."""
+    from docsplit_hf.demo.shared_model import SharedModel
+
+    return SharedModel()
+
+
+@pytest.fixture(scope="session")
 def address(tmp_path_factory):
     """The address of a page with small limits."""
     with socket.socket() as free:
@@ -26,12 +34,22 @@ def address(tmp_path_factory):
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("server")
     environment = os.environ | {"HF_HOME": str(folder / "hf"), "GRADIO_TEMP_DIR": str(folder / "uploads")}
-    command = [sys.executable, "-m", "docsplit_hf.demo", "--port", str(port), "--max_rows", "12000"]
+    command = [
+        sys.executable,
+        "-m",
+        "docsplit_hf.demo",
+        "--port",
+        str(port),
+        "--max_rows",
+        "1000",
+        "--max_megabytes",
+        "40",
+    ]
     with open(folder / "log", "wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(1_200):
             try:
                 urllib.request.urlopen(url).close()
                 break

@@ -1,9 +1,19 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from docsplit_hf.demo.limits import Limits
-from docsplit_hf.demo.read_texts import columns_of, example_texts, pasted_texts, texts_of_file
+from docsplit_hf.demo.read_texts import (
+    columns_of,
+    encoding_of,
+    example_texts,
+    guess_columns,
+    pasted_texts,
+    rows_of,
+    texts_of_file,
+)
 
 SMALL = Limits(rows=3, labels=2, characters=20)
 
@@ -26,7 +36,7 @@ def test_pasted_lines():
 def test_rows_without_a_label_stay_and_those_without_a_text_are_counted(tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
-    assert columns_of(path) == ["text", "label"]
+    assert columns_of(rows_of(path, SMALL)) == ["text", "label"]
     assert texts_of_file(path, "text", "label", SMALL) == (["a; b", "c"], ["1", None], 1)
 
 
@@ -36,13 +46,14 @@ def test_rows_without_a_label_stay_and_those_without_a_text_are_counted(tmp_path
         ("a.csv", b"text,label\na,b\nc,d\ne,f\ng,h\n", "These are 4 texts or more, and this page takes 3"),
         ("a.csv", b"text,label\na,b\nc,d\ne,f\n", "There are 3 different labels, and this page takes 2"),
         ("a.csv", b"text,label\n" + b"a" * 21 + b",b\n", "Text 1 has 21 characters, and this page takes 20"),
-        ("a.csv", b"text,label\ncaf\xe9,b\n", "^a.csv is not encoded in UTF-8"),
+        ("a.csv", b"text,label\ncaf\xe9,b\n", "^a.csv is not encoded in utf-8: choose another"),
         ("a.csv", b'text,label\n"a,b\n', "^a.csv cannot be used"),
-        ("a.csv", b"words,label\na,b\n", "^a.csv has no column 'text'"),
+        ("a.csv", b"words,label\na,b\n", "^The file has no column 'text', only"),
+        ("a.csv", b"PK\x03\x04\x14\x00\x06\x00", "^a.csv is not a text file: .* export it as CSV"),
         ("a.csv", b"", "^a.csv cannot be used"),
         ("a.jsonl", b'{"text": "a", "label": ["b", "c"]}', "The label of row 1 is .* one name for each text"),
         ("a.jsonl", b'{"text": "a"', "^a.jsonl cannot be used.*not JSON|^Row 1 of a.jsonl is not JSON"),
-        ("a.csv.gz", b"", "^a.csv.gz is of no kind that this page reads"),
+        ("a.csv.gz", b"", "^This page cannot read a.csv.gz: choose a file that ends in .csv"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_a_sentence_without_the_servers_paths(tmp_path, name, content, sentence):
@@ -56,3 +67,43 @@ def test_what_cannot_be_used_is_told_in_a_sentence_without_the_servers_paths(tmp
 def test_the_example_texts_have_a_long_one_at_the_end():
     given = example_texts()
     assert len(given.texts) == 73 and len(given.texts[-1].split()) > 150 and given.labels[-1] is None
+
+
+def as_rows(body, kind):
+    return [{"body": text, "kind": label, "split": "train"} for text, label in zip(body, kind, strict=True)]
+
+
+def test_columns_are_guessed_by_name_and_by_what_they_hold():
+    long = [f"A longer text about the river number {number}." for number in range(6)]
+    assert guess_columns(as_rows(long, ["sport", "music", ""] * 2), 200) == ("body", "kind")  # as in README.md
+    rows = [
+        {"id": str(number), "year": str(2000 + number % 3), "what": text, "split": "ab"[number % 2]}
+        for number, text in enumerate(long)
+    ]
+    assert guess_columns(rows, 200) == ("what", "split")  # no numbers where there are names
+    assert guess_columns(as_rows(long, long), 200) == ("body", None)  # labels come again
+    assert guess_columns(as_rows(long, ["a", "b", "c"] * 2), 2) == ("body", None)  # more labels than the page takes
+    assert guess_columns([{"text": "a", "label": "b"}], 200) == ("text", "label")  # so they are called
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.dictionaries(st.text(max_size=3), st.none() | st.text() | st.integers(), min_size=1), min_size=1))
+def test_guessed_columns_are_there_and_differ(rows):
+    text, label = guess_columns(rows, 200)
+    columns = {name for row in rows for name in row}
+    assert text in columns and label in columns - {text} | {None}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_an_encoding_is_found_and_labels_stay_as_they_are(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes("body,kind\nÜber Geld – 5 €,true\nça,001\n".encode(encoding))
+    found = encoding_of(path)
+    assert found == ("cp1252" if encoding == "cp1252" else "utf-8")
+    assert texts_of_file(path, "body", "kind", SMALL, found) == (["Über Geld – 5 €", "ça"], ["true", "001"], 0)
+
+
+def test_labels_of_json_are_written_as_in_json(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a", "label": true}\n{"text": "b", "label": 1.5}\n')
+    assert texts_of_file(path, "text", "label", SMALL).labels == ["true", "1.5"]

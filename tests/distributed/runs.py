@@ -25,11 +25,9 @@ from docsplit_hf.training.end_run import end_run
 WHOLE_BATCH = 8
 STEPS = {
     "in_batch": {},
-    "symmetric": {"symmetric": True},
     "in_chunks": {"forward_chunk_size": 3},
     "projection_head": {"projection_head": True, "forward_chunk_size": 3},
-    "three_views": {"parts": 3, "symmetric": True},
-    "passages": {"passages_per_view": 2, "max_length": 16, "forward_chunk_size": 3},
+    "three_views": {"parts": 3},
 }
 OBJECTIVES = {
     "momentum_contrast": {"queue_size": 20, "momentum": 0.5, "temperature": 20.0},
@@ -77,13 +75,8 @@ def arguments(folder, objective="info_nce", **options):
 
 def step(folder, options):
     """The gradients and logs of one step, and of an evaluation."""
-    options = {"parts": 2, "max_length": 64, "passages_per_view": None} | options
-    collator = DataCollatorForDocSplit(
-        AutoTokenizer.from_pretrained(f"{folder}/tiny"),
-        max_length=options.pop("max_length"),
-        views_kwargs={"parts": options.pop("parts")},
-        passages_per_view=options.pop("passages_per_view"),
-    )
+    views_kwargs = {"parts": options.get("parts", 2)}
+    options = {name: value for name, value in options.items() if name != "parts"}
     documents = load_from_disk(f"{folder}/with_duplicates")
     save_gradients = SaveGradients()
     trainer = CountingTrainer(
@@ -91,7 +84,9 @@ def step(folder, options):
         arguments(folder, max_steps=1, max_grad_norm=0, eval_strategy="steps", eval_steps=1, **options),
         documents.select(range(WHOLE_BATCH)),
         documents.select(range(10, 33)),  # 23: does not divide by the processes or the batch
-        collator,
+        DataCollatorForDocSplit(
+            AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64, views_kwargs=views_kwargs
+        ),
         callbacks=[save_gradients],
     )
     trainer.train()

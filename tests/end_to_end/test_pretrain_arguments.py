@@ -29,7 +29,7 @@ def test_the_best_checkpoint_is_loaded_where_there_can_be_one(options, best):
     (["--objective=mlm", "--mlm_weight=2"], "mlm_weight", 2),
     # Whether the best checkpoint is loaded is known only when the documents are: there may be none to hold out.
     (["--objective=contrastive_tension", "--save_only_model"], "save_only_model", True),
-    (["--symmetric", "--run_name", "momentum"], "symmetric", True),
+    (["--projection_head", "--run_name", "momentum"], "projection_head", True),
 ])  # fmt: skip
 def test_each_objective_has_its_own_options(options, name, value):
     arguments = parse(*options)[2]
@@ -63,6 +63,6 @@ def test_help_lists_the_options_of_the_objective_that_is_named(capsys):
         with pytest.raises(SystemExit):
             parse(f"--objective={objective}", "--help_all")
         printed[objective] = " ".join(capsys.readouterr().out.split())
-    assert "--queue_size" in printed["momentum_contrast"] and "--symmetric" not in printed["momentum_contrast"]
-    assert "--queue_size" not in printed["info_nce"] and "--symmetric" in printed["info_nce"]
+    assert "--queue_size" in printed["momentum_contrast"] and "--projection_head" not in printed["momentum_contrast"]
+    assert "--queue_size" not in printed["info_nce"] and "--projection_head" in printed["info_nce"]
     assert all("objective NAME --help_all" in text and "--save_steps" in text for text in printed.values())

@@ -91,15 +91,6 @@ def test_a_killed_run_on_a_stream_goes_on_to_the_last_digit(start, workers):
     assert resumed == losses(folder)
 
 
-def test_a_killed_run_by_passages_goes_on_to_the_last_digit(start):
-    options = ("--passages_per_view=2", "--max_length=16", "--forward_chunk_size=3")
-    alone, folder = start("alone-passages", 0, *options)
-    resumed = killed_and_resumed(start, "passages", 2, *options)
-    finish(alone, folder)
-    assert list(resumed[0]) == list(range(1, STEPS + 1))
-    assert resumed == losses(folder)
-
-
 def a_finished_run(alone, name):
     """A copy with checkpoints of the steps 3, 6, ..., and the log that further runs in it append to."""
     folder = Path(shutil.copytree(alone, alone.with_name(name)))
@@ -137,7 +128,6 @@ def test_what_is_resumed_must_be_what_was_begun(start, alone):
         f"--dataset_name={other}": "training_rows_checksum",
         "--max_length=32": "max_length: 64, now 32",
         "--max_steps=20": "max_steps: 14, now 20",
-        "--passages_per_view=2": "passages_per_view: None, now 2",
     }
     started = [start("begun", 0, "--resume_from_checkpoint=last", option)[0] for option in options]
     for process in started:

@@ -32,6 +32,7 @@ def make_records(systems, tasks, shots=(1, 5, 10)):
         add(system, task, "knn", length, 3, **both)
         for number, variant in enumerate(("base", "triplet_loss", "decoupled")):
             how = {"variant": variant, "retrieval_pooling": "own", "neighbors": "calibrated"} | length
+            how["arguments"] = {"learning_rate": 1e-4}
             parts = {"classifier_accuracy": base, "knn_accuracy": base - 0.1}
             add(system, task, "decoupled", how, 3, **parts, accuracy=base + 0.01 * (number - 1))
         add(system, task, "half_documents", length, 3, **{"recall@1": base, "recall@10": base, "mrr": base})

@@ -200,7 +200,7 @@ def test_all_that_goes_by_document_takes_passages_along(fitted, tmp_path):
 def test_what_cannot_be_read_so_is_refused_before_anything_is_added(model, tokenizer):
     model.config.pooling = "cls"
     for options, message in (
-        ({"long_documents": "salient"}, "got 'salient'. 'salient' depends on the other texts of a call"),
+        ({"long_documents": "salient"}, "'passages', 'late', got 'salient'"),
         (
             {"long_documents": "passages", "passage_length": 1000},
             "passage_length=1000 is more than the 32 tokens",

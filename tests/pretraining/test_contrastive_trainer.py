@@ -11,20 +11,16 @@ from docsplit_hf.pretraining.checks import freeze_unused
 from docsplit_hf.pretraining.half_retrieval import evaluations_by_step
 from docsplit_hf.pretraining.info_nce import info_nce
 
-PASSAGES = {"passages_per_view": 2, "max_length": 28}  # two sentences, or the last one by itself
-
 
 @pytest.fixture
 def make_trainer(tiny_config, tokenizer, documents, tmp_path):
-    def make(mlm_head=True, max_length=64, eval_dataset=None, views_kwargs=None, passages_per_view=None, **arguments):
+    def make(mlm_head=True, max_length=64, eval_dataset=None, views_kwargs=None, **arguments):
         arguments = {"per_device_train_batch_size": 8, "report_to": "none", "seed": 0, **arguments}
         args = ContrastiveTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
         torch.manual_seed(0)
         model = AutoModelForDocSplit.from_config(tiny_config, mlm_head=mlm_head)
         probability = 0.15 if args.mlm_weight else 0
-        collator = DataCollatorForDocSplit(
-            tokenizer, max_length, probability, views_kwargs=views_kwargs, passages_per_view=passages_per_view
-        )
+        collator = DataCollatorForDocSplit(tokenizer, max_length, probability, views_kwargs=views_kwargs)
         split = documents.train_test_split(test_size=13, seed=0)
         return ContrastiveTrainer(
             model, args, split["train"], eval_dataset or split["test"], collator, processing_class=tokenizer
@@ -58,15 +54,13 @@ def test_one_step_is_info_nce_plus_a_tenth_of_the_stock_mlm_loss(make_trainer):
     torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), contrastive + 0.1 * mlm)
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_three_views_are_the_mean_over_their_pairs(make_trainer, symmetric):
-    trainer = make_trainer(views_kwargs={"parts": 3}, symmetric=symmetric, logging_steps=1, max_steps=1)
+def test_three_views_are_the_mean_over_their_pairs(make_trainer):
+    trainer = make_trainer(views_kwargs={"parts": 3}, logging_steps=1, max_steps=1)
     batch = next(iter(trainer.get_train_dataloader()))
     output = trainer.model.train()(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
     assert output.embeddings.shape == (24, 32)
     a, b, c = output.embeddings.chunk(3)
-    pairs = [(a, b), (a, c), (b, c)] + ([(b, a), (c, a), (c, b)] if symmetric else [])
-    expected = sum(info_nce(*pair).loss.mean() for pair in pairs) / len(pairs) + 0.1 * output.mlm_loss
+    expected = sum(info_nce(*pair).loss.mean() for pair in [(a, b), (a, c), (b, c)]) / 3 + 0.1 * output.mlm_loss
     torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected)
     trainer.train()
     logs = trainer.state.log_history[0]
@@ -91,33 +85,6 @@ def test_matryoshka_is_the_mean_over_the_first_dimensions_and_all(make_trainer):
     assert "mean over all dimensions and the first 8, 20" in (Path(trainer.args.output_dir) / "README.md").read_text()
     with pytest.raises(ValueError, match="matryoshka_dims has 33, and an embedding has 32 dimensions"):
         make_trainer(matryoshka_dims=[33])
-
-
-@pytest.mark.parametrize("packing", ["on", "off"])
-def test_with_passages_one_step_is_the_loss_of_the_mean_of_each_views_passages(make_trainer, packing):
-    trainer = make_trainer(**PASSAGES, packing=packing, learning_rate=0.0)
-    batch = next(iter(trainer.get_train_dataloader()))
-    stock = AutoModelForMaskedLM.from_config(trainer.model.config)
-    stock.load_state_dict(trainer.model.state_dict())
-    rows = stock.bert(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state[:, 0]
-    tokens = batch["attention_mask"].sum(1, keepdim=True)
-    counts = batch["passage_counts"].tolist()
-    assert 8 < len(rows) <= 32
-    views = torch.stack([view.sum(0) for view in (torch.nn.functional.normalize(rows) * tokens).split(counts)])
-    mlm = stock(batch["mlm_input_ids"], attention_mask=batch["attention_mask"], labels=batch["mlm_labels"]).loss
-    expected = info_nce(*views.chunk(2)).loss.mean() + 0.1 * mlm
-    torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected)
-
-
-def test_with_passages_halves_are_found_whatever_the_views_and_nothing_is_cut(make_trainer):
-    trainer = make_trainer(**PASSAGES, max_steps=1, logging_steps=1)
-    found = trainer.evaluate()
-    assert found["eval_chance_recall@1"] == pytest.approx(1 / 13) and 0 < found["eval_mrr"] < 1
-    assert found["eval_fraction_tokens_cut"] == 0
-    assert [views.shape for views in trainer.predict(trainer.eval_dataset).predictions] == [(13, 32), (13, 32)]
-    trainer.train()
-    assert trainer.state.log_history[0]["fraction_tokens_cut"] == 0
-    assert trainer.state.log_history[0]["negatives"] == 7
 
 
 def test_the_loss_is_of_projected_embeddings_and_the_evaluation_of_plain_ones(make_trainer):
@@ -213,15 +180,11 @@ def test_half_retrieval_gives_the_same_twice_and_whatever_the_batch_and_epoch(ma
         (3, {}),
         (7, {"mlm_input": "shared"}),
         (3, {"mlm_weight": 0.0}),
-        (3, {"symmetric": True}),
         (3, {"activation_checkpointing": True}),
-        (3, {"views_kwargs": {"parts": 3}, "symmetric": True}),
+        (3, {"views_kwargs": {"parts": 3}}),
         (7, {"views_kwargs": {"parts": 4}, "mlm_input": "shared"}),
         (3, {"projection_head": True}),
         (3, {"matryoshka_dims": [8]}),
-        (3, PASSAGES),
-        (1, {**PASSAGES, "mlm_input": "shared", "packing": "off"}),
-        (7, {**PASSAGES, "mlm_weight": 0.0, "views_kwargs": {"parts": 3}, "activation_checkpointing": True}),
     ],
     ids=str,
 )
@@ -259,7 +222,7 @@ def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint,
 
 
 def test_it_learns(make_trainer):
-    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=5, mlm_input="shared", symmetric=True)
+    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=5, mlm_input="shared")
     trainer.train()
     logs = [logs for logs in trainer.state.log_history if "loss" in logs]
     assert logs[-1]["contrastive_loss"] < logs[0]["contrastive_loss"] - 0.1

@@ -15,7 +15,6 @@ from docsplit_hf.pretraining.gradient_caching import (
     join_views,
     step_in_chunks,
 )
-from docsplit_hf.pretraining.passage_pooling import pool_passages
 
 CPU = torch.device("cpu")
 
@@ -70,17 +69,15 @@ def test_dropout_is_replayed_chunk_by_chunk():
     torch.testing.assert_close(weight.grad, again.grad)
 
 
-def test_a_step_by_passages_has_the_gradients_of_one_graph_with_the_same_dropout(
-    make_tiny_config, tokenizer, documents
-):
+def test_a_step_in_chunks_has_the_gradients_of_one_graph_with_the_same_dropout(make_tiny_config, tokenizer, documents):
     config = make_tiny_config()
     config.hidden_dropout_prob = 0.1
     model = AutoModelForDocSplit.from_config(config, pooling="mean").train()
     use_packing(model)
-    batch = DataCollatorForDocSplit(tokenizer, 16, passages_per_view=2)(list(documents.select(range(7))))
+    batch = DataCollatorForDocSplit(tokenizer, 16)(list(documents.select(range(7))))
 
     def whole(embed):
-        return _loss(join_views([pool_passages(embed(chunk), chunk) for chunk in chunk_documents(batch, 3)]))
+        return _loss(join_views([embed(chunk) for chunk in chunk_documents(batch, 3)]))
 
     torch.manual_seed(0)
     whole(lambda chunk: model(chunk["input_ids"], chunk["attention_mask"]).embeddings).backward()
@@ -106,17 +103,12 @@ def test_what_is_drawn_after_a_replay_is_what_would_have_been_drawn_without():
 
 @given(st.integers(1, 9), st.integers(1, 12), st.integers(2, 4), st.data())
 def test_chunks_hold_every_token_once_and_join_again(documents, size, views, data):
-    counts = torch.tensor(
-        data.draw(st.lists(st.integers(1, 3), min_size=views * documents, max_size=views * documents))
-    )
-    rows = int(counts.sum())
-    row_lengths = torch.tensor(data.draw(st.lists(st.integers(1, 6), min_size=rows, max_size=rows)))
-    lengths = torch.stack([of_view.sum() for of_view in row_lengths.split(counts.tolist())])
-    mask = (torch.arange(8) < row_lengths[:, None]).long()
+    rows = views * documents
+    lengths = torch.tensor(data.draw(st.lists(st.integers(1, 6), min_size=rows, max_size=rows)))
+    mask = (torch.arange(8) < lengths[:, None]).long()
     batch = {
         "document_ids": torch.arange(documents),
         "view_lengths": lengths,
-        "passage_counts": counts,
         "attention_mask": mask,
         "input_ids": mask * torch.arange(1, mask.numel() + 1).view(mask.shape),
     }
@@ -124,10 +116,7 @@ def test_chunks_hold_every_token_once_and_join_again(documents, size, views, dat
     assert [len(chunk["document_ids"]) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
     assert torch.equal(torch.cat([chunk["document_ids"] for chunk in chunks]), batch["document_ids"])
     assert torch.equal(join_views([chunk["view_lengths"] for chunk in chunks], views), lengths)
-
-    def sums(batch):
-        return torch.stack([rows.sum() for rows in batch["input_ids"].split(batch["passage_counts"].tolist())])
-
-    assert torch.equal(join_views([sums(chunk) for chunk in chunks], views), sums(batch))
+    sums = join_views([chunk["input_ids"].sum(1) for chunk in chunks], views)
+    assert torch.equal(sums, batch["input_ids"].sum(1))
     for chunk in chunks:
         assert chunk["attention_mask"].shape[1] == chunk["attention_mask"].sum(1).max()

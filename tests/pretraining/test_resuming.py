@@ -6,11 +6,7 @@ import pytest
 from safetensors.torch import load_file
 
 RUNS = {
-    "info_nce": (
-        "docsplit",
-        "projection_head.safetensors",
-        {"projection_head": True, "passages_per_view": 2, "max_length": 16},
-    ),
+    "info_nce": ("docsplit", "projection_head.safetensors", {"projection_head": True}),
     "momentum_contrast": ("cropping", "momentum_contrast.safetensors", {"queue_size": 20, "momentum": 0.5}),
     "contrastive_tension": ("simcse", "contrastive_tension.safetensors", {"optim": "rmsprop"}),
 }

@@ -120,8 +120,7 @@ class DocumentEncoder:
         of sentence-transformers. Where it says nothing, the pooling is that of its authors, if it is known
         (Contriever's ``"mean"``), or ``"cls"``; both are logged. Dense layers are read from safetensors, or, where
         there is none, from a pickle of tensors, and of nothing else. Of a model with encoder and decoder, such as T5,
-        the encoder is loaded, if transformers has a class for it. docsplit_hf has never run on CUDA, with FSDP or
-        DeepSpeed, or against the Hub.
+        the encoder is loaded, if transformers has a class for it.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
@@ -228,10 +227,9 @@ class DocumentEncoder:
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
             long_documents: What is read of texts longer than ``max_length``; all others are read whole. With one
                 forward per text: ``"first"``, the beginning; ``"head_tail"``, a quarter of the tokens from the
-                beginning and the others from the end; ``"salient"``, the sentences with the largest TF-IDF among these
-                texts, in their order. How much is not read is logged. ``"average"``: all of it, in passages of whole
-                sentences, each with the instruction before it. The embedding has the mean of the passages' directions
-                and norms, weighted by their tokens.
+                beginning and the others from the end. How much is not read is logged. ``"average"``: all of it, in
+                passages of whole sentences, each with the instruction before it. The embedding has the mean of the
+                passages' directions and norms, weighted by their tokens.
             max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
                 CPU, 32,768 elsewhere.
             bf16: Whether torch computes in bfloat16 (autocast), faster where the hardware has it; ``"auto"``: if it

@@ -40,11 +40,6 @@ def _temperature(value: float) -> None:
         raise ValueError(f"must be a number above 0, got {value}: calibrate() chooses one.")
 
 
-def _not_negative(value: float) -> None:
-    if not (value >= 0 and math.isfinite(value)):
-        raise ValueError(f"must be a number from 0, got {value}: calibrate() chooses one.")
-
-
 @strict
 class KNNClassifierConfig(PreTrainedConfig):
     """The configuration of a ``KNNClassifier``; it holds the encoder's own.
@@ -70,9 +65,7 @@ class KNNClassifierConfig(PreTrainedConfig):
         k: The number of neighbors to look for. 64 is the paper's choice.
         knn_temperature: T of equation 2. The paper's 10 suits no other scale of embeddings than its own: calibrate.
         knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
-        bm25_weight: What words add to the distance of neighbors, where the datastore finds by words, too.
-        knn_calibration: How ``k``, ``knn_temperature``, ``knn_weight`` and ``bm25_weight`` were chosen, or None if
-            they were not.
+        knn_calibration: How ``k``, ``knn_temperature`` and ``knn_weight`` were chosen, or None if they were not.
 
     Raises:
         StrictDataclassError: When it is made, loaded or changed, if a value is of the wrong type or out of its range, a
@@ -99,11 +92,12 @@ class KNNClassifierConfig(PreTrainedConfig):
     k: int = validated_field(_at_least(1), default=64)
     knn_temperature: int | float = validated_field(_temperature, default=10.0)
     knn_weight: int | float = validated_field(_share, default=0.5)
-    bm25_weight: int | float = validated_field(_not_negative, default=0.0)
     knn_calibration: dict | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Refuse a name that is nearly one of those above: its value would be ignored, and a default taken."""
+        if kwargs.pop("bm25_weight", 0):
+            raise ValueError("bm25_weight: hybrid search is gone. Remove it from config.json, and call calibrate().")
         for name in kwargs:
             near = difflib.get_close_matches(name, KNNClassifierConfig.__annotations__, n=1, cutoff=0.85)
             if near:

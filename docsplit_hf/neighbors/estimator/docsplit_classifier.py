@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from ...models.inference.long_documents.strategies import ALONE, check_strategy
+from ...models.inference.long_documents.strategies import SINGLE_VECTOR, check_strategy
 from ..experts.fitted_experts import ask_experts, ready_experts
 from ..fit import fit
 from ..store.datastore import KNNDatastore
@@ -94,7 +94,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(texts, targets.labels)
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length must be at least 1, got {self.max_length}.")
-        check_strategy(self.long_documents, ALONE)
+        check_strategy(self.long_documents, SINGLE_VECTOR)
         pipe, fingerprint = encoder_pipeline(self.encoder)
         pipe.model.config.long_documents = self.long_documents
         pipe.model.config.max_length = self.max_length or pipe.model.config.max_length

@@ -24,7 +24,6 @@ class Calibration(NamedTuple):
     log_likelihood: float  # the mean log likelihood of the held-out labels, as calibrate defines it
     effective_neighbors: float  # how many neighbors decide on average
     examples: int  # the number of held-out examples
-    bm25_weight: float = 0.0  # of words in the distance, where the datastore finds by words, too
 
 
 def calibrate(

@@ -9,27 +9,22 @@ import numpy as np
 
 from ..store.duplicates import equal_neighbors
 from ..store.keys.passage_table import take_passages
-from ..store.row_table import joined_texts
 from ..store.sampling import sample_rows, take_rows
 from .calibration import Calibration, calibrate
 from .classifier_distribution import classifier_probabilities
-from .hybrid_distance import nearest_by_both
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...models.inference.batched_inference import Predictions
-    from ...models.inference.passages import Passages
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..store.datastore import KNNDatastore
-    from ..store.neighbors import Neighbors
 
 logger = logging.getLogger(__name__)
 
 MOST_NEIGHBORS = 128  # looked at in calibration; the paper sees no gain beyond 64
 MOST_COPIES = 4096  # of one text, looked through for neighbors that are others
 HELD_OUT = "held-out examples"  # as the source of a calibration: neighbors alone are not calibrated anew after it
-BM25_WEIGHTS = np.array([0, 0.25, 0.5, 1, 2, 4])  # times the spread of the neighbors' distances
 LEAVE_ONE_OUT_SAMPLE = 2000  # passages; enough to tell three numbers by
 LEAST_LEFT_OUT = 200  # rows, however many passages they have
 
@@ -56,8 +51,7 @@ def calibrate_on_held_out(
     """
     # As they would be kept, so that an example is as near to itself as can be.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
-    asked = joined_texts(texts, text_pairs or [None] * len(texts))
-    neighbors = _search(datastore, embeddings, MOST_NEIGHBORS, predictions.passages, asked)
+    neighbors = datastore.search(embeddings, MOST_NEIGHBORS, predictions.passages)
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():
         if known.all():
@@ -70,8 +64,12 @@ def calibrate_on_held_out(
             *(known.sum(), len(known)),
         )
     classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
-    found = {name: array[~known] for name, array in neighbors.arrays().items()}
-    return _calibrate(found, labels[~known], None if classifier is None else classifier[~known])
+    return calibrate(
+        neighbors.distances[~known],
+        neighbors.labels[~known],
+        labels[~known],
+        None if classifier is None else classifier[~known],
+    )
 
 
 def calibrate_leaving_one_out(
@@ -94,9 +92,8 @@ def calibrate_leaving_one_out(
         left_out = take_rows(datastore.snapshot, rows)
     queries, own, wanted = left_out.keys.astype(np.float32), left_out.rows.to_pydict(), MOST_NEIGHBORS + 1
     passages = take_passages(left_out.passages, np.arange(len(queries)))
-    texts = joined_texts(own["text"], own["text_pair"])
     while True:
-        neighbors = _search(datastore, queries, wanted, passages, texts)
+        neighbors = datastore.search(queries, wanted, passages)
         places = pc.index_in(pa.array(own["id"], pa.string()), value_set=neighbors.table["id"].combine_chunks())
         is_self = neighbors.rows == places.to_numpy(zero_copy_only=False)[:, None]
         is_self |= equal_neighbors(neighbors, queries, own["text"], own["text_pair"])
@@ -112,32 +109,14 @@ def calibrate_leaving_one_out(
             *((~usable).sum(), is_self.shape[1]),
         )
     used = np.flatnonzero(usable)
-    others = without_self(is_self[used])
+    others = without_self(is_self[used])[:, :MOST_NEIGHBORS]
     classifier = None if predictions is None else classifier_probabilities(predictions.logits, datastore.multi_label)
-    found = {name: array[used[:, None], others] for name, array in neighbors.arrays().items()}
-    return _calibrate(found, left_out.labels[used], None if classifier is None else classifier[used])
-
-
-def _search(
-    datastore: KNNDatastore, queries: np.ndarray, k: int, passages: Passages | None, texts: Sequence[str]
-) -> Neighbors:
-    if datastore.has_bm25:
-        return datastore.hybrid_search(queries, k, passages, texts)
-    return datastore.search(queries, k, passages)
-
-
-def _calibrate(found: dict[str, np.ndarray], labels: np.ndarray, classifier: np.ndarray | None) -> Calibration:
-    """Calibrate on what each text found, nearest first; where words were looked for, for each weight of theirs."""
-    distances = found["distances"]
-    if "bm25" not in found:
-        return calibrate(distances[:, :MOST_NEIGHBORS], found["labels"][:, :MOST_NEIGHBORS], labels, classifier)
-    farthest = distances[:, min(MOST_NEIGHBORS, distances.shape[1]) - 1]
-    tried = []
-    for weight in BM25_WEIGHTS * float(np.median(farthest - distances[:, 0])):
-        near = nearest_by_both(found, weight, MOST_NEIGHBORS)
-        calibration = calibrate(near["distances"], near["labels"], labels, classifier)
-        tried.append(calibration._replace(bm25_weight=float(weight)))
-    return max(tried, key=lambda calibration: calibration.log_likelihood)  # the smallest weight of equals
+    return calibrate(
+        np.take_along_axis(neighbors.distances[used], others, axis=1),
+        neighbors.labels[used[:, None], others],
+        left_out.labels[used],
+        None if classifier is None else classifier[used],
+    )
 
 
 def without_self(is_self: np.ndarray) -> np.ndarray:
@@ -160,7 +139,6 @@ def leave_one_out_rows(datastore: KNNDatastore) -> np.ndarray:
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:
     """Write a calibration into a model's configuration, and log it. ``source`` says what it was made on."""
     config.k, config.knn_temperature, config.knn_weight = calibration.k, calibration.temperature, calibration.weight
-    config.bm25_weight = calibration.bm25_weight
     config.knn_calibration = {
         "source": source,
         "examples": calibration.examples,
@@ -174,5 +152,3 @@ def store_calibration(config: KNNClassifierConfig, calibration: Calibration, sou
         *(source, calibration.k, calibration.temperature, calibration.weight, calibration.effective_neighbors),
         *(calibration.k, calibration.log_likelihood, calibration.examples),
     )
-    if calibration.bm25_weight:
-        logger.info("Words add up to %.4g to the distance of neighbors.", calibration.bm25_weight)

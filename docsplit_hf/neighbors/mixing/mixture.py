@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .classifier_distribution import classifier_probabilities
-from .hybrid_distance import nearest_by_both
 from .knn_distribution import add_one_smoothing, knn_probabilities, neighbor_weights
 
 if TYPE_CHECKING:
@@ -58,21 +56,13 @@ def mix_with_neighbors(
     temperature: float,
     weight: float,
     shown: int = 0,
-    texts: Sequence[str] = (),
-    bm25_weight: float = 0.0,
 ) -> Mixture:
     """Look up the neighbors of embedded texts, and mix what their labels say with what the classifier says.
 
     Without a classification head the neighbors alone decide, whatever the weight. At least ``shown`` neighbors are
     looked up; those beyond k have no weight. The classifier gives labels that came after its training probability 0.
-    With ``bm25_weight`` they are near by the words of ``texts``, too.
     """
-    embeddings, passages, wanted = predictions.retrieval_embeddings, predictions.passages, max(k, shown)
-    if bm25_weight:
-        neighbors = datastore.hybrid_search(embeddings, wanted, passages, texts)
-        neighbors = replace(neighbors, **nearest_by_both(neighbors.arrays(), bm25_weight, wanted))
-    else:
-        neighbors = datastore.search(embeddings, wanted, passages)
+    neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
     names = neighbors.label_names
     voting, labels = neighbors.distances[:, :k], neighbors.labels[:, :k]
     knn = knn_probabilities(voting, labels, len(names), temperature)

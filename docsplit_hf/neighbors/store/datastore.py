@@ -202,15 +202,12 @@ class KNNDatastore:
         token_variable: str | None = None,
         timeout: float = 30.0,
         index: str = "AUTOINDEX",
-        analyzer: str | None = None,
         dimension: int | None = None,
         label_names: Sequence[str] = (),
         multi_label: bool | None = None,
         probe: Any = None,
     ) -> RemoteDatastore:
         """The datastore in a collection of Milvus, which is searched and changed there (``docsplit_hf[milvus]``).
-
-        docsplit_hf has never run against a Milvus server: it is tested with milvus-lite.
 
         Args:
             address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the
@@ -221,8 +218,6 @@ class KNNDatastore:
             timeout: Seconds after which a request, with all its repetitions, has failed.
             index: Of a new collection, what Milvus searches with: ``"AUTOINDEX"``, ``"FLAT"`` (exact), ``"HNSW"``,
                 ``"IVF_FLAT"``, ``"DISKANN"``.
-            analyzer: Of a new collection, what finds the words of texts: ``"standard"``, ``"english"``, ``"chinese"``.
-                A pipeline then looks for neighbors by words, too (Milvus' BM25). None: by embeddings alone.
             dimension, label_names, multi_label, probe: Of a new collection, as for ``empty``. None: the dimension of
                 the probe, and whether the first labels are lists.
 
@@ -231,7 +226,7 @@ class KNNDatastore:
             ValueError: If the address, the name or the token's variable is wrong, or the collection is another one.
             RemoteDatastoreError: An ``OSError``, if Milvus cannot be reached, or refuses.
         """
-        new = (index, analyzer, dimension, label_names, multi_label, probe)
+        new = (index, dimension, label_names, multi_label, probe)
         return connect(cls._of, address, collection, token, token_variable, timeout, *new)
 
     def __len__(self) -> int:
@@ -264,11 +259,6 @@ class KNNDatastore:
     def snapshot(self) -> Snapshot:
         """What is there at this moment: it never changes."""
         return self._state
-
-    @property
-    def has_bm25(self) -> bool:
-        """Whether rows are found by their words, too: not here. The words are an expert of ``fit``."""
-        return False
 
     @property
     def dimension(self) -> int:
@@ -544,9 +534,8 @@ class KNNDatastore:
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Search with another index from now on. The same is built anew only if rows were added or removed since.
 
-        What it will cost is logged before it starts: time, memory and disk; as a warning if it takes minutes. Where
-        keys stay on the disk, rows that were added since are merged into the same index; it is trained again when more
-        were added and removed than half of what it has.
+        Where keys stay on the disk, rows that were added since are merged into the same index; it is trained again when
+        more were added and removed than half of what it has.
 
         Args:
             index, nprobe, rerank: As for the class.
@@ -591,8 +580,6 @@ class KNNDatastore:
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
         """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.
-
-        docsplit_hf has never run on CUDA, with FSDP or DeepSpeed, or against the Hub.
 
         Args:
             repo_id: The repository, made if it is not there.

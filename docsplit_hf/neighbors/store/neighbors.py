@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +25,6 @@ class Neighbors:
 
     Where rows or queries have several passages, ``nearest`` is the place of the row's nearest one among all passages,
     and ``query_passages`` the number of the query's own that it is nearest to, both int64 ``(Q, k)``; else None.
-
-    ``bm25``: of a hybrid search, float32 ``(Q, k)``: how many words of the query's text a row has, and how rare these
-    are (BM25, as the engine has it); 0 of a row that was not found by its words. Else None.
     """
 
     distances: np.ndarray
@@ -40,7 +36,6 @@ class Neighbors:
     passages: PassageTable | None = field(default=None, repr=False)
     nearest: np.ndarray | None = None
     query_passages: np.ndarray | None = None
-    bm25: np.ndarray | None = None
 
     @property
     def ids(self) -> list[list[str]]:
@@ -76,14 +71,8 @@ class Neighbors:
             "text_pair": row["text_pair"],
             "id": row["id"],
             "distance": float(self.distances[query, rank]),
-            **({} if self.bm25 is None else {"bm25": float(self.bm25[query, rank])}),
             **self._passage(query, rank, row["text"]),
         }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What there is for each neighbor of each query: arrays that begin with ``(Q, k)``."""
-        names = ("distances", "labels", "rows", "nearest", "query_passages", "bm25")
-        return {name: array for name in names if (array := getattr(self, name)) is not None}
 
     def _passage(self, query: int, rank: int, text: str | None) -> dict[str, Any]:
         if self.passages is None or self.passages.counts[self.rows[query, rank]] == 1:
@@ -95,9 +84,3 @@ class Neighbors:
     def _column(self, name: str) -> list[list[Any]]:
         values = iter(values_of(self.table[name], self.rows.ravel()))
         return [[next(values) for _ in row] for row in self.rows]
-
-
-def of_queries(found: Sequence[Neighbors]) -> Neighbors:
-    """The neighbors of several queries, found one by one, of one snapshot and equally many."""
-    columns = [one.arrays() for one in found]
-    return replace(found[0], **{name: np.concatenate([arrays[name] for arrays in columns]) for name in columns[0]})

@@ -11,7 +11,6 @@ import numpy as np
 from .keys.mapped_keys import MappedKeys
 from .search.index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .search.index_cache import cached_index
-from .search.index_cost import log_cost
 
 if TYPE_CHECKING:
     import faiss
@@ -44,7 +43,6 @@ def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
     if getattr(snapshot.searched, "sha256", None):
         index = cached_index(snapshot.searched, factory)
     else:
-        log_cost(factory, rows, snapshot.keys.shape[1])
         index = build_index(snapshot.searched, factory)
     return use_index(snapshot, index)
 

@@ -100,6 +100,6 @@ def _suggestion(choice: Choice, table: pa.Table, answers: Answers, ready: ReadyE
         output["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
         best = np.argsort(np.abs(2 * probabilities - 1), kind="stable")  # the least sure first
     here = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in best[:2])
-    alike = f"one of {len(choice.cluster):,} documents that are alike, with {choice.examples:,} labeled"
+    alike = f"similar documents without a label: {len(choice.cluster) - 1:,}, with a label: {choice.examples:,}"
     doubt = _doubt(answers, ready.snapshot.multi_label)[choice.cluster].mean()
-    return {**document, **output, "reason": f"{alike}; doubt {doubt:.0%} in the mean; {here}"}
+    return {**document, **output, "reason": f"{alike}; average uncertainty {doubt:.0%}; {here}"}

@@ -101,7 +101,6 @@ def watch(watcher: Watcher, texts: Any, earlier: Any, reject: float, show_progre
         drift={name: change_of(getattr(now.period, name), getattr(then, name)) for name in MEASURES},
         new_words=dict(sorted(now.new_words.items(), key=lambda item: (-item[1], item[0]))[:MOST_NEW_WORDS]),
         most_novel=_shown(ready, now.novel),
-        closeness=(now.period.closeness, then.closeness),
     )
 
 

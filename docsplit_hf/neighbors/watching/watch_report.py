@@ -1,18 +1,15 @@
-"""WatchReport: what came in against what a store knows, as a table, as JSON and as a picture."""
+"""WatchReport: what came in against what a store knows, as a table and as JSON."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...text.one_line import on_one_line
 from .change import Change
-from .picture import save_picture
 
 WIDTH, MOST_LABELS, MOST_CHARACTERS = 100, 20, 60  # of what is printed: of a line, labels, of a text
 # Each with what is said of it where it rose, and where it fell.
@@ -48,7 +45,6 @@ class WatchReport:
         most_novel: The most novel texts: ``row`` among those that were given, ``text``, ``text_pair``, ``novelty``,
             the present answer, ``label`` (``labels``, where there may be several) and ``score``, and the ``nearest``
             example.
-        closeness: Of each text, now and then: what the picture shows. It is not in the JSON.
     """
 
     texts: int
@@ -62,7 +58,6 @@ class WatchReport:
     drift: dict[str, Change]
     new_words: dict[str, int]
     most_novel: list[dict[str, Any]]
-    closeness: tuple[np.ndarray, np.ndarray] = field(repr=False, compare=False)
 
     @property
     def verdict(self) -> str:
@@ -83,21 +78,9 @@ class WatchReport:
             path: The file, which is replaced.
         """
         content = asdict(self) | {"verdict": self.verdict}
-        del content["closeness"]
         if self.level == float("inf"):  # which JSON does not have
             content["level"] = None
         Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-    def plot(self, path: str | Path) -> None:
-        """Draw how close the texts of both periods are to the examples, and the shares of the labels.
-
-        Args:
-            path: The file, ``.png``, ``.svg`` or ``.pdf``.
-
-        Raises:
-            ModuleNotFoundError: If matplotlib is not installed, which the extra [experiments] brings.
-        """
-        save_picture(self, path)
 
     def __str__(self) -> str:
         import pandas as pd

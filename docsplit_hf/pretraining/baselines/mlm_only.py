@@ -27,7 +27,6 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
 
     objective: str = overridden("objective", "mlm")
     mlm_weight: float | None = overridden("mlm_weight", 1.0)
-    symmetric: bool = overridden("symmetric", False, init=False)
     projection_head: bool = overridden("projection_head", False, init=False)
     matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 

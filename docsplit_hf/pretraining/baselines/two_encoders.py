@@ -13,14 +13,12 @@ from ..arguments import ContrastiveTrainingArguments, overridden
 
 @dataclass
 class TwoEncoderArguments(ContrastiveTrainingArguments):
-    """Two views, compared by dot products, whole, without MLM, in one direction, and without a projection head."""
+    """Two views, compared by dot products, whole, without MLM, and without a projection head."""
 
     many_views: ClassVar[bool] = False
-    many_passages: ClassVar[bool] = False
 
     similarity: str | None = overridden("similarity", "dot")
     mlm_weight: float | None = overridden("mlm_weight", 0.0)
-    symmetric: bool = overridden("symmetric", False, init=False)
     projection_head: bool = overridden("projection_head", False, init=False)
     matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 

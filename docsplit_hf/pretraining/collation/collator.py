@@ -12,7 +12,6 @@ import torch
 
 from ...models.special_tokens import special_tokens_around
 from .masking import IGNORED_LABEL, mask_tokens
-from .passage_views import passage_views
 from .streaming import EPOCH_KEY
 from .views import ViewFunction, count_views, get_views
 
@@ -41,14 +40,9 @@ class DataCollatorForDocSplit:
             ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or of more views.
         seed: Changes every random choice.
         views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
-        passages_per_view: For documents of any length: their sentences are joined into passages of up to ``max_length``
-            tokens, the views are made of passages in the place of sentences, and of each view up to so many passages
-            are drawn at random. What is not drawn is not counted as cut. The view function is given the places of the
-            tokens in the document in place of the tokens. A document of fewer passages than views is treated as without
-            this option. None: a view is one row, and what is longer is cut.
 
     Raises:
-        ValueError: If ``max_length`` leaves no room for text, if a number is out of range, if MLM is asked for and
+        ValueError: If ``max_length`` leaves no room for text, if a probability is out of range, if MLM is asked for and
             the tokenizer has no mask token, if the tokenizer has no padding token, or if there are no such views or
             options of them.
     """
@@ -59,7 +53,6 @@ class DataCollatorForDocSplit:
     views: str | ViewFunction = "docsplit"
     seed: int = 0
     views_kwargs: dict[str, Any] | None = None
-    passages_per_view: int | None = None
 
     def __post_init__(self) -> None:
         self._set_views(self.views, self.views_kwargs)
@@ -70,11 +63,6 @@ class DataCollatorForDocSplit:
             raise ValueError(
                 f"max_length={self.max_length} leaves no room for text beside the {specials} special tokens of "
                 f"{type(self.tokenizer).__name__}: every half would be cut entirely. Use at least {specials + 1}."
-            )
-        if self.passages_per_view is not None and self.passages_per_view < 1:
-            raise ValueError(
-                f"passages_per_view must be at least 1, got {self.passages_per_view}: 4 reads four passages of each "
-                "view, None cuts views at max_length."
             )
         if not 0 <= self.mlm_probability < 1:
             raise ValueError(f"mlm_probability must be in [0, 1), got {self.mlm_probability}.")
@@ -138,48 +126,33 @@ class DataCollatorForDocSplit:
             ``document_ids``, ``(B,)``: equal for documents with equal tokens.
             ``view_lengths``, ``(2B,)``: tokens of each view before it was cut, special tokens not counted.
             All int64. Of V views per document there are VB rows: i, B+i, 2B+i, ... are those of document i.
-            With ``passages_per_view``, a row is a passage, the passages of a view are beside one another, views are in
-            the same order, and ``passage_counts``, ``(VB,)``, says how many rows each view has. ``view_lengths`` is
-            then the number of tokens in what was drawn.
 
         Raises:
             ValueError: If there are no documents, or the view function makes more views of some than of others.
         """
         if not documents:
             raise ValueError("A batch needs at least one document, got none.")
-        ids, lengths, rows_of = [], [], []
+        ids, lengths, views_of = [], [], []
         for document in documents:
             tokens = np.asarray(document["input_ids"], dtype=np.int64)
             sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
             ids.append(document_id(tokens))
             rng = self._generator(ids[-1], document.get(EPOCH_KEY))
-            views = self._views(tokens, sentence_lengths, rng)
+            views = self.view_function(tokens, sentence_lengths, rng)
             if len(views) != self.view_count:
                 raise ValueError(
                     f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
                     "another: make as many of every document."
                 )
-            lengths.append([sum(map(len, view)) for view in views])
-            rows_of.append([[self._row(passage, rng) for passage in view] for view in views])
-        views = [view for views in zip(*rows_of, strict=True) for view in views]
-        rows = [row for view in views for row in view]
+            lengths.append([len(view) for view in views])
+            views_of.append([self._row(view, rng) for view in views])
+        rows = [row for views in zip(*views_of, strict=True) for row in views]
         padding = self.tokenizer.pad_token_id
         values = {"input_ids": padding, "attention_mask": 0, "mlm_input_ids": padding, "mlm_labels": IGNORED_LABEL}
-        batch = {name: _pad([row[name] for row in rows], values[name]) for name in rows[0]} | {
+        return {name: _pad([row[name] for row in rows], values[name]) for name in rows[0]} | {
             "document_ids": torch.tensor(ids, dtype=torch.int64),
             "view_lengths": torch.tensor(lengths, dtype=torch.int64).T.flatten(),
         }
-        if self.passages_per_view is not None:
-            batch["passage_counts"] = torch.tensor([len(view) for view in views], dtype=torch.int64)
-        return batch
-
-    def _views(
-        self, tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator
-    ) -> list[list[np.ndarray]]:
-        if self.passages_per_view is None:
-            return [[view] for view in self.view_function(tokens, sentence_lengths, rng)]
-        max_tokens, most = self.max_length - len(self.prefix) - len(self.suffix), self.passages_per_view
-        return passage_views(tokens, sentence_lengths, rng, self.view_function, self.view_count, max_tokens, most)
 
     def _generator(self, document: int, epoch: int | None) -> np.random.Generator:
         # Philox is keyed by two words: a generator for every (seed, epoch, document) costs nothing.

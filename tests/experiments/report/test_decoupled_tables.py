@@ -1,3 +1,4 @@
+import math
 import re
 
 from docsplit_hf.evaluation.summary import summarize_records
@@ -54,6 +55,12 @@ def test_the_mixture_is_held_against_the_better_of_its_parts():
     text = nine_rows(summarize_records(records), [], None)
     assert "- calibrated: in 3 of 3 cells the mixture is at least as good" in text
     assert "from +1.00 to +1.00 points, +1.00 in the mean" in text and "- oracle: in 3 of 3" in text
+
+
+def test_a_tie_is_as_good():
+    [one, _] = cell("SST-2", "decoupled", {"variant": "base", "neighbors": "fixed"})
+    one["metrics"]["accuracy"] = math.nextafter(0.6, 0)
+    assert "- fixed: in 1 of 1 cells" in nine_rows(summarize_records([one]), [], None)
 
 
 def test_vectors_and_sweep():

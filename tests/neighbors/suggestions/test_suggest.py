@@ -22,7 +22,7 @@ def test_a_suggestion_is_a_document_with_the_present_answer_and_a_reason(fitted)
     assert documents.texts[documents.ids.index(one["id"])] == one["text"] and one["text_pair"] is None
     (answer,) = fitted(one["text"])
     assert one["label"] == answer["label"] and 0.5 <= one["score"] <= 1
-    assert "documents that are alike, with" in one["reason"] and "river" in one["reason"] and "engine" in one["reason"]
+    assert "similar documents without" in one["reason"] and "river" in one["reason"] and "engine" in one["reason"]
 
 
 def test_batches_never_name_a_document_twice_until_they_are_asked_again(fitted):

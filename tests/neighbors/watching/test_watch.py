@@ -128,12 +128,11 @@ def test_a_classifier_with_a_head_sees_the_documents_again(pipe, texts):
     assert report.drift["closeness"].then is None  # they were texts that the store does not have
 
 
-def test_with_one_example_of_each_label_nothing_can_be_promised(untrained, texts, tmp_path):
+def test_with_one_example_of_each_label_nothing_can_be_promised(untrained, texts):
     untrained.add_examples(texts[:2], ["one", "two"])
     untrained.fit(show_progress=False)
     report = untrained.report(texts[32:])
     assert report.rejected is None and report.earlier == 0 and "No error can be promised" in str(report)
-    report.plot(tmp_path / "report.png")
 
 
 def test_a_level_that_few_examples_cannot_promise_rejects_all(fitted, texts, tmp_path):

@@ -10,7 +10,6 @@ from docsplit_hf import DataCollatorForDocSplit
 from docsplit_hf.pretraining.collation.collator import document_id
 from docsplit_hf.pretraining.collation.masking import IGNORED_LABEL
 from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
-from docsplit_hf.text.passages import passage_bounds
 
 
 @pytest.mark.parametrize("views, options", [(2, None), (3, {"parts": 3})])
@@ -106,44 +105,6 @@ def test_what_is_cut_is_counted(tokenizer, documents):
     batch = DataCollatorForDocSplit(tokenizer, max_length=8)(list(documents))
     assert batch["input_ids"].shape[1] == 8
     assert batch["view_lengths"].sum() == sum(len(ids) for ids in documents["input_ids"])
-
-
-def test_with_passages_a_view_is_several_rows(tokenizer, documents):
-    rows = list(documents.select(range(5)))
-    collator = DataCollatorForDocSplit(tokenizer, max_length=16, passages_per_view=2)
-    batch = collator(rows)
-    counts, total = batch["passage_counts"], int(batch["passage_counts"].sum())
-    assert counts.dtype == torch.int64 and counts.shape == batch["view_lengths"].shape == (10,)
-    assert counts.min() >= 1 and counts.max() == 2 and batch["document_ids"].shape == (5,)
-    for name in ("input_ids", "attention_mask", "mlm_input_ids", "mlm_labels"):
-        assert batch[name].shape == (total, batch["input_ids"].shape[1])
-    assert batch["input_ids"].shape[1] <= 16
-    read = (batch["attention_mask"].sum(1) - 2).split(counts.tolist())
-    assert [int(lengths.sum()) for lengths in read] == batch["view_lengths"].tolist()  # nothing drawn is cut
-    starts = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    for i in range(5):
-        alone = collator([rows[i]])
-        first, second = (slice(starts[view], starts[view + 1]) for view in (i, 5 + i))
-        mine = torch.cat([batch["mlm_input_ids"][first], batch["mlm_input_ids"][second]])
-        assert mine[:, : alone["mlm_input_ids"].shape[1]].equal(alone["mlm_input_ids"])
-        passages = passage_bounds(rows[i]["sentence_lengths"], 14)
-        written = [rows[i]["input_ids"][start:end] for start, end in passages]
-        rows_alone = zip(alone["input_ids"], alone["attention_mask"], strict=True)
-        assert all(row[mask == 1][1:-1].tolist() in written for row, mask in rows_alone)
-
-
-@pytest.mark.parametrize("most", [1, 7])
-@pytest.mark.parametrize("options", [{}, {"views": "cropping"}, {"views_kwargs": {"parts": 3, "max_tokens": 9}}])
-def test_documents_that_fit_are_the_same_with_any_number_of_passages(tokenizer, documents, most, options):
-    expected = DataCollatorForDocSplit(tokenizer, **options)(list(documents))
-    found = DataCollatorForDocSplit(tokenizer, passages_per_view=most, **options)(list(documents))
-    assert found.pop("passage_counts").equal(torch.ones_like(expected["view_lengths"]))
-    assert set(found) == set(expected) and all(found[name].equal(expected[name]) for name in expected)
-
-
-def test_no_passages_are_refused(tokenizer):
-    with pytest.raises(ValueError, match="passages_per_view must be at least 1, got 0: 4 reads four"):
-        DataCollatorForDocSplit(tokenizer, passages_per_view=0)
 
 
 def test_padding_is_on_the_right_whatever_the_tokenizer_says(tokenizer, documents):

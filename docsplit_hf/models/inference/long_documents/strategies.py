@@ -9,13 +9,11 @@ from typing import Literal, get_args
 from .cut_pieces import first_pieces, head_tail_pieces
 from .passage_pieces import late_pieces, passage_pieces
 from .pieces import Frame, Piece
-from .salient_pieces import salient_pieces
 
-SingleVector = Literal["first", "head_tail", "salient", "average"]
+SingleVector = Literal["first", "head_tail", "average"]
 SeveralVectors = Literal["passages", "late"]
 SINGLE_VECTOR, SEVERAL_VECTORS = get_args(SingleVector), get_args(SeveralVectors)
-ALONE = ("first", "head_tail", "average")  # one vector, which depends on no other text
-ONE_PIECE = ("first", "head_tail", "salient")  # one forward per text
+ONE_PIECE = ("first", "head_tail")  # one forward per text
 LATE_PASSAGE = 256  # tokens, where nothing else is asked for
 
 
@@ -41,8 +39,6 @@ def read_pieces(
         return first_pieces(texts, frame)
     if strategy == "head_tail":
         return head_tail_pieces(texts, frame)
-    if strategy == "salient":
-        return salient_pieces(texts, frame)
     around, longest = frame.max_length - frame.room, frame.max_length
     if passage_length is None:
         passage_length = min(LATE_PASSAGE, longest) if strategy == "late" else longest

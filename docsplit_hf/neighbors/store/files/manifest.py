@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION, METRIC = "docsplit_hf datastore", 4, "squared_l2"
-WITHOUT_CLASSIFIER = 1  # the version that did not name the files of the classifier
-WITHOUT_DOCUMENTS = 2  # the last one that had neither documents nor a fitted state
-WITHOUT_PASSAGES = 3  # the last one in which each row had one key
 # No folder can be named, and none but the datastore's own files.
 _SUFFIXES = {
     "keys": ".safetensors", "document_keys": ".safetensors", "fitted": ".safetensors",
@@ -91,19 +88,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DatastoreError(f"{path} is not the manifest of a datastore, or damaged. {REMEDY}")
     version = manifest.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise DatastoreError(
-            f"{path} says format {version}, and this docsplit_hf reads up to {VERSION}: upgrade docsplit_hf."
-        )
+    if isinstance(version, int) and version != VERSION:
+        advice = "upgrade docsplit_hf" if version > VERSION else "build the datastore again"
+        raise DatastoreError(f"{path} says format {version}, and this docsplit_hf reads {VERSION}: {advice}.")
     # Byte for byte, so that not a bit can change unseen: JSON has many ways to say the same.
     if rendered != content:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
-    if version == WITHOUT_CLASSIFIER:
-        manifest["classifier"] = {}
-    if isinstance(version, int) and version <= WITHOUT_DOCUMENTS:
-        manifest |= {"documents": None, "fitted": None}
-    if isinstance(version, int) and version <= WITHOUT_PASSAGES:
-        manifest |= {"passages": None, "document_passages": None}
     for name, kind in _FIELDS.items():
         _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
     _check_values(path, manifest)
@@ -112,8 +102,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_values(path: Path, manifest: dict[str, Any]) -> None:
-    names, version = manifest["label_names"], manifest["version"]
-    _require(version >= WITHOUT_CLASSIFIER, path, f"there is no format {version}")
+    names = manifest["label_names"]
     _require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
     _require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
     for name, least in (("rows", 0), ("dimension", 1), ("next_id", 0)):

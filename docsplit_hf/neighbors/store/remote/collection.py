@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ....text.lone_surrogates import replace_lone_surrogates
-
 logger = logging.getLogger(__name__)
 
 EXAMPLES, DOCUMENTS, REST, ABOUT = "examples", "documents", "rest", "about"  # the partitions
-VECTOR, BM25, PK = "vector", "bm25", "pk"
+VECTOR, PK = "vector", "pk"
 MOST_BYTES = 65_535  # of a VARCHAR
 MOST_FOUND = 16_384  # of a search, for one query
 REQUEST_BYTES = 16 * 2**20  # of 64 MB that a server takes
 FOLDER_QUERIES = 8  # of a request: milvus-lite holds the differences of each from all rows, float32 (Q, N, D)
 ANY = "row >= 0"  # milvus-lite counts all partitions where there is no filter
 REQUEST_ROWS = 1_000  # of texts of up to 64 KB each
-REQUEST_TEXTS = 100  # whose words are looked for
 UNFLUSHED_ROWS = 1_000  # what milvus-lite searches slowly
 _TEXTS = {"id": False, "content": False, "labels": False, "text": True, "text_pair": True}  # and whether null is one
 _NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
 FIELDS = [PK, *_TEXTS, *_NUMBERS, VECTOR]
-_WORD = re.compile(r"\w")
 
 
 class RemoteDatastoreError(OSError):
@@ -42,7 +37,6 @@ class Collection:
 
     def __init__(self, address: str, name: str, token: str, timeout: float) -> None:
         self.address, self.name = address, name
-        self.has_bm25 = False
         self._token, self._timeout, self._unflushed = token, timeout, 0
         self._client = self._try("connecting", lambda: _client(address, token, timeout))
 
@@ -58,37 +52,28 @@ class Collection:
         if not self._ask("has_collection", "looking for it"):
             return None
         fields = {field["name"]: field for field in self._ask("describe_collection", "looking at it")["fields"]}
-        self.has_bm25 = BM25 in fields
-        if set(fields) - {BM25} != set(FIELDS):
+        if set(fields) != set(FIELDS):
             raise ValueError(
-                f"There is {self}, but it is no datastore of docsplit_hf: it has the fields {', '.join(fields)}. Take "
-                "another name."
+                f"There is {self}, but it is no datastore of this docsplit_hf: it has the fields {', '.join(fields)}. "
+                "Take another name."
             )
         self._ask("load_collection", "loading it")
         return int(fields[VECTOR]["params"]["dim"])
 
-    def create(self, dimension: int, index: str, analyzer: str | None) -> None:
-        """Make it, with an index of the server's over its vectors, and one over the words that an analyzer finds."""
-        from pymilvus import DataType, Function, FunctionType, MilvusClient
+    def create(self, dimension: int, index: str) -> None:
+        """Make it, with an index of the server's over its vectors."""
+        from pymilvus import DataType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(PK, DataType.VARCHAR, is_primary=True, max_length=64)
         for name, nullable in _TEXTS.items():
-            analyzed = {"enable_analyzer": True, "analyzer_params": {"type": analyzer}} if name == "text" else {}
-            options = analyzed if analyzer is not None else {}
-            schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES, nullable=nullable, **options)
+            schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES, nullable=nullable)
         for name in _NUMBERS:
             schema.add_field(name, DataType.INT64)
         schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         indexes = MilvusClient.prepare_index_params()
         indexes.add_index(VECTOR, index_type=index, metric_type="L2")
         indexes.add_index("content", index_type="INVERTED")
-        if analyzer is not None:
-            schema.add_field(BM25, DataType.SPARSE_FLOAT_VECTOR)
-            fields = {"input_field_names": ["text"], "output_field_names": [BM25]}
-            schema.add_function(Function(name=BM25, function_type=FunctionType.BM25, **fields))
-            indexes.add_index(BM25, index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
-            self.has_bm25 = True
         # Session: what this client wrote, it reads. Strong would make each search wait.
         self._ask("create_collection", "making it", schema=schema, consistency_level="Session")
         self._ask("create_index", "making it", index_params=indexes, sync=False)  # there is nothing to wait for
@@ -142,20 +127,6 @@ class Collection:
             options = {"limit": limit, "partition_names": [partition], "output_fields": [PK], "anns_field": VECTOR}
             found = self._ask("search", "searching", data=list(vectors[start : start + size]), **options)
             yield from ([hit[PK] for hit in hits] for hits in found)
-
-    def search_words(self, partition: str, texts: Sequence[str], limit: int) -> list[dict[str, float]]:
-        """Of each text, the keys of the rows whose texts have the most of its words, and their BM25."""
-        found: list[dict[str, float]] = [{} for _ in texts]
-        # A server refuses a text without words, and more bytes than a field has.
-        asked = [(i, replace_lone_surrogates(text[: MOST_BYTES // 4])) for i, text in enumerate(texts)]
-        asked = [(i, text) for i, text in asked if _WORD.search(text)]
-        for start in range(0, len(asked), REQUEST_TEXTS):
-            part = asked[start : start + REQUEST_TEXTS]
-            options = {"limit": limit, "partition_names": [partition], "output_fields": [PK], "anns_field": BM25}
-            hits_of_all = self._ask("search", "searching for words", data=[text for _, text in part], **options)
-            for (i, _), hits in zip(part, hits_of_all, strict=True):
-                found[i] = {hit[PK]: abs(hit["distance"]) for hit in hits}  # milvus-lite has it below 0
-        return found
 
     def write(self, partition: str, rows: Sequence[dict[str, Any]], documents: int = 0) -> None:
         """Write rows, in place of those of the same keys, in requests that keep the rows of a document together."""

@@ -30,7 +30,6 @@ def connect(
     token_variable: str | None,
     timeout: float,
     index: str,
-    analyzer: str | None,
     dimension: int | None,
     label_names: Sequence[str],
     multi_label: bool | None,
@@ -53,10 +52,8 @@ def connect(
             f"{collection!r} has keys of dimension {there}, not {dimension}: take another collection, or the encoder "
             "that it was built with."
         )
-    if there is not None and analyzer is not None and not collection.has_bm25:
-        raise ValueError(f"{collection!r} was made without an analyzer: leave it out, or take another name.")
     if there is None:
-        collection.create(dimension, index, analyzer)
+        collection.create(dimension, index)
         logger.info("Made %r, for keys of dimension %d.", collection, dimension)
     about = read_about(collection, there or dimension)
     if about is None:  # also where the making was interrupted

@@ -100,11 +100,6 @@ class RemoteDatastore:
         return self._collection.count(REST) > 0 and self._collection.count(EXAMPLES, "passages > 1") > 0
 
     @property
-    def has_bm25(self) -> bool:
-        """Whether rows are found by their words, too: it was made with an analyzer."""
-        return self._collection.has_bm25
-
-    @property
     def documents(self) -> RemoteDocuments | None:
         """The unlabeled documents; None if there are none."""
         documents = RemoteDocuments(self._collection, self._about)
@@ -145,27 +140,6 @@ class RemoteDatastore:
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query, as ``KNNDatastore.search`` gives them; ``rows`` number what was fetched."""
         return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
-
-    def hybrid_search(
-        self, queries: Any, k: int, passages: Passages | None = None, texts: Sequence[str] = ()
-    ) -> Neighbors:
-        """The nearest rows of each query, and those that have the words of its text, as Milvus' BM25 ranks them.
-
-        Args:
-            queries, k, passages: As for ``search``.
-            texts: Those of the queries.
-
-        Returns:
-            2k rows for each query, nearest first. The k nearest are among them, up to k that were found by words, and
-            more of the nearest; ``bm25`` of the neighbors says how well by words.
-
-        Raises:
-            ValueError: As for ``search``, and if the collection was made without an analyzer.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
-        """
-        if not self.has_bm25:
-            raise ValueError(f"{self._collection!r} knows no words: make another one, with an analyzer.")
-        return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages, texts)
 
     def with_texts(self, texts: Sequence[str], pairs: Sequence[str | None]) -> Snapshot:
         """The examples and documents that have these texts."""

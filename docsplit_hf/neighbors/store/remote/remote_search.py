@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..keys.key_matrix import as_matrix, check_finite
 from ..keys.passage_table import check_passages
-from .bm25_search import search_with_bm25
 from .collection import FIELDS, MOST_FOUND, PK, Collection
 from .rows import DOCUMENT, all_keys
 
@@ -31,12 +29,8 @@ def remote_search(
     queries: Any,
     k: int,
     passages: Passages | None,
-    texts: Sequence[str] | None = None,
 ) -> Neighbors:
-    """The nearest documents of a partition. Each query is compared with the candidates of all of them, exactly.
-
-    With ``texts``, those of the queries, what has their words is found, too.
-    """
+    """The nearest documents of a partition. Each query is compared with the candidates of all of them, exactly."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
         raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
     queries = as_matrix(queries, "queries", dimension)
@@ -46,18 +40,10 @@ def remote_search(
     check_finite(vectors, "embeddings of passages")
     wanted = min((k if asked is None else PER_PASSAGE * k) + SPARE, MOST_FOUND)
     near = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)
-    found_by_words = [] if texts is None else collection.search_words(partition, texts, int(k))
-    firsts = collection.get(list(dict.fromkeys([*(f"{one}p0" for one in near), *chain(*found_by_words)])), FIELDS)
+    firsts = collection.get([f"{document}p0" for document in near], FIELDS)
     there = {row[PK] for row in firsts}
     others = collection.get([key for key in all_keys(firsts) if key not in there], FIELDS)
-    snapshot = decoded([*firsts, *others])
-    if texts is None:
-        return snapshot.search(queries, int(k), passages)
-    keys = {row["id"]: row[PK] for row in firsts}
-    places = {keys[row_id]: place for place, row_id in enumerate(snapshot.rows["id"].to_pylist())}
-    # One that was written in part is in no snapshot.
-    scores = [{places[key]: score for key, score in hits.items() if key in places} for hits in found_by_words]
-    return search_with_bm25(snapshot, queries, int(k), asked, scores)
+    return decoded([*firsts, *others]).search(queries, int(k), passages)
 
 
 def _candidates(

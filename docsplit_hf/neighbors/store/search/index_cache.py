@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from ....models.checkpoints.checksum import sha256_of
 from ....models.checkpoints.lock import locked
 from .index import build_index
-from .index_cost import log_cost
 
 if TYPE_CHECKING:
     import faiss
@@ -46,8 +45,6 @@ def cached_index(keys: MappedKeys, factory: str) -> faiss.Index:
             begun = _load(unfinished, dimension)
             if begun is not None:
                 logger.info("An index was begun: it goes on at row %s.", f"{begun.ntotal:,}")
-            else:
-                log_cost(factory, rows, dimension)
             index = build_index(keys, factory, begun, lambda index: _store(index, unfinished))
             store_index(index, sha256, factory)
             _delete(unfinished)

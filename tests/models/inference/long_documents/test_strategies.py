@@ -76,7 +76,7 @@ def test_passages_hold_every_token_in_order_and_say_where_they_stand(frame, toke
 
 
 @pytest.mark.parametrize("instruction", ["", INSTRUCTION])
-@pytest.mark.parametrize("strategy", ["head_tail", "salient", "passages", "late"])
+@pytest.mark.parametrize("strategy", ["head_tail", "passages", "late"])
 def test_a_window_at_a_time_is_the_same_as_all_at_once(tokenizer, long_text, strategy, instruction, monkeypatch):
     text = "  " + long_text[:12_000].replace("\n", " ")
     length = len(ids_of(tokenizer, instruction))
@@ -161,15 +161,6 @@ def test_head_and_tail(frame, tokenizer, caplog):
     assert (words.count("river"), words.count("garden")) == (4, 14)  # a quarter of 18, and the rest
     assert piece.share == pytest.approx(18 / len(ids_of(tokenizer, "river " * 40 + "garden " * 40)))
     assert "1 of 1 texts are longer than 20 tokens" in caplog.text
-
-
-def test_the_salient_sentences_are_those_of_the_words_that_others_have_not(frame, tokenizer):
-    common = "The river feeds the valley. " * 12
-    telling = "A garden, a stone, a garden, and a stone near the garden. "
-    texts = [common + telling + common, *[common] * 30]
-    piece = next(iter(read_pieces(texts, frame, "salient")))
-    assert "garden" in text_of(piece, tokenizer)
-    assert len(piece.input_ids) == 20 and 0 < piece.share < 0.2
 
 
 def test_what_cannot_be_is_refused(encoder, tokenizer):

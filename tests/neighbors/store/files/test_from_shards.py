@@ -2,7 +2,6 @@
 
 import copy
 import json
-import logging
 import os
 import pickle
 import signal
@@ -18,7 +17,6 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.datastore_error import DatastoreError
 from docsplit_hf.neighbors.store.files.row_cache import row_folder
 from docsplit_hf.neighbors.store.search import index_cache
-from docsplit_hf.neighbors.store.search.index_cost import estimate_cost
 from docsplit_hf.shards.read_shards import ShardsError
 
 from ..datastores import NAMES, answers, everything, make_queries
@@ -254,22 +252,6 @@ def test_some_labels_only_and_ids_twice_are_refused(tmp_path, keys, labels):
     change(folder / "corpus.json", tasks=2)
     with pytest.raises(ShardsError, match="the id '0' is there twice"):
         KNNDatastore.from_shards(folder)
-
-
-def test_reindex_says_what_it_will_cost_before(keys, labels, caplog):
-    datastore = in_memory(keys, labels)
-    with caplog.at_level(logging.INFO):
-        datastore.reindex(**IVF)
-    said, done = (record.getMessage() for record in caplog.records)
-    assert "Building the index 'IVF16,PQ4x4' of 2,000 rows: about " in said and done.startswith("Built the index")
-
-
-@pytest.mark.parametrize(("factory", "per_row"), [("IVF4096,PQ48", 56), ("SQ8", 384), ("HNSW32,SQ8", 384 + 272)])
-def test_an_estimate_knows_the_bytes_of_codes(factory, per_row, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.neighbors.store.search.index_cost._products_per_second", lambda dimension: 1e11)
-    costs = [estimate_cost(factory, rows, 384) for rows in (1_000_000, 2_000_000)]
-    assert costs[1].disk - costs[0].disk == 1_000_000 * per_row
-    assert costs[0].disk <= costs[0].memory <= costs[0].building and 0 <= costs[0].seconds <= costs[1].seconds
 
 
 def test_a_system_without_large_pages_maps_keys_too(tmp_path, monkeypatch):

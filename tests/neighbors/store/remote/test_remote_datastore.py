@@ -221,12 +221,14 @@ def test_a_collection_of_another_kind_is_refused(milvus):
     datastore = milvus.make()
     client = datastore._collection._client
     client.create_collection("photographs", dimension=4)
-    with pytest.raises(ValueError, match="no datastore of docsplit_hf: it has the fields"):
+    with pytest.raises(ValueError, match="no datastore of this docsplit_hf: it has the fields"):
         KNNDatastore.connect(milvus.address, "photographs")
     with pytest.raises(ValueError, match="pass dimension"):
         KNNDatastore.connect(milvus.address, "missing")
     with pytest.raises(ValueError, match="dimension 8, not 9"):
         milvus.connect(datastore, dimension=9)
+    milvus.connect(datastore, probe=np.ones((3, 8)))  # made by hand, and empty: it belongs to this encoder now
+    np.testing.assert_array_equal(milvus.connect(datastore).probe, np.ones((3, 8)))
     datastore.add(np.eye(8)[:1], ["fruit"])
     with pytest.raises(ValueError, match="have one label each"):
         milvus.connect(datastore, multi_label=True)

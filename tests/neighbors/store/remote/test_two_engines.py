@@ -30,7 +30,7 @@ def some_rows(count, seed=0, dimension=8, multi_label=False):
 
 def test_both_engines_are_called_alike():
     names = {name for name, member in vars(RemoteDatastore).items() if name[0] != "_" and callable(member)}
-    names -= {"content", "hybrid_search"}  # a collection's own
+    names -= {"content"}  # a collection's own
     assert {"add", "search", "remove", "relabel", "add_documents", "merge", "with_texts", "sample"} < names
     for name in names:
         own, other = (list(signature(getattr(each, name)).parameters) for each in (RemoteDatastore, KNNDatastore))

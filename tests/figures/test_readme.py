@@ -1,0 +1,70 @@
+"""README.md, and what other pages repeat of it."""
+
+import json
+
+import numpy as np
+
+from ..commands import ROOT
+from .page import Page
+from .records import chosen, content, mean, records, shown
+from .test_few_labels import FOUR, few_labels
+from .test_results import TASKS
+
+CARD = json.loads((ROOT / "model_cards" / "docsplit-small-en" / "results.json").read_text(encoding="utf-8"))["records"]
+
+
+def mean_of_tasks(rows, **fields):
+    rows = chosen(rows, protocol="few_shot", shots=5)
+    return np.mean([mean(rows, "macro_f1", task=task, **fields) for task in TASKS])
+
+
+def before_and_after():
+    """Half an hour of training a good encoder further."""
+    rows = content("study/earlier_results.json")["records"]
+    return [mean_of_tasks(rows, system=f"adaptation/{name}") for name in ("MiniLM", "docsplit_best_recipe")]
+
+
+def test_figures():
+    page = Page("README.md")
+    five = {name: few_labels(name, "5", FOUR) for name in ("ours", "setfit", "probe", "two_way", "tfidf")}
+    page.says("all-MiniLM-L6-v2: [{}](docs/results/few_labels.md)", five["ours"])
+    page.says("[SetFit](docs/results/few_labels.md#setfit) {} (fewer", five["setfit"])
+    page.says("probe {}, the neighbors alone {}, word counts {} |", *(five[n] for n in ("probe", "two_way", "tfidf")))
+    page.says("[{} before, {} after]", *before_and_after())
+    page.says(
+        "is [{}](docs/results/README.md) for all-MiniLM-L6-v2",
+        mean_of_tasks(records("classification"), system="MiniLM"),
+    )
+    page.says("{} for this one ([its card]", mean_of_tasks(CARD, system="docsplit-small-en"))
+    page.says("and {} for word counts", mean_of_tasks(records("classification"), system="tfidf"))
+    largest = content("ten_million/10000000.json")
+    page.says("rows): {} ms, {} %", largest["p50_ms"], 100 * largest["recall"])
+    page_of_speed(page)
+    page.without_record(
+        "'score': 0.89",  # the quick start on 25 news texts, shortened
+        "{'classifier': 0.28, 'words': 0.18, 'neighbors': 0.65, 'topics': 0.98}",
+        "'weight': 0.12",
+        "'weight': 0.05",
+        "at most 5 % of the labels are wrong",  # what a user asks for
+        "finds the other half of a document among 499 in [52 %]",  # make pretrain
+        "before, in 35 %",
+        "recall@1   before  35.1 %   after  52.3 %   +17.2 points",
+        "recall@10  before  61.9 %   after  86.4 %   +24.4 points",
+        "accuracy  87.0 %   macro F1  82.2 %   log loss 0.424",  # make classify
+        "accuracy  87.4 %   macro F1  81.7 %   log loss 0.541",
+        "accuracy  87.4 %   macro F1  82.5 %   log loss 0.429",
+    )
+    page.check(at_least=10)
+
+
+def page_of_speed(page):
+    """Speed has no record but the page that is linked, which the README repeats."""
+    int8, own_int8 = shown("docs/performance.md", "| {} (5.62 to 5.83) | {} (1.07 to 1.12) |")
+    page.says("in int8 [{}](docs/performance.md#inference) times as fast", int8)
+    page.says("in float32, {} times as its own int8", own_int8)
+    page.says("float32: {} times |", *shown("docs/performance.md", "| the table above | 1 | {} (2.02"))
+    page.says("macro F1 changes by [{}]", *shown("docs/performance.md", "macro F1 changes by {} points"))
+    index = shown(
+        "docs/datastore.md", '| `"IVF1024,PQ48"`, `nprobe=32`, `rerank=4` | 32 s | 125 MB | {} ms | 1.6 ms | {} |'
+    )
+    page.says("[{} ms](docs/datastore.md) for a query; {} % of the true", index[0], 100 * index[1])

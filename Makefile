@@ -21,9 +21,9 @@ classify: .venv/installed ## Then: classify that documentation by package, with 
 	$(BIN)/python examples/run_classification.py --model_name_or_path output/pretrain --learning_rate 1e-3 \
 		--dataset_name documentation --max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
 
-evaluate: .venv/installed ## Then: the papers' experiments on that documentation, against word counts (after make pretrain)
+evaluate: .venv/installed ## Then: that encoder on that documentation, against word counts (after make pretrain)
 	$(BIN)/python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation \
-		--protocol full few_shot curve half_documents --probe logistic --output_dir output/evaluation
+		--protocol full few_shot curve half_documents --output_dir output/evaluation
 
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

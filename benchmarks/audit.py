@@ -33,9 +33,9 @@ from few_labels.protocol import FewLabels, load_few_labels
 from few_labels.records import add_record, read_records
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.experiments.report.summary import summarize
-from docsplit_hf.experiments.report.tables import escape, format_summary
-from docsplit_hf.experiments.systems.embedding_cache import cached_embeddings
+from docsplit_hf.evaluation.embedding_cache import cached_embeddings
+from docsplit_hf.evaluation.markdown_report import escape, format_summary
+from docsplit_hf.evaluation.summary import summarize
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
 from docsplit_hf.neighbors.audit.corrections import corrections
@@ -324,7 +324,7 @@ def cell(values: pd.Series, metric: str) -> str:
     if metric.startswith("f1_"):
         return f"{100 * values.mean():.2f}"
     if metric in (*METRICS, "right_label"):
-        return format_summary(metric, summarize(values.tolist()), "interval")
+        return format_summary(summarize(values.tolist()), "interval")
     return f"{values.mean():.0f}"
 
 

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from docsplit_hf.experiments.records.provenance import processor
+from docsplit_hf.evaluation.results import processor
 from docsplit_hf.neighbors.store.datastore import KNNDatastore
 
 K, BATCH = 64, 64

@@ -19,15 +19,17 @@ import numpy as np
 import pandas as pd
 
 from docsplit_hf import DocSplitProjection, DocumentEncoder
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.records.provenance import describe_run
-from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.records.runner import run_protocols
-from docsplit_hf.experiments.report.summary import summarize
-from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
-from docsplit_hf.experiments.systems.load_system import EncoderSystem
-from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
+from docsplit_hf.evaluation.encoders import EncoderWithOptions
+from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.load_system import EncoderSystem
+from docsplit_hf.evaluation.results import ResultStore, describe_run
+from docsplit_hf.evaluation.runner import run_protocols
+from docsplit_hf.evaluation.summary import summarize
 from docsplit_hf.pretraining.half_texts import half_texts
+
+sys.path.append(str(Path(__file__).parents[1]))  # for experiments
+
+from experiments.tasks.load_paper_task import load_paper_task
 
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}  # the study's
 SETTINGS = EvaluationSettings(shots=5, max_length=160)
@@ -168,7 +170,7 @@ def main() -> None:
     parser.add_argument("--output_dir", type=Path, default="output/projection", help="Default: %(default)s.")
     parser.add_argument("--cache_dir", type=Path, help="Where embeddings are kept. Default: in the output folder.")
     options = parser.parse_args()
-    tasks = [load_evaluation_task(*named.split("=", 1), **LIMITS) for named in options.tasks]
+    tasks = [load_paper_task(*named.split("=", 1), **LIMITS) for named in options.tasks]
     store = ResultStore(options.output_dir, describe_run(sys.argv))
     for named in options.encoders:
         name, _, path = named.partition("=")

@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
-from projection import LIMITS, SEED, SETTINGS, cca, order
 from scipy.special import logsumexp
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
-from docsplit_hf.experiments.systems.load_system import EncoderSystem
-from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
+from docsplit_hf.evaluation.encoders import EncoderWithOptions
+from docsplit_hf.evaluation.load_system import EncoderSystem
 from docsplit_hf.pretraining.half_document_projection import FOLDS, choose_shrinkage
 from docsplit_hf.pretraining.half_texts import half_texts
+
+sys.path.append(str(Path(__file__).parents[1]))  # for experiments
+
+from projection import LIMITS, SEED, SETTINGS, cca, order
+
+from experiments.tasks.load_paper_task import load_paper_task
 
 DOCUMENTS = (100, 300, 1000, None)
 CCA_SHRINKAGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -54,7 +59,7 @@ def main() -> None:
         cache = options.cache_dir or options.output_dir / "embeddings"
         system = EncoderSystem(name, EncoderWithOptions(encoder, bf16=True), cache)
         for task in options.tasks:
-            texts = load_evaluation_task(*task.split("=", 1), **LIMITS).train_texts
+            texts = load_paper_task(*task.split("=", 1), **LIMITS).train_texts
             first, second = half_texts(texts, SEED, show_progress=False)
             [halves] = system.features([*first, *second])
             first, second = halves[: len(first)], halves[len(first) :]

@@ -22,7 +22,7 @@ from plain_pysbd import GIVE_UP_SECONDS, is_segmented_in_time, plain_segmenter
 from side_by_side import take_counted_turns
 
 from docsplit_hf import load_package_documentation
-from docsplit_hf.experiments.records.provenance import processor
+from docsplit_hf.evaluation.results import processor
 from docsplit_hf.text.load_documents import load_documents
 from docsplit_hf.text.segmentation.certain_boundaries import cut_at_certain_boundaries
 from docsplit_hf.text.segmentation.sentences import get_segmenter

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from docsplit_hf.experiments.records.provenance import processor
+from docsplit_hf.evaluation.results import processor
 from docsplit_hf.training.markdown import table
 
 PACKAGES = ("torch", "transformers", "sentence-transformers")

@@ -27,15 +27,17 @@ from docsplit_hf import (
     DocumentEncoder,
     segment_documents,
 )
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.records.provenance import describe_run
-from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.records.runner import run_protocols
-from docsplit_hf.experiments.systems.encoders import EncoderWithOptions
-from docsplit_hf.experiments.systems.load_system import EncoderSystem
-from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
+from docsplit_hf.evaluation.encoders import EncoderWithOptions
+from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.load_system import EncoderSystem
+from docsplit_hf.evaluation.results import ResultStore, describe_run
+from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.models.portable.pooling import pool
 from docsplit_hf.pretraining.info_nce import comparable, info_nce
+
+sys.path.append(str(Path(__file__).parents[1]))  # for experiments
+
+from experiments.tasks.load_paper_task import load_paper_task
 
 TRAINED_ON, MEASURED_ON = 2000, {"max_train_examples": 400, "max_test_examples": 600}
 VIEW_TOKENS, READ_TOKENS = 64, 160
@@ -126,8 +128,8 @@ def main() -> None:
     settings = EvaluationSettings(shots=5, max_length=READ_TOKENS)
     for named in options.tasks:
         name, _, folder = named.partition("=")
-        texts = load_evaluation_task(name, folder, max_train_examples=TRAINED_ON).train_texts
-        task = load_evaluation_task(name, folder, **MEASURED_ON)
+        texts = load_paper_task(name, folder, max_train_examples=TRAINED_ON).train_texts
+        task = load_paper_task(name, folder, **MEASURED_ON)
         for recipe in ("start", *options.recipes):
             model = start
             if recipe != "start":

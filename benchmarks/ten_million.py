@@ -340,7 +340,7 @@ def peak_rss() -> int:
 def machine() -> str:
     import faiss
 
-    from docsplit_hf.experiments.records.provenance import processor
+    from docsplit_hf.evaluation.results import processor
 
     return f"{processor()}, 1 thread, faiss {faiss.__version__}, numpy {np.__version__}"
 

@@ -31,14 +31,14 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainer": "classification.knn_classifier_trainer",
     "KNNClassifierTrainingArguments": "classification.arguments",
     "KNNDatastore": "neighbors.store.datastore",
-    "MTEBEncoder": "experiments.systems.mteb_encoder",
+    "MTEBEncoder": "evaluation.mteb_encoder",
     "connect_datastore": "neighbors.store.remote.connect",
     "default_checkpoint": "models.checkpoints.shipped_checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "load_documents": "text.load_documents",
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
-    "load_system": "experiments.systems.load_system",
+    "load_system": "evaluation.load_system",
     "metric_path": "metrics.registry",
     "segment_documents": "text.segmentation.segment_documents",
 }
@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from .classification.arguments import KNNClassifierTrainingArguments
     from .classification.knn_classifier_trainer import KNNClassifierTrainer
     from .classification.labeled_collator import DataCollatorForLabeledExamples
-    from .experiments.systems.load_system import load_system
-    from .experiments.systems.mteb_encoder import MTEBEncoder
+    from .evaluation.load_system import load_system
+    from .evaluation.mteb_encoder import MTEBEncoder
     from .metrics.pipeline_evaluation import evaluate_pipeline
     from .metrics.registry import metric_path
     from .models.checkpoints.shipped_checkpoint import default_checkpoint

@@ -88,7 +88,7 @@ def check_commands(example):
             if word.endswith((".py", ".yaml")) and "/" in word:
                 assert (ROOT / word).exists(), word
         script = next((word for word in command if word.startswith("examples/run_")), None)
-        if script:
+        if script or command[:3] == ["python", "-m", "experiments"]:
             parse(command)
         if script and Path(example.path).name == "README.md":
             run(script, *command[2:])

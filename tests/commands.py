@@ -9,8 +9,12 @@ import evaluation_arguments as evaluation
 import pretrain_arguments as pretrain
 from transformers import HfArgumentParser
 
-from docsplit_hf.experiments.protocols.registry import check_protocols
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
+from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import check_protocols
+from docsplit_hf.evaluation.runner import PROTOCOLS
+from experiments import papers
+from experiments.papers_arguments import PaperArguments
+from experiments.papers_options import PaperSettings
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +40,10 @@ def commands_in(markdown):
 
 def parse(command):
     """Have the arguments of an example script parsed and checked; gives what the script would get, as dataclasses."""
+    if command[:3] == ["python", "-m", "experiments"]:
+        parsed = HfArgumentParser((PaperArguments, PaperSettings)).parse_args_into_dataclasses(command[3:])
+        check_protocols(parsed[0].protocol, papers.PROTOCOLS)
+        return parsed
     [place] = [place for place, word in enumerate(command) if word.startswith("examples/run_")]
     launcher, arguments = command[:place], command[place + 1 :]
     if launcher != ["python"]:
@@ -43,7 +51,7 @@ def parse(command):
     if command[place] == "examples/run_evaluation.py":
         parser = HfArgumentParser((evaluation.EvaluationArguments, EvaluationSettings))
         parsed = parser.parse_args_into_dataclasses(arguments)
-        check_protocols(parsed[0].protocol)
+        check_protocols(parsed[0].protocol, PROTOCOLS)
         assert parsed[0].tasks, command
         return parsed
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]

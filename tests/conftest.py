@@ -92,7 +92,7 @@ def nlp():
 @pytest.fixture(scope="session")
 def tagger(nlp):
     """The tagger that this pipeline is."""
-    from docsplit_hf.experiments.taggers.spacy_tagger import spacy_tagger
+    from experiments.taggers.spacy_tagger import spacy_tagger
 
     return spacy_tagger(nlp)
 

@@ -13,9 +13,9 @@ from docsplit_hf import (
     DocumentEncoder,
     KNNClassifierTrainingArguments,
 )
-from docsplit_hf.experiments.protocols import probe
-from docsplit_hf.experiments.protocols.settings import PAPERS, EvaluationSettings
 from docsplit_hf.models.portable.configuration_knn_classifier import KNNClassifierConfig
+from experiments.papers_options import PAPERS, PaperSettings
+from experiments.protocols import perceptron
 
 VIEWS = {field.name: field.default for field in dataclasses.fields(DataCollatorForDocSplit)}["views"]
 POOLING = inspect.signature(DocumentEncoder).parameters["pooling"].default
@@ -29,8 +29,8 @@ def of(*kinds):
 
 pretraining = of(ContrastiveTrainingArguments, RUN_ARGUMENTS["info_nce"])
 fine_tuning = of(KNNClassifierTrainingArguments, ClassificationArguments)
-evaluation = EvaluationSettings()
-preset = EvaluationSettings(**{name: value for name, value in PAPERS.items() if name != "protocol"})
+evaluation = PaperSettings()
+preset = PaperSettings(**{name: value for name, value in PAPERS.items() if name != "protocol"})
 classifier = KNNClassifierConfig()
 
 SETTINGS = [
@@ -46,8 +46,8 @@ SETTINGS = [
     ("each sentence is randomly assigned to either", "DocSplit 2.2",
      [VIEWS, DataArguments("documents.jsonl").views], ["docsplit"] * 2),
     ("fine-tune the last MLP layer", "DocSplit A.1", [evaluation.probe, preset.probe], ["mlp"] * 2),
-    ("the learning rate for fine-tuning is 3e-4", "DocSplit A.1", probe.LEARNING_RATE, 3e-4),
-    ("the batch size is 8", "DocSplit A.1", probe.BATCH_SIZE, 8),
+    ("the learning rate for fine-tuning is 3e-4", "DocSplit A.1", perceptron.LEARNING_RATE, 3e-4),
+    ("the batch size is 8", "DocSplit A.1", perceptron.BATCH_SIZE, 8),
     ("512 tokens", "DocSplit A.1", [evaluation.max_length, preset.max_length], [512] * 2),
     ("10 ... FakeNewsCorpus and arXiv, 5 for the other three", "DocSplit A.1",
      [{name: settings.shots_of(name) for name in SHOTS} for settings in (evaluation, preset)], [SHOTS] * 2),

@@ -21,9 +21,9 @@ sys.path.append(str(Path(__file__).parents[1]))  # for few_labels
 
 from few_labels.records import read_records
 
-from docsplit_hf.experiments.report.panels import COLORS, CURVE_STYLE, LINES, MARKERS, save
-from docsplit_hf.experiments.report.summary import Summary, summarize
-from docsplit_hf.experiments.report.tables import escape, format_summary
+from docsplit_hf.evaluation.figures import COLORS, CURVE_STYLE, LINES, MARKERS, save
+from docsplit_hf.evaluation.markdown_report import escape, format_summary
+from docsplit_hf.evaluation.summary import Summary, summarize
 from docsplit_hf.training.markdown import table
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def sections(frame: pd.DataFrame) -> list[str]:
         found = summaries(frame, metric)
         rows = [
             (task if task == MEAN else escape(task), escape(system))
-            + tuple(format_summary(metric, found.get((task, system, n)), "interval", digits) for n in counts)
+            + tuple(format_summary(found.get((task, system, n)), "interval", digits) for n in counts)
             for task in (MEAN, *frame["task"].unique())
             for system in frame["system"].unique()
             if any((task, system, n) in found for n in counts)

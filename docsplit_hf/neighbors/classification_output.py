@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from .experts.mixture_of_experts import ShownVoters
     from .mixing.mixture import Mixture
-    from .store.neighbors import Neighbors
 
 
 class Shown(NamedTuple):
@@ -62,7 +60,7 @@ def _neighbor(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
     return neighbor if neighbor["text_pair"] is not None else {k: v for k, v in neighbor.items() if k != "text_pair"}
 
 
-def _text_passage(mixture: Mixture, found: Neighbors | ShownVoters, row: int, rank: int) -> dict[str, Any]:
+def _text_passage(mixture: Mixture, found: Any, row: int, rank: int) -> dict[str, Any]:
     """Which passage of the text, where it has several, the neighbor is nearest to."""
     if mixture.passages is None or mixture.passages.counts[row] == 1:
         return {}

@@ -108,11 +108,6 @@ TASKS = {
 }
 
 
-def task_metric(name: str) -> str:
-    """The metric of the paper's tables for a task of its, accuracy for others."""
-    return TASKS[name].metric if name in TASKS else "accuracy"
-
-
 def load_task(
     name_or_folder: str | Path,
     seed: int = 0,

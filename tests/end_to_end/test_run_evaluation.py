@@ -10,14 +10,14 @@ from run_evaluation import word_counts_win
 from transformers import AutoModelForMaskedLM
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.report.summary import Cell, summarize
+from docsplit_hf.evaluation.experiment import Measurement
 
 from .conftest import ROOT
 from .forked import kill_script, start_script
 
 SCRIPT = ROOT / "examples" / "run_evaluation.py"
 OPTIONS = [
-    "--protocol", "full", "few_shot", "curve", "half_documents", "--probe=logistic", "--repeats=3", "--seeds=2",
+    "--protocol", "full", "few_shot", "curve", "half_documents", "--repeats=3", "--seeds=2",
     "--shots=3", "--curve_shots", "1", "3", "--max_length=64",
 ]  # fmt: skip
 # Systems, tasks, and the records of full, the curve (few-shot in it) and halves; beside those of a probe one for full,
@@ -86,7 +86,7 @@ def test_the_same_command_again_computes_nothing_and_gives_the_same_files(evalua
     assert set(before) == {
         "results.json", "results.md", "few_shot.png", "few_shot.svg", "few_shot_curve.png", "few_shot_curve.svg",
     }  # fmt: skip
-    monkeypatch.setattr("docsplit_hf.experiments.records.runner.measure", lambda *_: 1 / 0)
+    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
     assert f"{RECORDS} records, 0 of them measured now" in evaluate(folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
@@ -123,27 +123,23 @@ def test_embeddings_are_kept_apart_from_the_results_and_a_changed_length_is_embe
         evaluate(tmp_path, f"--cache_dir={whole[0] / 'embeddings'}", "--max_length=16")
 
 
-def test_ways_to_read_long_documents_are_compared_by_length(evaluate, tmp_path):
-    printed = evaluate(tmp_path, "--protocol", "length", "--long_documents", "first", "passages", "--max_length=32")
-    measured = 1 + 2 * (3 + 2)  # what is read; of the probe and of neighbors few examples and all
-    assert f"{3 * 2 * measured} records" in printed and "| tiny (passages) |" in printed
-    report = (tmp_path / "results.md").read_text()
-    assert "### second: all examples, neighbors" in report and "## What is read" in report
-    assert (tmp_path / "length_probe.png").exists() and (tmp_path / "length_neighbors.svg").exists()
+def test_ways_to_read_long_documents_are_compared(evaluate, tmp_path):
+    options = ["--protocol", "few_shot", "--long_documents", "first", "average", "--max_length=32"]
+    printed = evaluate(tmp_path, *options)
+    assert f"{3 * 2 * 3} records" in printed and "| tiny (average) |" in printed
 
 
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
         (["--protocol", "fewshot"], ValueError, "no protocol 'fewshot'. Did you mean 'few_shot'"),
-        (["--tasks", "20Newss"], ValueError, "no task '20Newss'. Did you mean '20News'"),
+        (["--tasks", "20News"], ValueError, "no task '20News': give a file, a folder or 'documentation'"),
         (["--tasks", "./missing.csv"], FileNotFoundError, "missing.csv"),
         (["--models", "./missing"], OSError, "no file or folder './missing'"),
         (["--models", "tf-idf"], ValueError, "Did you mean 'tfidf'"),
         (["--protocol", "few_shot", "--shots=40"], ValueError, "Nothing was measured: .*lower the number of shots"),
         (["--label_column=kind"], ValueError, "no column 'kind'"),
-        (["--task_folders", "NYT=/data"], ValueError, "--task_folders has .*nyt.*, which --tasks has not"),
-        (["--task_folders", "NYT"], ValueError, "--task_folders takes TASK=FOLDER, got 'NYT'"),
+        (["--protocol", "citation"], ValueError, "no protocol 'citation'. Known protocols: full, few_shot"),
     ],
 )
 def test_what_cannot_work_is_named_before_anything_is_measured(evaluate, tmp_path, options, error, said):
@@ -181,36 +177,14 @@ def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate,
     assert all(f"| {name} |" in printed for name in ("tfidf", "largest class", "tiny, fitted mixture"))
 
 
-def test_the_preset_is_what_the_papers_did_unless_an_option_says_otherwise(evaluate, texts, tmp_path):
-    for split in ("train", "test"):
-        rows = [{"text": f"From: ann\n\n{text}", "label": f"sci.{number % 2}"} for number, text in enumerate(texts)]
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-
-    def run(*options):
-        options = ["--preset=papers", "--tasks", "20news", "--task_folders", f"20news={tmp_path}", *options]
-        evaluate(tmp_path / "out", *options, "--models", "tfidf", "--protocol", "full", "few_shot", "--no_figures")
-        return json.loads((tmp_path / "out" / "results.json").read_text()), (
-            tmp_path / "out" / "results.md"
-        ).read_text()
-
-    results, report = run()
-    line = next(line for line in report.splitlines() if line.startswith("Preset `papers`"))
-    assert "--few_shot_probe mlp --repeats 10 --seeds 10" in line and "10 examples per class for FakeNews" in line
-    changes = "--protocol full few_shot --probe logistic --shots 3 --repeats 3 --seeds 2 --max_length 64"
-    assert line.endswith(f"Overridden here: `{changes}`.")  # what all runs of these tests give
-    probes = {r["protocol"]: r["settings"]["probe"] for r in results["records"] if r["system"] == "tfidf"}
-    assert probes == {"full": "logistic", "few_shot": "mlp"}
-    assert {record["task"] for record in results["records"]} == {"20News (body)"}
-    both, raw = run("--newsgroups=raw")
-    assert both["records"][: len(results["records"])] == results["records"] and len(both["tasks"]) == 2
-    assert "20News (raw) Acc" in raw and "20News (body) Acc" not in raw and "--newsgroups raw`." in raw
-
-
 @pytest.mark.parametrize("words, encoder, wins", [(0.9, 0.8, True), (0.7, 0.8, False)])
 def test_it_says_why_word_counts_win_only_where_they_do(words, encoder, wins):
     accuracies = {"tfidf": words, "encoder": encoder}
-    cells = [Cell(name, "A", "full", {}, {"accuracy": summarize([value])}, (0,)) for name, value in accuracies.items()]
-    assert word_counts_win(cells, {"tfidf"}) is wins
+    records = [
+        {"system": name, "task": "A", "protocol": "full", "settings": {}, "metrics": {"accuracy": value}, "seed": 0}
+        for name, value in accuracies.items()
+    ]
+    assert word_counts_win(records, {"tfidf"}) is wins and not word_counts_win([], {"tfidf"})
 
 
 def test_a_model_that_gives_nan_is_named(evaluate, workshop, tmp_path):
@@ -228,5 +202,4 @@ def test_without_models_or_tasks_it_says_what_to_give_and_help_explains(run_scri
     assert "--models must be given: tfidf, docsplit-small-en, a folder" in run_script(SCRIPT, code=2)
     assert "--tasks must be given: files and folders of your own" in run_script(SCRIPT, "--models=tfidf", code=2)
     printed = " ".join(run_script(SCRIPT, "--help_all").split())
-    assert "few_shot over the number of examples" in printed and "The papers use 10" in printed
-    assert "'papers' is what DocSplit, SimDE and SimLTE did: --protocol full few_shot curve citation" in printed
+    assert "few_shot over the number of examples" in printed

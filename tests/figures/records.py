@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from docsplit_hf.experiments.report.length_tables import with_gains
-from docsplit_hf.experiments.report.summary import Cell, summarize, summarize_records
+from docsplit_hf.evaluation.summary import Summary, summarize, summarize_records
+from experiments.report.length_tables import with_gains
 
 from ..commands import ROOT
 from .page import NUMBER
@@ -32,10 +32,25 @@ def records(folder: str) -> Records:
     return content(f"{folder}/results.json")["records"]
 
 
+class Cell(NamedTuple):
+    """What was measured of a system on a task by a protocol and its settings."""
+
+    system: str
+    task: str
+    protocol: str
+    settings: Mapping[str, Any]
+    metrics: dict[str, Summary]
+
+
 @functools.cache
 def summarized(folder: str) -> Sequence[Cell]:
     """A cell for each system, task, protocol and settings of a folder, with what long documents gain."""
-    return summarize_records(with_gains(records(folder)))
+    cells: dict[str, Cell] = {}
+    for row in summarize_records(with_gains(records(folder))).itertuples():
+        about = row.system, row.task, row.protocol, row.settings
+        cell = cells.setdefault(json.dumps(about, sort_keys=True), Cell(*about, {}))
+        cell.metrics[row.metric] = Summary(*(getattr(row, name) for name in Summary._fields))
+    return list(cells.values())
 
 
 def chosen(rows: Records, **fields: Any) -> Records:

@@ -36,7 +36,7 @@ def few_labels(system, labels, tasks=FOUR, metric="macro_f1", task=None):
 
 def cells(tasks, task, system, columns):
     shown = (summaries(tasks, "macro_f1").get((task, system, count)) for count in columns)
-    return [report().format_summary("macro_f1", summary, "interval") for summary in shown]
+    return [report().format_summary(summary, "interval") for summary in shown]
 
 
 def test_figures():

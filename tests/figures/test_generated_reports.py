@@ -8,12 +8,12 @@ import sys
 import pandas as pd
 import pytest
 
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.records.results import ResultStore
-from docsplit_hf.experiments.report import markdown_report
+from docsplit_hf.evaluation.results import ResultStore
+from experiments.papers_options import PaperSettings
+from experiments.report.paper_report import results_markdown
 
 from ..commands import ROOT
-from .records import RESULTS, content, summarized
+from .records import RESULTS, content
 
 EVALUATIONS = sorted(path for path in RESULTS.rglob("results.md") if path.with_suffix(".json").exists())
 
@@ -21,22 +21,19 @@ EVALUATIONS = sorted(path for path in RESULTS.rglob("results.md") if path.with_s
 @pytest.fixture(autouse=True)
 def import_benchmarks(monkeypatch):
     """A report is a function of a script, which is imported beside its helpers."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "study"), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
 
 
 @pytest.mark.parametrize("path", EVALUATIONS, ids=lambda path: str(path.parent.relative_to(RESULTS)))
-def test_results_md_is_what_run_evaluation_writes(path, monkeypatch):
+def test_results_md_is_what_run_evaluation_writes(path):
     """But for the order of rows, which is that of the command, and the table of data sets, which counts their words."""
     written = path.read_text(encoding="utf-8")
     store = ResultStore(path.parent)
-    monkeypatch.setattr(
-        markdown_report, "summarize_records", lambda _: summarized(str(path.parent.relative_to(RESULTS)))
-    )
     command = re.search(r"```bash\n(.*?)\n```", written, flags=re.DOTALL)[1]
     shots = re.search(r"--shots (\d+)", command)
-    settings = EvaluationSettings(shots=int(shots[1]) if shots else None)
+    settings = PaperSettings(shots=int(shots[1]) if shots else None)
     figures = re.findall(r"^!\[.*\]\((.*)\)$", written, flags=re.MULTILINE)
-    made = markdown_report.results_markdown(store.records, store.runs, store.tasks, settings, command, figures=figures)
+    made = results_markdown(store.records, store.runs, store.tasks, settings, command, figures=figures)
     assert sorted(measured(written)) == sorted(measured(made))
 
 

@@ -2,14 +2,20 @@
 
 import numpy as np
 
-from docsplit_hf.experiments.report.decoupled_tables import part_summary
-from docsplit_hf.experiments.report.paper_results import DECOUPLED
+from experiments.protocols.decoupled import PARTS
+from experiments.report.paper_results import DECOUPLED
+from experiments.tasks.known_tasks import task_metric
 
 from .page import Page
 from .records import chosen, content, mean, records, summarized
 
 ENGLISH, CHINESE = ("CoLA", "SST-2", "MRPC", "QNLI"), ("TNEWS", "IFLYTEK", "OCNLI", "AFQMC", "CSL", "WSC")
 BASE, TL, DECOUPLE = "base", "triplet_loss", "decoupled"
+
+
+def part_summary(cell, part):
+    """Of the classifier, the neighbors or the mixture, in the metric of the task."""
+    return cell.metrics[f"{PARTS[part]}{task_metric(cell.task)}"]
 
 
 def cells(protocol):

@@ -1,12 +1,12 @@
-"""docs/results/study.md, whose tables are those of benchmarks/study/report.py."""
+"""docs/results/study.md, whose tables are those of experiments/study/study_report.py."""
 
 import functools
-import importlib
 import re
-import sys
 
 import numpy as np
 import pytest
+
+from experiments.study import study_report
 
 from ..commands import ROOT
 from .page import Page
@@ -45,8 +45,7 @@ def best_of_tuning(methods):
 @pytest.fixture
 def report(monkeypatch):
     """The script that wrote the page's tables, which reads logs of training; what it read of them was kept."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks" / "study"), *sys.path])
-    module = importlib.import_module("report")
+    module = study_report
     monkeypatch.setattr(module, "logged", lambda name, run: content(f"study/{name}.json").get(run, {}))
     return module
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.text.holding_out import fingerprint, hold_out
+from docsplit_hf.text.holding_out import fingerprint, hold_out, hold_out_of_each_class
 
 rows = st.lists(st.tuples(st.integers(0, 8), st.sets(st.integers(0, 4), max_size=2)), min_size=1, max_size=40)
 
@@ -44,3 +44,30 @@ def test_more_classes_than_examples_to_hold_out():
 def test_rows_are_equal_if_their_columns_are_and_not_if_only_the_joined_texts_are():
     assert fingerprint(["ab", "c"]) == fingerprint(("ab", "c"))
     assert len({fingerprint(row) for row in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c\ud800"], ["ab", None])}) == 5
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.floats(0.01, 0.99), st.integers(0, 9))
+def test_every_class_of_two_is_on_both_sides_and_no_row_on_two(labels, share, seed):
+    labels = np.array(labels, dtype=np.int64)
+    kept, held_out = hold_out_of_each_class(range(len(labels)), labels, share, seed)
+    assert sorted([*kept, *held_out]) == list(range(len(labels)))
+    for label in np.unique(labels):
+        rows, out = (labels == label).sum(), (labels[held_out] == label).sum()
+        assert out == (0 if rows == 1 else min(max(round(share * rows), 1), rows - 1))
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), max_size=40), st.floats(0.01, 0.99), st.integers(0, 9))
+def test_equal_texts_are_on_one_side_and_every_class_is_kept(rows, share, seed):
+    texts, labels = [str(text) for text, _ in rows], np.array([label for _, label in rows], dtype=np.int64)
+    kept, held_out = hold_out_of_each_class(texts, labels, share, seed)
+    assert sorted([*kept, *held_out]) == list(range(len(rows)))
+    assert not {texts[row] for row in kept} & {texts[row] for row in held_out}
+    assert set(labels[kept]) == set(labels)
+
+
+def test_texts_that_are_there_twice_are_held_out_as_those_that_are_there_once_and_the_seed_decides():
+    once = hold_out_of_each_class("abcdefghij", np.arange(10) % 2, 0.4)[1]
+    twice = hold_out_of_each_class("abcdefghijabcdefghij", np.arange(20) % 2, 0.4)[1]
+    assert len(twice) == 2 * len(once) == 8
+    rows = [hold_out_of_each_class(range(100), np.arange(100) % 4, 0.3, seed)[1].tolist() for seed in (1, 1, 2)]
+    assert rows[0] == rows[1] != rows[2]

@@ -16,9 +16,9 @@ from transformers import (
 )
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.experiments.protocols.attention import attention_by_part_of_speech, word_weights
-from docsplit_hf.experiments.taggers.parts_of_speech import GROUPS, Word
 from docsplit_hf.models.portable.packing import is_packed
+from experiments.protocols.attention import attention_by_part_of_speech, word_weights
+from experiments.taggers.parts_of_speech import GROUPS, Word
 
 ALL_GROUPS = "The small river feeds the valley"
 

@@ -4,19 +4,20 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.experiments.protocols import citation
-from docsplit_hf.experiments.protocols.citation import (
+from docsplit_hf.evaluation.experiment import Evaluation
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from experiments.protocols import citation
+from experiments.protocols.citation import (
     PairFeatures,
     best_threshold,
     cosine_threshold_accuracy,
+    hold_out_groups,
     pair_features,
     pair_head_accuracy,
 )
-from docsplit_hf.experiments.protocols.experiment import Evaluation
-from docsplit_hf.experiments.systems.load_system import BM25System, EncoderSystem, TfidfSystem
-from docsplit_hf.experiments.tasks.task import PairTask
-
-from .test_labeled_features import LengthEncoder
+from experiments.systems import BM25System
+from experiments.tasks.citation_pairs import PairTask
+from tests.evaluation.test_labeled_features import LengthEncoder
 
 
 def pairs(count, seed):
@@ -97,3 +98,12 @@ def test_documents_of_the_training_pairs_alone_and_one_label_alone():
 
 def _dense(features):
     return features.toarray() if scipy.sparse.issparse(features) else np.asarray(features)
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=20), st.floats(0.01, 0.99), st.integers(0, 9))
+def test_no_group_is_on_both_sides(groups, share, seed):
+    kept, held_out = hold_out_groups(groups, share, seed)
+    assert sorted([*kept, *held_out]) == list(range(len(groups)))
+    sides = {groups[row] for row in kept}, {groups[row] for row in held_out}
+    assert not sides[0] & sides[1] and sides[0]
+    assert bool(sides[1]) == (len(set(groups)) > 1)

@@ -1,21 +1,22 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.experiments.protocols import fine_tuned
-from docsplit_hf.experiments.protocols.decoupled import (
+from docsplit_hf.evaluation.experiment import Evaluation
+from docsplit_hf.evaluation.load_system import load_system
+from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.neighbors.mixing.calibration import Calibration
+from experiments.papers_options import PaperSettings
+from experiments.protocols import fine_tuned
+from experiments.protocols.decoupled import (
     PAPER_K,
     PAPER_TEMPERATURE,
     WEIGHTS,
     mixture_metrics,
     neighbors_settings,
 )
-from docsplit_hf.experiments.protocols.experiment import Evaluation
-from docsplit_hf.experiments.protocols.fine_tuned import FineTuned
-from docsplit_hf.experiments.protocols.registry import measure, plan
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.systems.load_system import load_system
-from docsplit_hf.experiments.tasks.task import ClassificationTask
-from docsplit_hf.neighbors.mixing.calibration import Calibration
+from experiments.protocols.fine_tuned import FineTuned
+
+from ..planning import plan
 
 QUICK = {"num_train_epochs": 1, "learning_rate": 1e-3, "per_device_train_batch_size": 8, "use_cpu": True}
 
@@ -75,9 +76,9 @@ def test_calibrated_takes_nothing_from_the_test_set():
 
 
 def test_fixed_knows_lambda_of_the_papers_tasks_and_asks_for_that_of_others():
-    settings = EvaluationSettings()
+    settings = PaperSettings()
     assert neighbors_settings("fixed", "TNEWS", settings)["weight"] == 0.8
-    assert neighbors_settings("fixed", "CoLA", EvaluationSettings(knn_weight=0.5))["weight"] == 0.5
+    assert neighbors_settings("fixed", "CoLA", PaperSettings(knn_weight=0.5))["weight"] == 0.5
     assert neighbors_settings("oracle", "CoLA", settings)["best"] == "matthews_correlation"
     with pytest.raises(ValueError, match="needs lambda for mine.*--knn_weight"):
         neighbors_settings("fixed", "mine", settings)
@@ -89,25 +90,25 @@ def test_three_systems_are_trained_once_for_all_ways_to_choose(task, tiny_checkp
     monkeypatch.setattr(
         fine_tuned.KNNClassifierTrainer, "train", lambda self: (trained.append(self.model.config), train(self))
     )
-    settings = EvaluationSettings(
+    settings = PaperSettings(
         seeds=1, neighbors_protocol=["calibrated", "fixed", "oracle"], knn_weight=0.5, fine_tuning=QUICK
     )
     evaluation = Evaluation(load_system(str(tiny_checkpoint), max_length=32), task, str(tiny_checkpoint))
     planned, _ = plan(["decoupled"], evaluation.system, task, settings)
     assert len(planned) == 9
-    metrics = [measure(evaluation, one) for one in planned]
+    metrics = [one.run(evaluation) for one in planned]
     assert [config.decouple for config in trained] == [False, False, True]
     assert all(one["classifier_accuracy"] == metrics[0]["classifier_accuracy"] for one in metrics[:3])
     again = Evaluation(evaluation.system, task, str(tiny_checkpoint))
-    assert measure(again, planned[-1]) == metrics[-1]  # the seed decides
+    assert planned[-1].run(again) == metrics[-1]  # the seed decides
     plan(["neighbors_sweep"], evaluation.system, task, settings)
     [*_, point] = plan(["neighbors_sweep"], evaluation.system, task, settings)[0]
-    assert measure(again, point)["weight"] == 0.5 and len(trained) == 4  # the sweep is of the same classifier
+    assert point.run(again)["weight"] == 0.5 and len(trained) == 4  # the sweep is of the same classifier
 
 
 def test_each_retrieval_vector_is_what_neighbors_are_looked_for_with(task, tiny_checkpoint):
     evaluation = Evaluation(load_system(str(tiny_checkpoint), max_length=32), task, str(tiny_checkpoint))
-    planned, _ = plan(["retrieval_vectors"], evaluation.system, task, EvaluationSettings(seeds=1, fine_tuning=QUICK))
+    planned, _ = plan(["retrieval_vectors"], evaluation.system, task, PaperSettings(seeds=1, fine_tuning=QUICK))
     assert [one.settings["retrieval_pooling"] for one in planned] == ["cls", "mean", "max"]
     tune, arguments = fine_tuned.fine_tune, tuple(QUICK.items())
     own, first, maximum = (
@@ -135,43 +136,43 @@ def given(task, settings, checkpoint, **options):
     system = load_system(str(checkpoint), max_length=32, **options)
     planned, _ = plan(["decoupled"], system, task, settings)
     with pytest.raises(SeenError) as seen:
-        measure(Evaluation(system, task, str(checkpoint)), planned[-1])
+        planned[-1].run(Evaluation(system, task, str(checkpoint)))
     return seen.value.args
 
 
 def test_the_papers_tasks_are_trained_by_its_table_3_and_others_by_our_defaults(task, tiny_checkpoint, stopped):
-    _, arguments = given(named("TNEWS", task), EvaluationSettings(), tiny_checkpoint)
+    _, arguments = given(named("TNEWS", task), PaperSettings(), tiny_checkpoint)
     assert (arguments.learning_rate, arguments.num_train_epochs, arguments.warmup_steps) == (2e-5, 5, 300)
     assert arguments.per_device_train_batch_size == 64
-    settings = EvaluationSettings(fine_tuning='{"learning_rate": 0.001}')
+    settings = PaperSettings(fine_tuning='{"learning_rate": 0.001}')
     _, arguments = given(named("TNEWS", task), settings, tiny_checkpoint)
     assert (arguments.learning_rate, arguments.num_train_epochs) == (1e-3, 5)
-    _, arguments = given(task, EvaluationSettings(), tiny_checkpoint)
+    _, arguments = given(task, PaperSettings(), tiny_checkpoint)
     assert (arguments.learning_rate, arguments.num_train_epochs, arguments.triplet_weight) == (2e-5, 3, 0.5)
 
 
 def test_the_length_is_the_papers_unless_a_shorter_one_is_asked_for(task, tiny_checkpoint):
     system = load_system(str(tiny_checkpoint), max_length=32)
     for asked, read in ((512, 200), (100, 100)):
-        [first, *_], _ = plan(["decoupled"], system, named("TNEWS", task), EvaluationSettings(max_length=asked))
+        [first, *_], _ = plan(["decoupled"], system, named("TNEWS", task), PaperSettings(max_length=asked))
         assert first.settings["max_length"] == read
 
 
 def test_the_precision_is_that_of_the_encoder(task, tiny_checkpoint, stopped):
     for bf16 in (False, True):
-        assert given(task, EvaluationSettings(), tiny_checkpoint, bf16=bf16)[1].bf16 is bf16
+        assert given(task, PaperSettings(), tiny_checkpoint, bf16=bf16)[1].bf16 is bf16
 
 
 def test_a_task_without_an_example_to_hold_out_is_refused(tiny_checkpoint):
     labels = np.array([0, 1])
     task = ClassificationTask("two", ["a", "b"], labels, ["c", "d"], labels, ["x", "y"])
     system = load_system(str(tiny_checkpoint))
-    [first, *_], _ = plan(["decoupled"], system, task, EvaluationSettings())
+    [first, *_], _ = plan(["decoupled"], system, task, PaperSettings())
     with pytest.raises(ValueError, match="two: each class has one text"):
-        measure(Evaluation(system, task, str(tiny_checkpoint)), first)
+        first.run(Evaluation(system, task, str(tiny_checkpoint)))
 
 
 def test_texts_that_are_read_in_pieces_are_refused(task, tiny_checkpoint):
     system = load_system(str(tiny_checkpoint), max_length=64, long_documents="average")
-    planned, [line] = plan(["decoupled"], system, task, EvaluationSettings())
+    planned, [line] = plan(["decoupled"], system, task, PaperSettings())
     assert planned == [] and "--long_documents first" in line

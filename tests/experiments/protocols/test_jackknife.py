@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from docsplit_hf.experiments.protocols.jackknife import half_interval, ratio_without_each, with_intervals
+from experiments.protocols.jackknife import half_interval, ratio_without_each, with_intervals
 
 
 def test_of_a_mean_it_is_the_t_interval():

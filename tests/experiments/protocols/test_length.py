@@ -1,19 +1,20 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.experiments.protocols.experiment import Evaluation
-from docsplit_hf.experiments.protocols.labeled_features import LabeledFeatures
-from docsplit_hf.experiments.protocols.length import metrics_by_length, reading_by_length
-from docsplit_hf.experiments.protocols.neighbors import knn_predictions
-from docsplit_hf.experiments.protocols.probe import probe_predictions
-from docsplit_hf.experiments.protocols.registry import measure, plan
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.systems.load_system import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.experiments.tasks.task import ClassificationTask
+from docsplit_hf.evaluation.experiment import Evaluation
+from docsplit_hf.evaluation.labeled_features import LabeledFeatures
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.probe import logistic_predictions
+from docsplit_hf.evaluation.task import ClassificationTask
+from experiments.papers_options import PaperSettings
+from experiments.protocols.length import metrics_by_length, passage_predictions, reading_by_length
+from experiments.protocols.nearest_neighbors import has_passages, knn_predictions
+from experiments.systems import with_passages
+from tests.evaluation.test_probe import clusters, labeled
 
-from .test_probe import clusters, labeled
+from ..planning import plan
 
-SETTINGS = EvaluationSettings(shots=2, repeats=2, seeds=1, max_length=32)
+SETTINGS = PaperSettings(shots=2, repeats=2, seeds=1, max_length=32)
 WORDS = np.array([10, 249, 250, 999, 1_000, 5_000])
 
 
@@ -52,14 +53,18 @@ def passages(features, others=0, seed=0):
     return rows
 
 
-@pytest.mark.parametrize("predict", [knn_predictions, lambda *given: probe_predictions("logistic", *given)])
+def by_probe(features, seed):
+    return (passage_predictions if has_passages(features.train) else logistic_predictions)(features, seed)
+
+
+@pytest.mark.parametrize("predict", [knn_predictions, by_probe])
 def test_one_passage_of_each_document_is_the_document(predict):
     sets = clusters(60, spread=1.5), clusters(200, spread=1.5, seed=1)
     alone = predict(labeled(*sets), 0)
     assert (predict(labeled(*sets, passages), 0) == alone).all() and 0.5 < (alone == sets[1][1]).mean() < 1
 
 
-@pytest.mark.parametrize("predict", [knn_predictions, lambda *given: probe_predictions("logistic", *given)])
+@pytest.mark.parametrize("predict", [knn_predictions, by_probe])
 def test_passages_tell_what_their_mean_does_not(predict):
     (train, labels), (test, test_labels) = clusters(80, dimension=32), clusters(200, dimension=32, seed=1)
     features = LabeledFeatures(passages(train, 15), labels, passages(test, 15, seed=1), test_labels, range(80))
@@ -72,24 +77,24 @@ def test_passages_tell_what_their_mean_does_not(predict):
 @pytest.mark.parametrize("strategy", ["first", "head_tail", "average", "passages", "late"])
 def test_each_strategy_is_measured_and_says_what_it_reads(task, tiny_checkpoint, strategy):
     loaded = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32)
-    [system] = loaded.reading([strategy])
+    [system] = map(with_passages, loaded.reading([strategy]))
     assert system.name == f"{tiny_checkpoint}#pooling=mean ({strategy})" and system.encoder.encoder is loaded.encoder
     planned, left_out = plan(["length"], system, task, SETTINGS)
     assert left_out == [] and len(planned) == 1 + 2 * (2 + 1)
     evaluation = Evaluation(system, task)
     for measurement in planned[1:]:
-        metrics = measure(evaluation, measurement)
-        assert metrics == measure(evaluation, measurement) and 0 <= metrics["accuracy < 250"] <= 1
+        metrics = measurement.run(evaluation)
+        assert metrics == measurement.run(evaluation) and 0 <= metrics["accuracy < 250"] <= 1
     tokens = [len(ids) for ids in loaded.encoder.tokenizer(task.test_texts, add_special_tokens=False)["input_ids"]]
     shares = [min(30 / count, 1) if strategy in ("first", "head_tail") else 1 for count in tokens]
-    read = measure(evaluation, planned[0])
+    read = planned[0].run(evaluation)
     assert read["share_read"] == pytest.approx(np.mean(shares))
     assert read["tokens_read"] <= 32 if strategy in ("first", "head_tail") else read["tokens_read"] > 32
 
 
 def test_word_counts_read_all_and_endpoints_are_refused(task):
     planned, _ = plan(["length"], TfidfSystem(), task, SETTINGS)
-    read = measure(Evaluation(TfidfSystem(), task), planned[0])
+    read = planned[0].run(Evaluation(TfidfSystem(), task))
     assert (read["share_read"], read["tokens_read"], read["documents"]) == (1, 0, 10)
     planned, [line] = plan(["length"], EncoderSystem("service", object()), task, SETTINGS)
     assert planned == [] and "it takes an encoder whose weights are here" in line
@@ -101,5 +106,5 @@ def test_pairs_are_left_out_and_small_classes_stop_few_shot_only(task):
                                task.test_texts, task.test_labels, ["no", "yes"],
                                task.train_texts, task.test_texts)  # fmt: skip
     assert plan(["length"], TfidfSystem(), pairs, SETTINGS)[0] == []
-    planned, [line] = plan(["length"], TfidfSystem(), task, EvaluationSettings(shots=29, seeds=1))
+    planned, [line] = plan(["length"], TfidfSystem(), task, PaperSettings(shots=29, seeds=1))
     assert {one.settings.get("shots") for one in planned} == {None} and "29 examples of each class" in line

@@ -4,17 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from docsplit_hf.experiments.protocols.experiment import NO_SEED, Evaluation
-from docsplit_hf.experiments.protocols.passage_citation import (
+from docsplit_hf.evaluation.experiment import Evaluation
+from docsplit_hf.evaluation.load_system import TfidfSystem, load_system
+from docsplit_hf.models.inference.passages import Passages
+from experiments.papers_options import NO_SEED, PaperSettings
+from experiments.protocols.passage_citation import (
     PASSAGE_CITATION,
     best_pairs,
     similarities,
     soft_maximum,
 )
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.systems.load_system import TfidfSystem, load_system
-from docsplit_hf.experiments.tasks.task import PairTask
-from docsplit_hf.models.inference.passages import Passages
+from experiments.systems import with_passages
+from experiments.tasks.citation_pairs import PairTask
 
 COSINES = npst.arrays(
     np.float32, npst.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(-1, 1, width=32)
@@ -60,11 +61,11 @@ def task(texts):
 
 
 def test_it_is_measured_on_passages_of_whole_documents(tiny_checkpoint, task, tmp_path):
-    system = load_system(str(tiny_checkpoint), tmp_path, max_length=64, long_documents="passages")
-    ((measurement,), left_out) = PASSAGE_CITATION.plan(task, EvaluationSettings(max_length=64))
+    system = with_passages(load_system(str(tiny_checkpoint), tmp_path, max_length=64, long_documents="passages"))
+    ((measurement,), left_out) = PASSAGE_CITATION.plan(task, PaperSettings(max_length=64))
     assert (measurement.protocol, measurement.seed, left_out) == ("passage_citation", NO_SEED, [])
     evaluation = Evaluation(system, task)
-    metrics = PASSAGE_CITATION.measure(evaluation, measurement.settings, NO_SEED)
+    metrics = measurement.run(evaluation)
     measures = {f"{name}{suffix}" for name in ("average", "best_pairs", "soft_maximum") for suffix in ("", "_centered")}
     assert set(metrics) == {f"{name}_accuracy" for name in (*measures, "words", "passages_and_words")}
     assert all(0 <= value <= 1 for value in metrics.values()) and metrics["words_accuracy"] == 1

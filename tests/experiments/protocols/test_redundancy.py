@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
-from docsplit_hf.experiments.protocols import redundancy
-from docsplit_hf.experiments.protocols.jackknife import half_interval
-from docsplit_hf.experiments.protocols.redundancy import (
+from docsplit_hf.evaluation.load_system import load_system
+from experiments.protocols import redundancy
+from experiments.protocols.jackknife import half_interval
+from experiments.protocols.redundancy import (
     mean_by_length,
     nouns_and_verbs_ratio,
     pair_similarity,
     sentence_similarity,
 )
-from docsplit_hf.experiments.systems.load_system import load_system
-from docsplit_hf.experiments.taggers.spacy_tagger import spacy_tagger
+from experiments.taggers.spacy_tagger import spacy_tagger
 
 
 def similarity_of_all_pairs(features, documents):

@@ -2,14 +2,13 @@ import re
 
 import pytest
 
-from docsplit_hf.experiments.protocols.settings import EvaluationSettings
-from docsplit_hf.experiments.report.figures import save_figures
-from docsplit_hf.experiments.report.length_figure import length_curves
-from docsplit_hf.experiments.report.length_tables import split_strategy, with_gains
-from docsplit_hf.experiments.report.markdown_report import results_markdown
-from docsplit_hf.experiments.report.summary import summarize_records
-
-from .handmade import COMMAND, RUNS, TASKS
+from docsplit_hf.evaluation.figures import save_figures
+from docsplit_hf.evaluation.summary import summarize_records
+from experiments.papers_options import PaperSettings
+from experiments.report.length_tables import length_curves, split_strategy, with_gains
+from experiments.report.paper_figures import FIGURES
+from experiments.report.paper_report import results_markdown
+from tests.evaluation.handmade import COMMAND, RUNS, TASKS
 
 COUNTS = {"250-500": 10, "1,000-2,000": 30, "> 4,000": 10}
 SYSTEMS = {"ours (first)": 0.5, "ours (passages)": 0.6, "theirs (first)": 0.7, "theirs (passages)": 0.7, "tfidf": 0.8}
@@ -59,7 +58,7 @@ def test_gains_are_against_the_same_encoders_first_weighted_by_documents():
 
 
 def test_a_table_for_each_classifier_and_number_of_examples():
-    report = results_markdown(make_records(), RUNS, TASKS, EvaluationSettings(), COMMAND)
+    report = results_markdown(make_records(), RUNS, TASKS, PaperSettings(), COMMAND)
     assert re.findall(r"^### (.*)", report, re.M) == [
         "mine: 5 examples per class, probe", "mine: all examples, probe",
         "mine: 5 examples per class, neighbors", "mine: all examples, neighbors",
@@ -78,12 +77,12 @@ def test_a_table_for_each_classifier_and_number_of_examples():
 
 
 def test_a_figure_has_a_panel_for_each_encoder_and_a_line_for_each_way_to_read(tmp_path):
-    cells = [cell for cell in summarize_records(make_records()) if cell.settings.get("classifier") == "probe"]
-    panels = length_curves([cell for cell in cells if cell.settings["shots"] is None]).axes
+    frame = summarize_records(make_records())
+    panels = length_curves("probe", frame, PaperSettings()).axes
     assert [panel.get_title() for panel in panels] == ["mine, ours", "mine, theirs"]
     for panel in panels:
         assert [container.get_label() for container in panel.containers] == ["first", "passages", "tfidf"]
         assert [label.get_text() for label in panel.get_xticklabels()] == list(COUNTS)
     assert panels[0].containers[1][0].get_ydata() == pytest.approx([50, 60, 80])
-    names = save_figures(cells, EvaluationSettings(), tmp_path)
-    assert names == ["length_probe.png"] and len(list(tmp_path.iterdir())) == 2
+    names = save_figures(frame, PaperSettings(), tmp_path, FIGURES)
+    assert names == ["length_probe.png", "length_neighbors.png"] and len(list(tmp_path.iterdir())) == 4

@@ -1,7 +1,7 @@
 import pytest
 
-from docsplit_hf.experiments.report import paper_results
-from docsplit_hf.experiments.report.paper_results import FEW_SHOT, FULL, REDUNDANCY, PaperTable, paper_task
+from experiments.report import paper_results
+from experiments.report.paper_results import FEW_SHOT, FULL, REDUNDANCY, PaperTable, paper_task
 
 TABLES = [value for value in vars(paper_results).values() if isinstance(value, PaperTable)]
 

@@ -1,5 +1,5 @@
-from docsplit_hf.experiments.taggers import parts_of_speech
-from docsplit_hf.experiments.taggers.parts_of_speech import within_bounds
+from experiments.taggers import parts_of_speech
+from experiments.taggers.parts_of_speech import within_bounds
 
 
 def test_long_texts_are_cut_and_counted(caplog, monkeypatch):

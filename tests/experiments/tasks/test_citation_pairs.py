@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.experiments.tasks.citation_pairs import _decode, has_citation_pairs, read_citation_pairs
-
-from .test_load_evaluation_task import write_rows
+from experiments.tasks.citation_pairs import PairTask, _decode, has_citation_pairs, read_citation_pairs
+from tests.evaluation.test_load_evaluation_task import write_rows
 
 TEXTS = {
     "P1": "We study\tparsing.\nSentence two.",
@@ -30,10 +29,10 @@ def test_the_files_of_the_long_range_arena_are_read(tmp_path):
     write_lra(tmp_path, [("1.0", "P1", "P2"), ("0.0", "P2", "P3"), ("0.0", "P1", "P3")])
     assert has_citation_pairs(tmp_path)
     pairs = read_citation_pairs(tmp_path, "AAN")
-    assert (pairs.name, pairs.documents) == ("AAN", TEXTS)
+    assert (pairs.name, pairs.documents_by_id) == ("AAN", TEXTS)
     assert pairs.train == pairs.test == [("P1", "P2", 1), ("P2", "P3", 0), ("P1", "P3", 0)]
     write_lra(tmp_path, [("1", "P2", "P3"), ("0", "P3", "P2")], encode=str)  # plain texts are left as they are
-    assert read_citation_pairs(tmp_path, "AAN").documents == {"P2": TEXTS["P2"], "P3": TEXTS["P3"]}
+    assert read_citation_pairs(tmp_path, "AAN").documents_by_id == {"P2": TEXTS["P2"], "P3": TEXTS["P3"]}
 
 
 @given(st.text())
@@ -49,7 +48,7 @@ def test_lines_that_cannot_be_used_are_dropped_and_counted(tmp_path, caplog):
         file.write(
             "\nonly two\tfields\n0.5\tP1\tP2\ta\tb\nno\tP1\tP2\ta\tb\n1.0\tP1\tP9\ta\tb'broken\n1.0\tP1\tP8\ta\t \n"
         )
-    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+    with caplog.at_level(logging.WARNING, "experiments"):
         assert len(read_citation_pairs(tmp_path, "AAN").train) == 2
     assert "train: kept 2 of 8 pairs." in caplog.text
     assert "2 no label, 1 of 1 fields instead of 5, 1 of 2 fields instead of 5, 2 without a document" in caplog.text
@@ -63,7 +62,7 @@ def test_documents_and_pairs_are_read(tmp_path, ending):
     )
     assert has_citation_pairs(tmp_path)
     pairs = read_citation_pairs(tmp_path, "AAN")
-    assert pairs.documents == {"P1": TEXTS["P1"], "P2": TEXTS["P2"]}  # P3 is in no pair
+    assert pairs.documents_by_id == {"P1": TEXTS["P1"], "P2": TEXTS["P2"]}  # P3 is in no pair
     assert pairs.train == [("P1", "P2", 1), ("P2", "P2", 0)]
 
 
@@ -71,7 +70,7 @@ def test_pairs_of_documents_that_are_missing_or_empty_are_dropped_and_counted(tm
     documents = [{"id": 1, "text": "One."}, {"id": 2, "text": "Two."}, {"id": 3, "text": " "}, {"id": 4, "text": None}]
     pairs = [(1, 2, 1), (2, 1, 0), (1, 3, 1), (1, 4, 0), (1, 5, 0), (1, 2, "maybe")]
     write_json(tmp_path, documents, [{"id_a": a, "id_b": b, "label": y} for a, b, y in pairs])
-    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+    with caplog.at_level(logging.WARNING, "experiments"):
         assert read_citation_pairs(tmp_path, "AAN").test == [("1", "2", 1), ("2", "1", 0)]
     assert "docs.jsonl: 2 documents are empty" in caplog.text
     assert "test: kept 2 of 6 pairs. Dropped: 1 no label, 3 without a document." in caplog.text
@@ -94,3 +93,9 @@ def test_what_is_missing_is_named(tmp_path):
     write_lra(tmp_path, [("1.0", "P1", "P2"), ("0.0", "P2", "P3")], splits=["train"])
     with pytest.raises(FileNotFoundError, match="has no new_aan_pairs.test.tsv"):
         read_citation_pairs(tmp_path, "AAN")
+
+
+def test_a_fingerprint_is_of_the_documents_and_the_pairs():
+    pairs = [("a", "b", 1), ("b", "a", 0)]
+    tasks = [PairTask("p", dict.fromkeys("ab", text), pairs[:n], pairs) for text in ("One.", "Two.") for n in (1, 2)]
+    assert len({task.fingerprint for task in tasks}) == 4

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from docsplit_hf.experiments.tasks.known_tasks import NEWSGROUPS, newsgroup_texts, title_and_archive
+from experiments.tasks.known_tasks import NEWSGROUPS, newsgroup_texts, title_and_archive
 
 HEADER = "From: ann@example.org (Ann)\nSubject: Re: comets\nLines: 9\n\n"
 
@@ -16,7 +16,7 @@ def test_headers_signatures_and_quotations_go_by_the_rules_of_scikit_learn():
 
 def test_posts_without_headers_are_left_as_they_are(caplog):
     posts = ["First paragraph.\n\nSecond paragraph.\n\nBye"] * 9 + [HEADER + "One is different."]
-    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+    with caplog.at_level(logging.WARNING, "experiments"):
         assert newsgroup_texts(posts[:9], "stripped") == posts[:9]
         assert not caplog.text
         assert newsgroup_texts(posts, "stripped") == posts

@@ -4,9 +4,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from docsplit_hf.experiments.tasks import wikipedia_tasks
-from docsplit_hf.experiments.tasks.load_evaluation_task import load_evaluation_task
-from docsplit_hf.experiments.tasks.wikipedia_tasks import INVERTED, PAIRED, TITLED, wikipedia_splits
+from experiments.tasks import wikipedia_tasks
+from experiments.tasks.load_paper_task import load_paper_task
+from experiments.tasks.wikipedia_tasks import INVERTED, PAIRED, TITLED, wikipedia_splits
 
 
 def article(number, titles, words=300):
@@ -82,9 +82,9 @@ def test_articles_without_section_titles_or_others_before_them_are_refused():
 
 def test_they_are_made_of_a_file_of_articles(tmp_path):
     with pytest.raises(ValueError, match="WikipediaPaired is made of Wikipedia's articles: give a file or folder"):
-        load_evaluation_task("wikipedia_paired")
+        load_paper_task("wikipedia_paired")
     file = tmp_path / "articles.jsonl"
     file.write_text("".join(json.dumps({"title": "A", "text": text}) + "\n" for text in ARTICLES))
-    task = load_evaluation_task("WikipediaPaired", file, max_test_examples=9)
+    task = load_paper_task("WikipediaPaired", file, max_test_examples=9)
     assert (task.name, task.label_names) == ("WikipediaPaired", ["film and television", "places"])
     assert task.train_texts == [text for text, _ in rows_of(PAIRED)["train"]] and len(task.test_texts) == 9

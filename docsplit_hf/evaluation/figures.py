@@ -1,0 +1,211 @@
+"""Figures of results, as PNG and SVG: colors, panels, curves, bars, a legend below them."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from .evaluation_settings import EvaluationSettings
+from .markdown_report import Spread
+from .summary import setting
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Draw = Callable[[pd.DataFrame, EvaluationSettings], "Figure | None"]  # None: there is nothing to draw
+
+# Colors for color-blind readers too (Okabe and Ito, 2008), gray in place of their yellow, which is faint as a line.
+# Markers and hatches tell them apart in print too.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", "-.", ":")
+HATCHES = ("", "//", "..", "\\\\", "x", "+", "-", "o")
+STYLE = {
+    "svg.hashsalt": "docsplit_hf",  # the same picture gives the same file
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "hatch.linewidth": 0.6,
+}
+CURVE_STYLE = {
+    "markersize": 5,
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.4,
+    "linewidth": 1.4,
+    "elinewidth": 0.9,
+    "capsize": 2,
+}
+PANELS_PER_ROW = 3
+GRID = {"color": "#DDDDDD", "linewidth": 0.6}
+SPREADS = {
+    "std": "Error bars: standard deviation over the repeats",
+    "interval": "Error bars: 95 % confidence interval of the mean over the seeds",
+    "documents": "Error bars: 95 % confidence interval over the documents",
+}
+
+
+def check_matplotlib() -> None:
+    """Say what to install where figures cannot be drawn: before the hours of measuring, not after them."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ModuleNotFoundError(
+            "Figures need matplotlib: pip install matplotlib, which the extra [evaluation] brings, or do without "
+            "them, --no_figures."
+        )
+
+
+def save(draw: Callable[[], Figure | None], path: Path) -> bool:
+    """Write a figure as PNG and SVG, the same bytes for the same figure, if there is one; ``path`` has no ending."""
+    check_matplotlib()
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        figure = draw()
+        if figure is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+            figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    return figure is not None
+
+
+def make_panels(count: int, width: float, height: float, per_row: int = PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
+    """A figure of panels of equal size, in inches, in rows as even as possible."""
+    from matplotlib.figure import Figure  # not pyplot, whose state outlives the figure
+
+    rows = math.ceil(count / per_row)
+    columns = math.ceil(count / rows)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
+
+
+def draw_legend(figure: Figure, axes: list[Axes], spreads: Iterable[float], spread: Spread) -> None:
+    """One for all panels, below them, in rows as even as the width allows; the figure grows by its height."""
+    by_label = {}
+    for axis in axes:  # a system need not be in every panel
+        handles, labels = axis.get_legend_handles_labels()
+        by_label |= dict(zip(labels, handles, strict=True))
+    title = SPREADS[spread] if not all(map(math.isnan, spreads)) else None
+    label_width = 0.085 * max(map(len, by_label))  # inches
+    width, height = figure.get_size_inches()
+    width = max(width, 0.9 + label_width)
+    rows = math.ceil(len(by_label) / max(1, int(width / (0.7 + label_width))))
+    figure.set_size_inches(width, height + 0.22 * (rows + (title is not None)))
+    figure.legend(
+        by_label.values(), by_label, loc="outside lower center", ncols=math.ceil(len(by_label) / rows), frameon=False,
+        title=title, title_fontsize=9,
+    )  # fmt: skip
+
+
+def draw_curve(
+    axis: Axes, places: Sequence[float], points: pd.DataFrame, spread: Spread, number: int, label: str
+) -> None:
+    """One line with error bars, in percent; ``number`` decides on its color, marker and dashes."""
+    axis.errorbar(
+        places,
+        100 * points["mean"],
+        yerr=100 * points[spread],
+        label=label,
+        color=COLORS[number % len(COLORS)],
+        marker=MARKERS[number % len(MARKERS)],
+        linestyle=LINES[number // len(COLORS) % len(LINES)],
+        **CURVE_STYLE,
+    )
+
+
+def draw_bars(
+    axis: Axes, frame: pd.DataFrame, groups: Mapping[tuple[str, str], str], spread: Spread, scale: float
+) -> None:
+    """A bar for each system in each group of task and metric; ``groups`` has their labels."""
+    systems = list(dict.fromkeys(frame["system"]))
+    width = 0.84 / len(systems)
+    frame = frame.drop_duplicates(["system", "task", "metric"])  # the first one counts
+    for number, system in enumerate(systems):
+        mine = frame[frame["system"] == system].set_index(["task", "metric"])
+        present = mine.loc[[group for group in groups if group in mine.index]]
+        shift = (number - (len(systems) - 1) / 2) * width
+        color = COLORS[number % len(COLORS)]
+        axis.bar(
+            [list(groups).index(group) + shift for group in present.index],
+            scale * present["mean"],
+            width * 0.92,
+            yerr=scale * present[spread],  # NaN, after one repeat, draws nothing
+            label=system,
+            color=color,
+            edgecolor="white" if color == "#000000" else "black",  # black bars hatch in white, or it would not be seen
+            hatch=HATCHES[number % len(HATCHES)],
+            linewidth=0.5,
+            error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
+        )
+    axis.set_ylim(bottom=0)
+    axis.set_xticks(range(len(groups)), groups.values())
+    axis.grid(axis="y", **GRID)
+
+
+def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Spread) -> Figure:
+    """One bar per system, grouped by task and metric; ``metrics`` says what each is called beside the task."""
+    tasks, systems = dict.fromkeys(frame["task"]), frame["system"].nunique()
+    groups = {(task, metric): f"{task}\n{name}".strip() for task in tasks for metric, name in metrics.items()}
+    longest = max(len(line) for label in groups.values() for line in label.split("\n"))
+    per_group = max(0.5 + 0.17 * systems, 0.3 + 0.09 * longest)
+    narrowest = 4.4 if systems < 5 else 5.5  # inches; the legend needs some
+    figure, axes = make_panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
+    draw_bars(axes[0], frame, groups, spread, 100)
+    axes[0].set_ylabel("Accuracy (%)")
+    axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may reach beyond what there is
+    draw_legend(figure, axes, frame[spread], spread)
+    return figure
+
+
+def few_shot_bars(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
+    """Accuracy with the number of examples per class that settings say."""
+    frame = frame[frame["protocol"] == "few_shot"]
+    frame = frame[setting(frame, "shots") == frame["task"].map(settings.shots_of)]
+    return accuracy_bars(frame, {"accuracy": ""}, "std") if len(frame) else None
+
+
+def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
+    """Accuracy over the number of training examples per class: DocSplit's figure 2, with one panel per task."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    frame = frame[(frame["protocol"] == "few_shot") & (frame["metric"] == "accuracy")]
+    frame = frame.assign(shots=setting(frame, "shots"))
+    tasks, systems = (list(dict.fromkeys(frame[name])) for name in ("task", "system"))
+    if frame["shots"].nunique() < 2:
+        return None
+    figure, axes = make_panels(len(tasks), 4.4 if len(tasks) == 1 else 4.0, 3.2)
+    for axis, task in zip(axes, tasks, strict=True):
+        mine = frame[frame["task"] == task].sort_values("shots", kind="stable")
+        for number, system in enumerate(systems):
+            points = mine[mine["system"] == system]
+            # Points of different systems stand a little apart, so that error bars can be told from one another.
+            shift = 1.025 ** (number - (len(systems) - 1) / 2)
+            draw_curve(axis, [shots * shift for shots in points["shots"]], points, "std", number, system)
+        shots = sorted(set(mine["shots"]))
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(FixedLocator(shots))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_xticklabels([str(number) for number in shots])
+        axis.grid(**GRID)
+        axis.set(title=task, xlabel="Training examples per class", ylabel="Accuracy (%)")
+    draw_legend(figure, axes, frame["std"], "std")
+    return figure
+
+
+FIGURES: Mapping[str, Draw] = {"few_shot": few_shot_bars, "few_shot_curve": few_shot_curves}
+
+
+def save_figures(
+    frame: pd.DataFrame, settings: EvaluationSettings, folder: str | Path, figures: Mapping[str, Draw] = FIGURES
+) -> list[str]:
+    """Draw what there is to draw of a summary of records; returns the names of the PNG files."""
+    return [f"{name}.png" for name, draw in figures.items() if save(partial(draw, frame, settings), Path(folder, name))]

@@ -1,0 +1,162 @@
+"""load_evaluation_task: a task of one's own, from a file or a folder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from datasets import Dataset, DatasetDict
+
+from ..text.file_formats import find_columns, find_text_files
+from ..text.holding_out import hold_out_of_each_class
+from ..text.labeled_examples import load_labeled_examples
+from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..text.load_documents import load_documents
+from ..text.package_documentation import DOCUMENTATION, load_package_documentation
+from ..text.paper_tasks import load_task
+from ..text.sources import find_splits, refuse_missing_file
+from .task import ClassificationTask, CorpusTask
+
+logger = logging.getLogger(__name__)
+
+TEST_SHARE = 0.2
+KEPT_OF_EACH_CLASS = 20  # of a sample of the training set
+
+
+def load_evaluation_task(
+    name: str | Path,
+    max_train_examples: int | None = None,
+    max_test_examples: int | None = None,
+    seed: int = 0,
+    text_column: str = "text",
+    label_column: str = "label",
+    csv_separator: str | None = None,
+    encoding: str | None = None,
+    prepare: Callable[[list[str]], list[str]] | None = None,
+) -> ClassificationTask | CorpusTask:
+    """Load a file or folder, or ``"documentation"``: that of installed packages, with the package as the label.
+
+    A file is one that ``load_labeled_examples`` reads; a folder has ``train`` and maybe ``test``, as such files or as
+    folders of classes, or is one of two classes or more. Without labels it is texts alone.
+
+    The training set is trained on and the test set is tested on; without one the validation set, and where there is
+    neither, a fifth of the different texts of each class is held out by ``seed``. A validation set beside a test set is
+    not used: what needs held-out examples holds its own out of the training set.
+
+    Of the training set at most ``max_train_examples`` are drawn by ``seed``, such that each class keeps 20 of its
+    examples, if it has them: a few of each can still be drawn. ``prepare`` changes the texts, of one split at a time.
+    """
+    limits = {"train": max_train_examples, "test": max_test_examples}
+    if str(name).casefold() == DOCUMENTATION:
+        splits = load_labeled_examples(load_package_documentation(), validation_size=0)
+        return classification_task(DOCUMENTATION, splits, limits, seed)
+    path = Path(name)
+    if not path.exists():
+        refuse_missing_file(str(name))
+        raise ValueError(f"There is no task {str(name)!r}: give a file, a folder or {DOCUMENTATION!r}.")
+    options = {"csv_separator": csv_separator, "encoding": encoding}
+    if label_column == "label" and not _has_labels(path, options):
+        return _corpus_task(path, text_column, max_test_examples, seed, options)
+    if (text_column, label_column) != ("text", "label"):
+        columns = {"text_column": text_column, "label_column": label_column}
+        splits = load_labeled_examples(path, **columns, **options, validation_size=0, seed=seed)
+    else:
+        splits = load_task(path.absolute(), seed, validation_size=0, **options)  # a path is no name of a task
+    return classification_task(title_of(path), splits, limits, seed, prepare)
+
+
+def title_of(path: Path) -> str:
+    """What a task is called in the tables."""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def classification_task(
+    name: str,
+    splits: DatasetDict,
+    limits: Mapping[str, int | None],
+    seed: int,
+    prepare: Callable[[list[str]], list[str]] | None = None,
+    language: str = "en",
+) -> ClassificationTask:
+    """A task of labeled examples: ``train`` and what there is to test on, at most as many as ``limits`` say."""
+    parts: dict[str, Any] = {}
+    names = label_names_of(splits["train"])
+    for split, rows in _train_and_test(splits, name, seed).items():
+        labels = label_array(rows, names, multi_label=False)
+        drawn = draw(len(rows), limits[split], seed, labels if split == "train" else None)
+        rows, labels = rows.select(drawn), labels[drawn]
+        texts, pairs = texts_of(rows)
+        texts = texts if prepare is None else prepare(texts)
+        kept = [row for row, text in enumerate(texts) if text.strip()]
+        if len(kept) < len(texts):
+            logger.warning(f"{name}: {len(texts) - len(kept)} of {len(texts)} texts of {split} are empty: dropped.")
+        parts[f"{split}_texts"], parts[f"{split}_labels"] = [texts[row] for row in kept], labels[kept]
+        parts[f"{split}_pairs"] = None if pairs is None else [pairs[row] for row in kept]
+    return ClassificationTask(name, label_names=names, language=language, **parts)
+
+
+def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
+    """The rows of a sample, ascending; of each label 20 are kept, where there is room for them."""
+    if most is not None and most < 1:
+        raise ValueError(f"The most examples to use must be at least 1, got {most}.")
+    if most is None or most >= count:
+        return np.arange(count)
+    order = np.random.default_rng(seed).permutation(count)
+    if labels is not None:
+        floor = min(KEPT_OF_EACH_CLASS, most // len(np.unique(labels)))
+        rank_in_class = pd.Series(order).groupby(labels[order]).cumcount().to_numpy()
+        order = order[np.argsort(rank_in_class >= floor, kind="stable")]
+    return np.sort(order[:most])
+
+
+def _has_labels(path: Path, options: dict[str, str | None]) -> bool:
+    file = find_splits(path).get("train")
+    if file is None or file != path or not path.is_dir():
+        return file is not None and "label" in find_columns(file, **options)
+    classes = sorted({file.relative_to(path).parts[0] for file in find_text_files(path) if file.parent != path})
+    if len(classes) < 2:
+        return False
+    shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
+    logger.info(f"{path} is read as texts with labels, which are its {len(classes)} folders: {shown}.")
+    return True
+
+
+def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Dataset]:
+    train = splits["train"]
+    if is_multi_label(train):
+        raise ValueError(f"{name} has several labels per text. Only tasks with one label can be evaluated here.")
+    if {"test", "validation"} <= set(splits):
+        logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")
+    for split in ("test", "validation"):
+        if split in splits:
+            return {"train": train, "test": splits[split]}
+    texts, pairs = texts_of(train)
+    labels = label_array(train, label_names_of(train), multi_label=False)
+    inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
+    kept, held_out = hold_out_of_each_class(inputs, labels, TEST_SHARE, seed)
+    if len(held_out) == 0:
+        raise ValueError(f"{name}: {len(train)} examples with one text in each class leave none to test on: give more.")
+    logger.info(f"{name}: there is no test set. {len(held_out)} of {len(train)} examples are held out for it.")
+    return {"train": train.select(kept), "test": train.select(held_out)}
+
+
+def _corpus_task(
+    path: Path, text_column: str, most: int | None, seed: int, options: dict[str, str | None]
+) -> CorpusTask:
+    rows = load_documents(str(path), test_size=0, **options)["train"]
+    if text_column not in rows.column_names:
+        raise ValueError(f"{path} has the columns {rows.column_names}, but no {text_column!r}: choose text_column.")
+    rows = rows.select(draw(len(rows), most, seed))
+    texts = [text for text in rows[text_column] if isinstance(text, str) and text.strip()]
+    dropped = f" Dropped: {len(rows) - len(texts)} empty." if len(texts) < len(rows) else ""
+    logger.log(
+        logging.WARNING if dropped else logging.INFO,
+        f"{path} has no labels (no column label, no folders of classes): {len(texts)} texts alone.{dropped}",
+    )
+    if not texts:
+        raise ValueError(f"{path} holds no text.")
+    return CorpusTask(title_of(path), texts)

@@ -1,0 +1,337 @@
+"""results.md: what was measured, in tables, with what it takes to repeat it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import pandas as pd
+
+from ..training.markdown import table
+from .evaluation_settings import EvaluationSettings
+from .probe import BESIDE_PROBES
+from .summary import Summary, setting, summarize_records
+
+Spread = Literal["std", "interval", "documents"]
+Row = tuple[str, ...]
+SPREADS: dict[Spread, str] = {
+    "std": "± is the standard deviation over the repeats",
+    "interval": "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same "
+    "test set",
+    "documents": "± is half the 95 % confidence interval over the documents (jackknife)",
+}
+MISSING = "–"
+TITLES = {"accuracy": "Acc", "macro_f1": "F1", "mrr": "MRR"}
+
+WORD_COUNTS = "of word counts a linear support vector machine"
+WORDS = "Words are those of a document, of training and test together; of Chinese, characters."
+NOISE = (
+    "Noise is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller difference "
+    "between two systems may be one of this test set only."
+)
+
+
+class Printed(Protocol):
+    """Numbers of others that stand beside ours."""
+
+    source: str
+    note: str
+
+    def numbers(self, tasks: Sequence[str]) -> pd.DataFrame:
+        """Their ``system``, our ``task``, their name of it (``known``), ``metric`` and ``value``, None if missing."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report, of the records of one protocol."""
+
+    protocol: str
+    title: str
+    text: str  # what is measured; a setting in braces is put in
+    metrics: Row = ()  # the columns, in order
+    spread: Spread = "interval"  # what stands behind the ±
+    printed: Printed | None = None  # what stands beside it
+    by_system: bool = True  # systems are rows and tasks columns; otherwise there is a row per task and system
+    titles: Mapping[str, str] | None = None  # of metrics
+    plain_digits: int | None = None  # of numbers that are no percentages
+    layout: Callable[[pd.DataFrame, Sequence[Mapping[str, Any]], Printed | None], str] | None = None  # its own table
+    in_table: Row = ()  # settings that the layout shows
+
+
+SECTIONS = (
+    Section(
+        "full",
+        "Full classification",
+        f"Frozen features, the whole training set, probe `{{probe}}` ({WORD_COUNTS}). Accuracy and macro F1 in %.",
+        ("accuracy", "macro_f1"),
+    ),
+    Section(
+        "few_shot",
+        "Few-shot classification",
+        f"Frozen features, {{shots}} examples per class, probe `{{probe}}` ({WORD_COUNTS}). "
+        "Accuracy and macro F1 in %.",
+        ("accuracy", "macro_f1"),
+        spread="std",
+    ),
+    Section(
+        "half_documents",
+        "Half-document retrieval",
+        "Each text is split into two halves at random, sentence by sentence; given one, the other is looked for among "
+        "all. In %.",
+        ("recall@1", "recall@10", "mrr"),
+        by_system=False,
+    ),
+)
+
+
+def own_data(tasks: Sequence[str]) -> tuple[dict[str, Row], list[str]]:
+    """What the table of data sets shows beside ours: a row below a task, by its name, and notes."""
+    return {}, [WORDS, NOISE]
+
+
+def results_markdown(
+    records: Sequence[Mapping[str, Any]],
+    runs: Sequence[Mapping[str, Any]],
+    tasks: Mapping[str, Mapping[str, Any]],
+    settings: EvaluationSettings,
+    command: str,
+    left_out: Sequence[str] = (),
+    figures: Sequence[str] = (),
+    preset: str = "",
+    sections: Sequence[Section] = SECTIONS,
+    data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
+) -> str:
+    """The report of a run in Markdown, a function of what was measured: no clock, no machine.
+
+    ``runs`` and ``tasks`` are those of the results file; ``command`` repeats the run; ``left_out`` says, line by line,
+    what was asked for and not measured; ``figures`` are names of picture files beside the report; ``preset`` says which
+    preset the run had.
+    """
+    if not records:
+        raise ValueError("There are no records to report: was every protocol left out?")
+    frame = summarize_records(records)
+    parts = [
+        "# Evaluation",
+        f"To repeat it:\n\n```bash\n{command}\n```",
+        _ran_on(records, runs),
+        *filter(None, [preset]),
+    ]
+    parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks, data))
+    if left_out:
+        parts.append("Left out:\n\n" + "\n".join(f"- {escape(line)}" for line in left_out))
+    for section in sections:
+        if len(chosen := _rows_of(section, frame, settings)):
+            parts.append(_section(section, chosen, records))
+        if section.protocol == "few_shot":
+            parts += _curve(frame[frame["protocol"] == "few_shot"])
+    if figures:
+        parts.append("## Figures\n\n" + "\n\n".join(f"![{name}]({name})" for name in figures))
+    return "\n\n".join(parts) + "\n"
+
+
+def main_table(
+    records: Sequence[Mapping[str, Any]], settings: EvaluationSettings, sections: Sequence[Section] = SECTIONS
+) -> str:
+    """The first table of the report, without numbers of others, for the last screen of a run."""
+    frame = summarize_records(records)
+    for section in sections:
+        if len(chosen := _rows_of(section, frame, settings)):
+            return f"{section.title}\n\n{_table(section, chosen, records, None)}"
+    return ""
+
+
+def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | None = None) -> str:
+    """A mean and its ±, if there were repeats: percentages with two digits, as in the papers, or plain numbers."""
+    if summary is None:
+        return MISSING
+    scale, digits = (100, 2) if plain_digits is None else (1, plain_digits)
+    width = getattr(summary, spread)
+    return f"{scale * summary.mean:.{digits}f}" + ("" if math.isnan(width) else f" ± {scale * width:.{digits}f}")
+
+
+def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = None, bold: Sequence[str] = ()) -> Any:
+    """The frame with what a table shows, as ``text``; the best of those that agree in the columns ``bold`` is bold."""
+    texts = pd.Series(
+        [format_summary(row, spread, plain_digits) for row in frame.itertuples()], frame.index, dtype=object
+    )
+    if bold:
+        best = frame.groupby(list(bold))["mean"].transform("max") == frame["mean"]
+        texts = texts.where(~best, "**" + texts + "**")
+    return frame.assign(text=texts)
+
+
+def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, Any], *by: str) -> str:
+    """The texts of a frame as a table: a row for each different value of ``rows``, in order; of equal places the last.
+
+    ``rows`` are names of columns of the frame with their titles, ``columns`` titles with values of the columns ``by``,
+    as a tuple if these are several.
+    """
+    places = zip(*(frame[name] for name in by), strict=True) if len(by) > 1 else frame[by[0]]
+    names = list(frame[list(rows)].itertuples(index=False, name=None))
+    texts = dict(zip(zip(names, places, strict=True), frame["text"], strict=True))
+    lines = [
+        (*name, *(texts.get((name, column), MISSING) for column in columns.values())) for name in dict.fromkeys(names)
+    ]
+    return table((*rows.values(), *columns), lines)
+
+
+def table_by_system(
+    frame: pd.DataFrame,
+    metrics: Sequence[str],
+    spread: Spread,
+    printed: Printed | None = None,
+    titles: Mapping[str, str] = TITLES,
+) -> str:
+    """Systems as rows, tasks as columns: the layout of the papers' tables 1 and 2. The best of ours are in bold."""
+    tasks = list(dict.fromkeys(frame["task"]))
+    measured = [name for name in metrics if name in set(frame["metric"])]
+    columns = {f"{escape(task)} {titles.get(name, name)}".strip(): (task, name) for task in tasks for name in measured}
+    ours = with_text(frame, spread, bold=("task", "metric"))
+    ours = ours.assign(system=ours["system"].map(escape))
+    frame = ours if printed is None else pd.concat([ours, in_italics(printed, tasks)])
+    return lay_out(frame, {"system": "System"}, columns, "task", "metric")
+
+
+def in_italics(printed: Printed, tasks: Sequence[str]) -> pd.DataFrame:
+    """Rows of others' numbers, to stand below ours."""
+    frame = printed.numbers(tasks)
+    texts = [MISSING if value is None else f"*{value:.2f}*" for value in frame["value"]]
+    return frame.assign(system=[f"*{escape(name)}, paper*" for name in frame["system"]], text=texts)
+
+
+def table_by_task(
+    frame: pd.DataFrame,
+    metrics: Sequence[str],
+    spread: Spread,
+    printed: Printed | None = None,
+    titles: Mapping[str, str] = TITLES,
+    plain_digits: int | None = None,
+) -> str:
+    """A row per task and system, a column per metric: for what has many metrics. Others' rows follow each task."""
+    columns = {titles.get(name, name): name for name in metrics if name in set(frame["metric"])}
+    ours = with_text(frame, spread, plain_digits)
+    parts = []
+    for task, mine in ours.groupby("task", sort=False):
+        parts.append(mine.assign(task=escape(task), system=mine["system"].map(escape)))
+        if printed is not None and len(theirs := in_italics(printed, [task])):
+            parts.append(theirs.assign(task="*" + theirs["known"] + ", paper*", text=theirs["text"].str.strip("*")))
+    return lay_out(pd.concat(parts), {"task": "Task", "system": "System"}, columns, "metric")
+
+
+def task_table(
+    fingerprints: Mapping[str, str],
+    tasks: Mapping[str, Mapping[str, Any]],
+    data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
+) -> str:
+    """What was evaluated on: tasks by name and fingerprint, and their descriptions by fingerprint.
+
+    Descriptions from before words were counted in the training set have none: their numbers are left open.
+    """
+    beside, notes = data(list(fingerprints))
+    rows = []
+    for name, fingerprint in fingerprints.items():
+        task = tasks[fingerprint]
+        sizes = [
+            f"{task[field]:,}" if field in task else MISSING for field in ("train", "test", "documents", "classes")
+        ]
+        words = [f"{task['words'][key]:,.0f}" if "words" in task else MISSING for key in ("mean", "median", "max")]
+        noise = f"{196 * math.sqrt(0.25 / task['test']):.1f}"
+        rows.append((escape(name), task["kind"], *sizes, *words, noise, fingerprint[:8]))
+        rows += [beside[name]] if name in beside else []
+    header = ("Task", "Kind", "Train", "Test", "Documents", "Classes", "Mean words", "Median words", "Max words")
+    length = "`max_length` is the longest input of encoders, in tokens; word counts and endpoints do not know it."
+    return "\n\n".join([table((*header, "Noise (points)", "SHA-256"), rows), " ".join(notes), length])
+
+
+def escape(name: str) -> str:
+    """A name, on one line, without what Markdown reads as the end of a cell or as emphasis."""
+    name = " ".join(name.split())
+    return "".join(f"\\{character}" if character in "\\|*_`<>[]" else character for character in name)
+
+
+def _rows_of(section: Section, frame: pd.DataFrame, settings: EvaluationSettings) -> pd.DataFrame:
+    chosen = frame[frame["protocol"] == section.protocol]
+    if section.protocol == "few_shot" and len(chosen):  # a curve has more shots than the table shows
+        chosen = chosen[setting(chosen, "shots") == chosen["task"].map(settings.shots_of)]
+    return chosen
+
+
+def _section(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> str:
+    printed = section.printed
+    if printed is not None and not len(printed.numbers(list(frame["task"]))):
+        printed = None
+    of_probes = frame[[settings.get("probe") not in BESIDE_PROBES for settings in frame["settings"]]]
+    settings = {name: text for name, text in _settings_text(of_probes).items() if name not in section.in_table}
+    repeats = max(map(len, frame["seeds"]))
+    spread = SPREADS[section.spread]
+    means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
+    if section.spread == "documents" and repeats == 1 and frame["documents"].notna().any():
+        means = f"{spread}."
+    shown = ", ".join(f"{name} {value}" for name, value in settings.items()) or "none"
+    parts = [
+        f"## {section.title}",
+        f"{section.text.format_map(settings)} {means}",
+        f"Seeds: {_seeds(frame)}. Settings: {shown}.",
+        _table(section, frame, records, printed),
+    ]
+    if printed is not None:
+        parts.append(
+            f"In italics the papers' own numbers ({printed.source}), on other sizes of data, splits and machines. "
+            f"{printed.note}".strip()
+        )
+    return "\n\n".join(parts)
+
+
+def _table(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[str, Any]], printed: Printed | None) -> str:
+    titles = section.titles or TITLES
+    if section.layout is not None:
+        return section.layout(frame, records, printed)
+    if section.by_system:
+        return table_by_system(frame, section.metrics, section.spread, printed, titles)
+    return table_by_task(frame, section.metrics, section.spread, printed, titles, section.plain_digits)
+
+
+def _curve(frame: pd.DataFrame) -> list[str]:
+    """One table per task, with the numbers of shots in the place of tasks, so that a row is a curve."""
+    frame = frame.assign(shots=setting(frame, "shots"))
+    if frame["shots"].nunique() < 2:
+        return []
+    parts = ["## Few-shot classification by examples per class", f"Accuracy in %; {SPREADS['std']}."]
+    for task, mine in frame.groupby("task", sort=False):
+        mine = mine.sort_values("shots", kind="stable")
+        columns = mine.assign(task=[f"{count} per class" for count in mine["shots"]])
+        parts += [f"### {escape(task)}", table_by_system(columns, ["accuracy"], "std", titles={"accuracy": ""})]
+    return parts
+
+
+def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
+    """For each setting its values, with the tasks that they belong to where they differ."""
+    texts = {}
+    for name in dict.fromkeys(name for settings in frame["settings"] for name in settings):
+        tasks: dict[str, dict[str, None]] = {}  # by value; keys keep their order
+        for task, settings in zip(frame["task"], frame["settings"], strict=True):
+            tasks.setdefault(str(settings.get(name, MISSING)), {})[escape(task)] = None
+        several = len(tasks) > 1
+        texts[name] = ", ".join(f"{value} ({', '.join(of)})" if several else value for value, of in tasks.items())
+    return texts
+
+
+def _seeds(frame: pd.DataFrame) -> str:
+    seeds = sorted({seed for several in frame["seeds"] for seed in several})
+    together = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]} to {seeds[-1]}" if together else ", ".join(map(str, seeds))
+
+
+def _ran_on(records: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> str:
+    """A line for each kind of machine and versions among the runs that these records came from."""
+    first_dates: dict[str, str] = {}
+    for run in (runs[number] for number in sorted({record["run"] for record in records})):
+        versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+        first_dates.setdefault(f"{run['ran_on']}; {versions}", run["date"][:10])
+    lines = "\n".join(f"- {what} ({date})" for what, date in first_dates.items())
+    hours = sum(record["seconds"] for record in records) / 3600
+    systems, tasks = (len({record[field] for record in records}) for field in ("system", "task"))
+    head = f"{len(records):,} measurements of {systems} systems on {tasks} tasks, {hours:.2f} hours in all, on:"
+    return f"{head}\n\n{lines}"

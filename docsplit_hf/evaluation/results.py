@@ -1,0 +1,138 @@
+"""results.json: every number that was measured, with its seed and settings, and on what machine it was."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "results.json"
+VERSION = 1
+KEY = ("system_fingerprint", "task_fingerprint", "protocol", "settings", "seed")
+LIBRARIES = ("docsplit_hf", "torch", "transformers", "scikit-learn", "numpy")
+FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
+
+
+def record_key(record: Mapping[str, Any]) -> str:
+    """What makes two records the same measurement: names, dates and versions of libraries are not part of it."""
+    return json.dumps([record[name] for name in KEY], sort_keys=True)
+
+
+class ResultStore:
+    """The records in a ``results.json``, which is replaced after each new one; one process may write at a time.
+
+    A record has ``FIELDS``, and as ``run`` the number, among the file's ``runs``, of the command that measured it. Of
+    this command, ``run`` is written with the first new record: one that measures nothing leaves the file as it is.
+    """
+
+    def __init__(self, folder: str | Path, run: Mapping[str, Any] | None = None) -> None:
+        self.path = Path(folder) / FILE_NAME
+        self.run = dict(run or {})
+        self.runs: list[dict[str, Any]] = []
+        self.tasks: dict[str, dict[str, Any]] = {}
+        self._records: dict[str, dict[str, Any]] = {}
+        self._run_number: int | None = None
+        if self.path.exists():
+            self._read()
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """All records, in the order in which they were measured."""
+        return list(self._records.values())
+
+    def find(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The record of the same ``KEY``, or None where it was not measured yet."""
+        return self._records.get(record_key(wanted))
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Keep a record, which has no ``run`` yet, in place of one of the same key, and write the file."""
+        _check(record)
+        if self._run_number is None:
+            self.runs.append(self.run)
+            self._run_number = len(self.runs) - 1
+        self._records[record_key(record)] = {**record, "run": self._run_number}
+        self._write()
+
+    def take(self, other: ResultStore) -> None:
+        """Take over the records, runs and tasks of another store, which another process wrote, and write the file."""
+        for run in other.runs:
+            if run not in self.runs:
+                self.runs.append(run)
+        for key, record in other._records.items():
+            self._records[key] = {**record, "run": self.runs.index(other.runs[record["run"]])}
+        self.tasks |= other.tasks
+        self._write()
+
+    def describe_task(self, fingerprint: str, description: Mapping[str, Any]) -> None:
+        """Keep what a task is: it is written with the next record."""
+        self.tasks[fingerprint] = dict(description)
+
+    def _read(self) -> None:
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            version = content["version"]
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(f"{self.path} is not a file of results ({error}). Move it away to start over.") from error
+        if version != VERSION:
+            raise ValueError(f"{self.path} has version {version}, not {VERSION}. Move it away to start over.")
+        for record in content["records"]:
+            _check(record)
+            self._records[record_key(record)] = record
+        self.runs, self.tasks = content["runs"], content["tasks"]
+
+    def _write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
+        unfinished.write_text(format_results(self.runs, self.tasks, self.records), encoding="utf-8")
+        os.replace(unfinished, self.path)
+
+
+def format_results(
+    runs: Sequence[Mapping[str, Any]], tasks: Mapping[str, Mapping[str, Any]], records: Sequence[Mapping[str, Any]]
+) -> str:
+    """The JSON of a ``results.json``, with one record per line: what a run adds shows in a diff."""
+    run_lines = ",\n  ".join(json.dumps(run) for run in runs)
+    task_lines = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(task)}" for key, task in tasks.items())
+    record_lines = ",\n  ".join(json.dumps(record) for record in records)
+    return (
+        f'{{"version": {VERSION},\n "runs": [\n  {run_lines}\n ],\n "tasks": {{\n  {task_lines}\n }},\n'
+        f' "records": [\n  {record_lines}\n ]}}\n'
+    )
+
+
+def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
+    """``command``, ``date`` (ISO 8601, in UTC), ``ran_on`` and ``versions`` of a run, from its ``sys.argv``."""
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} threads"
+    return {
+        "command": shlex.join(["python", *arguments]),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "ran_on": f"{processor()}, {device}",
+        "versions": {"Python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in LIBRARIES},
+    }
+
+
+def processor() -> str:
+    """The name of the processor."""
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"^model name\s*: (.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return named[1] if named else platform.processor() or platform.machine()
+
+
+def _check(record: Mapping[str, Any]) -> None:
+    if missing := sorted(FIELDS - set(record)):
+        raise ValueError(f"A record lacks {missing}: {str(dict(record))[:200]}")
+    if broken := [name for name, value in record["metrics"].items() if not math.isfinite(value)]:
+        raise ValueError(
+            f"{record['system']} on {record['task']}, {record['protocol']}: {broken} is not a finite number."
+        )

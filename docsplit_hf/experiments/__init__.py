@@ -1,1 +1,0 @@
-"""The papers' experiments, on equal terms for every system."""

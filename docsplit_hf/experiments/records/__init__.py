@@ -1,1 +1,0 @@
-"""What was measured, and on what it ran."""

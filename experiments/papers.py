@@ -1,0 +1,68 @@
+"""The papers' protocols by name, and a run of them, in which a tagger may stand in the place of a system."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docsplit_hf.evaluation import runner
+from docsplit_hf.evaluation.experiment import Experiment, check_protocols
+from docsplit_hf.evaluation.load_system import System
+from docsplit_hf.evaluation.probe import PROBES, probe_protocols
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.evaluation.task import EvaluationTask
+
+from .papers_options import PaperSettings
+from .protocols.attention import ATTENTION
+from .protocols.citation import CITATION
+from .protocols.decoupled import DECOUPLED, NEIGHBORS_SWEEP, RETRIEVAL_VECTORS
+from .protocols.length import LENGTH
+from .protocols.nearest_neighbors import KNN
+from .protocols.passage_citation import PASSAGE_CITATION
+from .protocols.perceptron import mlp_predictions
+from .protocols.redundancy import NOUNS_AND_VERBS, REDUNDANCY
+from .taggers.load_tagger import load_tagger
+
+logger = logging.getLogger(__name__)
+
+PROTOCOLS: Mapping[str, Experiment] = {
+    **probe_protocols({**PROBES, "mlp": mlp_predictions}),
+    "knn": KNN,
+    "length": LENGTH,
+    "decoupled": DECOUPLED,
+    "retrieval_vectors": RETRIEVAL_VECTORS,
+    "neighbors_sweep": NEIGHBORS_SWEEP,
+    "citation": CITATION,
+    "passage_citation": PASSAGE_CITATION,
+    "half_documents": runner.PROTOCOLS["half_documents"],
+    "redundancy": REDUNDANCY,
+    "attention": ATTENTION,
+}
+
+
+def run_papers(
+    systems: Mapping[str, System],
+    tasks: Sequence[EvaluationTask],
+    names: Sequence[str],
+    settings: PaperSettings,
+    store: ResultStore,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """``run_protocols`` with the papers' protocols.
+
+    Attention needs a tagger, and one half of redundancy is measured by it alone: without one the rest goes on.
+    """
+    check_protocols(names, PROTOCOLS)
+    tagger, left_out = None, []
+    if {"redundancy", "attention"} & set(names):
+        try:
+            tagger = load_tagger(settings.tagger)
+        except (ModuleNotFoundError, OSError) as error:
+            names = [name for name in names if name != "attention"]
+            left_out = [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]
+            logger.warning(left_out[0])
+    records, lines = runner.run_protocols(systems, tasks, names, settings, store, PROTOCOLS)
+    if tagger is not None and "redundancy" in names:
+        by_tagger = {"nouns_and_verbs": NOUNS_AND_VERBS}
+        records += runner.run_protocols({tagger.name: tagger}, tasks, [*by_tagger], settings, store, by_tagger)[0]
+    return records, left_out + lines

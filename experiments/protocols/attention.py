@@ -1,0 +1,179 @@
+"""attention: which words an encoder looks at, by the last layer's attention from the first token (SimLTE, figure 3)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.load_system import System
+from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
+from docsplit_hf.models.inference.encoder import DocumentEncoder
+from docsplit_hf.models.inference.long_documents.cut_texts import shares_read, warn_of_cut_texts
+from docsplit_hf.models.portable.packing import attention_implementation, run_encoder
+from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+
+from ..papers_options import NO_SEED, PaperSettings
+from ..systems import document_encoder
+from ..taggers.load_tagger import load_tagger, tagger_settings
+from ..taggers.parts_of_speech import GROUPS, Tagger, Word
+from .jackknife import ratio_without_each, with_intervals
+
+logger = logging.getLogger(__name__)
+
+TOKENS_PER_BATCH = 2048  # the weights of all layers and heads: 600 MB for BERT base with rows of 512 tokens
+
+
+def attention_by_part_of_speech(
+    encoder: DocumentEncoder, texts: Sequence[str], tagger: Tagger, max_length: int
+) -> dict[str, float]:
+    """The mean attention that the first token pays to nouns, verbs, adjectives and other words.
+
+    As in appendix C: the last layer's weights from the first token to all others, averaged over the heads; then the
+    mean over all nouns of all texts, over all verbs, and so on; a group without a word is not there. The weight of a
+    word is the mean of its tokens', which the paper leaves open: the sum would favor words that the tokenizer cuts into
+    many pieces. Weights are not rescaled: what goes to special tokens, punctuation and the first token itself is in no
+    mean. The first token of Longformer attends globally, as when it embeds. Memory grows with ``max_length`` squared.
+    """
+    _check(encoder)
+    read, spans, rows = _tokenize(encoder, texts, min(max_length, encoder.max_length))
+    weights = _first_token_weights(encoder, rows)
+    sums, counts = np.zeros((2, len(GROUPS), len(texts)))  # of each document
+    unseen = 0
+    for number, words in enumerate(tagger.tag(read)):
+        found = word_weights(words, spans[number], weights[number])
+        known = ~np.isnan(found)
+        unseen += int((~known).sum())
+        groups = np.array([GROUPS.index(word.group) for word in words], dtype=np.int64)[known]
+        sums[:, number] = np.bincount(groups, found[known], len(GROUPS))
+        counts[:, number] = np.bincount(groups, minlength=len(GROUPS))
+    seen = int(counts.sum())
+    if not seen:
+        raise ValueError(
+            f"None of {len(texts)} texts has a word that {type(encoder.model).__name__} reads: give others."
+        )
+    present = {group: i for i, group in enumerate(GROUPS) if counts[i].any()}
+    missing = [group for group in GROUPS if group not in present]
+    if unseen or missing:
+        logger.warning(
+            "Attention: %d of %d words have no token and are left out; groups without a word: %s.",
+            *(unseen, unseen + seen, ", ".join(missing) or "none"),
+        )
+    means = {group: float(sums[i].sum() / counts[i].sum()) for group, i in present.items()}
+    return with_intervals(means, {group: ratio_without_each(sums[i], counts[i]) for group, i in present.items()})
+
+
+def word_weights(words: Sequence[Word], spans: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The mean weight of the tokens that share a character with each word, float64 ``(W,)``; NaN where there is none.
+
+    ``spans``: the first character of each of T tokens and the one after its last, ``(T, 2)``.
+    """
+    bounds = np.array([(word.start, word.end) for word in words], dtype=np.int64).reshape(-1, 2)
+    starts, ends = spans.T
+    shares = (starts < bounds[:, 1:]) & (ends > bounds[:, :1]) & (starts < ends)
+    tokens = shares.sum(axis=1)
+    return np.where(tokens > 0, shares @ weights.astype(np.float64) / np.maximum(tokens, 1), np.nan)
+
+
+def _check(encoder: DocumentEncoder) -> None:
+    name = type(encoder.tokenizer).__name__
+    if not encoder.tokenizer.is_fast:
+        raise ValueError(
+            f"{name} does not say which characters of the text a token stands for, as only fast tokenizers do: load it "
+            "with AutoTokenizer.from_pretrained(name), or leave this model out of the attention experiment."
+        )
+    if not encoder.prefix:
+        raise ValueError(f"{name} puts no token before a text: leave this model out of the attention experiment.")
+
+
+def _tokenize(
+    encoder: DocumentEncoder, texts: Sequence[str], max_length: int
+) -> tuple[list[str], list[np.ndarray], list[dict[str, np.ndarray]]]:
+    """What is read of each text, the characters of its tokens, and the model's input."""
+    room = max_length - len(encoder.prefix) - len(encoder.suffix)
+    if room < 1:
+        raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
+    read, spans, rows, lengths = [], [], [], []
+    for start in range(0, len(texts), TOKENIZER_BATCH):
+        batch = [replace_lone_surrogates(text) for text in texts[start : start + TOKENIZER_BATCH]]
+        options = {"add_special_tokens": False, "return_attention_mask": False, "return_offsets_mapping": True}
+        encoding = encoder.tokenizer(batch, verbose=False, **options)
+        for text, ids, offsets in zip(batch, encoding["input_ids"], encoding["offset_mapping"], strict=True):
+            lengths.append(len(ids))
+            spans.append(np.array(offsets[:room], dtype=np.int64).reshape(-1, 2))
+            # The tagger need not read what the encoder does not; at the end it may meet half a word.
+            read.append(text[: spans[-1][:, 1].max()] if len(ids) > room else text)
+            rows.append({"input_ids": np.array(encoder.prefix + ids[:room] + encoder.suffix, dtype=np.int32)})
+    warn_of_cut_texts(lengths, shares_read(lengths, room), max_length)
+    return read, spans, rows
+
+
+def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
+    """The last layer's attention from the first token to the text's tokens, mean over heads, one array per row."""
+    weights: list[np.ndarray] = [np.empty(0)] * len(rows)
+    device, name = encoder.model.device, type(encoder.model).__name__
+    bar = tqdm(total=len(rows), desc="Embedding", unit="text")
+    with inference_mode(device), _eager_attention(encoder.model), bar as progress:
+        for numbers, batch in inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH):
+            output = run_encoder(encoder.model, **batch, output_attentions=True)
+            heads = _from_first_token(output, batch["input_ids"].shape[1], name)
+            for number, row in zip(numbers, heads.float().mean(1).cpu().numpy(), strict=True):
+                text_end = len(rows[number]["input_ids"]) - len(encoder.suffix)
+                weights[number] = row[len(encoder.prefix) : text_end]
+                if not np.isfinite(weights[number]).all():
+                    raise ValueError(f"{name} gives NaN as attention weights of text {number}: it has broken.")
+            progress.update(len(numbers))
+    return weights
+
+
+def _from_first_token(output: ModelOutput, length: int, name: str) -> torch.Tensor:
+    """``(B, heads, L)``"""
+    # Longformer keeps the weights of tokens with global attention apart: (B, heads, L, tokens with global attention).
+    if getattr(output, "global_attentions", None):
+        return output.global_attentions[-1][:, :, :length, 0]
+    last = (getattr(output, "attentions", None) or [None])[-1]
+    if last is None or last.ndim != 4 or min(last.shape[2:]) < length:
+        raise ValueError(
+            f"{name} gives {'no attention weights' if last is None else f'weights of shape {tuple(last.shape)}'}, not "
+            "one for each head and pair of tokens: leave this model out of the attention experiment."
+        )
+    return last[:, :, 0, :length]
+
+
+@contextlib.contextmanager
+def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
+    """No other implementation gives weights; the model gets its own back."""
+    own = attention_implementation(model)
+    if own != "eager":
+        model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        if own != "eager":
+            model.set_attn_implementation(own)
+
+
+def _refuses(system: System) -> str | None:
+    return "whose weights are here" if document_encoder(system) is None else None
+
+
+def _plan(task: EvaluationTask, settings: PaperSettings) -> Plan:
+    chosen = tagger_settings(settings.tagger) | {"max_length": settings.max_length}
+    return [Measurement("attention", chosen, NO_SEED, _measure)], []
+
+
+def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    encoder, tagger = document_encoder(evaluation.system), load_tagger(settings["tagger"])
+    return attention_by_part_of_speech(encoder, evaluation.task.texts, tagger, settings["max_length"])
+
+
+ATTENTION = Experiment("what the first token looks at, by part of speech", None, _plan, _refuses)

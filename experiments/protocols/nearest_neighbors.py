@@ -1,0 +1,90 @@
+"""knn: classification by the nearest neighbors on frozen features, without any training."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
+
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
+from docsplit_hf.evaluation.labeled_features import LabeledFeatures, held_out_settings, labeled_features
+from docsplit_hf.evaluation.load_system import Features
+from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.neighbors.mixing.calibration import calibrate
+from docsplit_hf.neighbors.mixing.knn_distribution import knn_probabilities
+from docsplit_hf.neighbors.store.search.grouped_search import grouped_search
+from docsplit_hf.neighbors.store.search.index import exact_search
+
+from ..papers_options import PaperSettings
+
+logger = logging.getLogger(__name__)
+
+MOST_NEIGHBORS = 64  # the paper's k
+HELD_OUT_SHARE = 0.2
+
+
+def knn_metrics(features: LabeledFeatures, seed: int) -> dict[str, float]:
+    """Classify the test features by the nearest training examples."""
+    return features.metrics(knn_predictions(features, seed))
+
+
+def knn_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
+    """Labels of the test features by the nearest training examples, ``(M,)``, in the space of cosine similarity.
+
+    The vote is that of Liang et al. 2023, equation 2. Documents that have passages are as near as
+    ``KNNDatastore.search`` has it.
+
+    Features are scaled to norm 1. k (up to the paper's 64) and the temperature are chosen on a fifth of each class of
+    the training set, with the rest as datastore; then all of it is the datastore. The paper's temperature of 10 suits
+    no other scale of embeddings than its own.
+    """
+    train, test, labels = features.train, features.test, features.train_labels
+    if not has_passages(train):
+        train, test = normalize(train), normalize(test)
+    num_labels = int(max(labels.max(), features.test_labels.max())) + 1
+    k, temperature = 1, 1.0
+    kept, held_out = features.held_out(HELD_OUT_SHARE, seed)
+    if len(held_out):
+        distances, rows = _search(train[held_out], train[kept], min(MOST_NEIGHBORS, len(kept)))
+        chosen = calibrate(distances, labels[kept][rows], labels[held_out], num_labels=num_labels)
+        k, temperature = chosen.k, chosen.temperature
+        logger.info(f"{k} neighbors at temperature {temperature:.3g}, chosen on {chosen.examples} examples.")
+    else:
+        logger.info("Each class has one training text: the nearest neighbor alone decides.")
+    distances, rows = _search(test, train, k)
+    return knn_probabilities(distances, labels[rows], num_labels, temperature).argmax(1)
+
+
+def has_passages(features: Features) -> bool:
+    """Whether each row is several vectors."""
+    return features.dtype == object
+
+
+def _search(queries: Features, keys: Features, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Squared L2 distances ``(Q, k)``, ascending, and rows of the keys ``(Q, k)``."""
+    if has_passages(keys):
+        (queries, query_counts), (keys, counts) = (
+            (np.concatenate(part), np.array([*map(len, part)])) for part in (queries, keys)
+        )
+        found = grouped_search(queries, query_counts, keys, counts, k)
+        return found.distances, found.rows
+    if not issparse(keys):
+        return exact_search(np.ascontiguousarray(queries), np.ascontiguousarray(keys), k)
+    distances, rows = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(keys).kneighbors(queries)
+    return np.square(distances), rows
+
+
+def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
+    return once_per_seed("knn", {"max_length": settings.max_length} | held_out_settings(task), settings, _measure)
+
+
+def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    return knn_metrics(evaluation.once(labeled_features), seed)
+
+
+KNN = Experiment("nearest neighbors on frozen features", (ClassificationTask,), _plan)

@@ -1,0 +1,1 @@
+"""The study: one start, many ways to train it, measured alike."""

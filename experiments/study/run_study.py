@@ -1,0 +1,272 @@
+"""The controlled study: the papers' positive pairs from one common start, on equal terms. It goes on where it was.
+
+    python -m experiments.study.run_study --stages start tuning methods ablations
+
+It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/, and runs
+examples/run_pretrain.py and python -m experiments, --workers at a time, with one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.text.holding_out import hold_out_of_each_class
+from docsplit_hf.text.paper_tasks import load_task
+from experiments.study.study_runs import (
+    ABLATIONS,
+    ADAPTATION_RECIPES,
+    ADAPTED,
+    FACTOR,
+    LEARNING_RATES,
+    LOWEST_RATE,
+    METHODS,
+    SHIPPED,
+    SHIPPED_MAX_LENGTH,
+    SHIPPED_START,
+    START,
+    TASKS,
+    Options,
+    Run,
+    ablation_run,
+    adaptation_run,
+    as_arguments,
+    method_run,
+    poolings_of,
+    shipped_run,
+    slowest_first,
+    start_run,
+    tuning_run,
+)
+from experiments.tasks.load_paper_task import load_paper_task
+
+STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped")
+# 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
+EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "probe": "logistic", "figures": False}
+LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
+VALIDATION_TEST, VALIDATION_PER_CLASS = 400, 25
+TUNING_REPEATS = 5
+RECIPE = "study_options.json"  # beside a model: the options that it was trained with
+
+
+class Study:
+    """What is trained and measured, in a folder.
+
+    Args:
+        folder: Where checkpoints, logs and results go.
+        data: The folder of the data sets.
+        seeds: Seeds of the methods and ablations.
+        workers: Runs at a time.
+    """
+
+    def __init__(self, folder: str, data: str, seeds: Sequence[int], workers: int) -> None:
+        self.folder, self.data, self.seeds, self.workers = Path(folder), Path(data), seeds, workers
+
+    def start(self) -> None:
+        """Train the common start."""
+        self.train(start_run())
+        self.evaluate("start", {START: str(self.folder / START), "tfidf": "tfidf"})
+
+    def shipped(self) -> None:
+        """Train the checkpoint that ships, put it into the package, and measure it as it lies there."""
+        run = shipped_run(str(self.folder))
+        self.train(run)
+        options = ["--head_from", str(self.folder / START), "--max_length", str(SHIPPED_MAX_LENGTH)]
+        self.call(
+            ["python", "benchmarks/release_checkpoint.py", str(self.folder / run.name), *options], "release_checkpoint"
+        )
+        models = {SHIPPED: SHIPPED, SHIPPED_START: str(self.folder / START)}
+        self.evaluate("shipped", models, {"max_length": SHIPPED_MAX_LENGTH})
+
+    def tuning(self) -> None:
+        """Train each method with each pooling and learning rate, and measure it on rows held out of training sets."""
+        self.write_validation_tasks()
+        jobs = [(method, pooling) for method in METHODS for pooling in poolings_of(method)]
+        self.in_parallel([lambda job=job: self.tune(*job) for job in jobs])
+
+    def tune(self, method: str, pooling: str) -> None:
+        """One method with one pooling: on to lower and higher learning rates until the best is not at an end."""
+        scores = {rate: self.tuning_score(method, pooling, rate) for rate in LEARNING_RATES}
+        while (best := max(scores, key=scores.get)) in (lowest := min(scores), max(scores)):
+            if best == LOWEST_RATE:
+                return
+            rate = best / FACTOR if best == lowest else best * FACTOR
+            scores[rate] = self.tuning_score(method, pooling, rate)
+
+    def tuning_score(self, method: str, pooling: str, rate: float) -> float:
+        """Few-shot macro F1 on the held-out rows."""
+        run = tuning_run(str(self.folder), method, pooling, rate)
+        self.train(run)
+        tasks = {task: self.folder / "validation" / task for task in TASKS}
+        models = {run.name: str(self.folder / run.name)}
+        self.measure(run.name, models, tasks, ["few_shot"], {"repeats": TUNING_REPEATS})
+        return self.mean_few_shot(run.name, run.name)
+
+    def best_of_tuning(self, method: str) -> tuple[str, float]:
+        """The pooling and the learning rate that were best on the held-out rows."""
+        scores = {}
+        for path in sorted((self.folder / "results" / "tuning" / method).iterdir()):
+            pooling, _, rate = path.name.partition("_")
+            name = f"tuning/{method}/{path.name}"
+            scores[pooling, float(rate)] = self.mean_few_shot(name, name)
+        if not scores:
+            raise ValueError(f"{method} has no learning rate yet: run --stages tuning first.")
+        return max(scores, key=scores.get)
+
+    def mean_few_shot(self, results: str, system: str) -> float:
+        """Mean few-shot macro F1 of a system over the tasks and draws."""
+        records = ResultStore(self.folder / "results" / results).records
+        found = [record for record in records if record["system"] == system and record["protocol"] == "few_shot"]
+        if not found:
+            raise ValueError(f"{results} has no few-shot results of {system}: run the stage before it.")
+        if len({record["system_fingerprint"] for record in found}) > 1:
+            raise ValueError(f"{results} has results of different models called {system}: delete it, and run again.")
+        return float(np.mean([record["metrics"]["macro_f1"] for record in found]))
+
+    def methods(self) -> None:
+        """Train each method at its learning rate with each seed."""
+        jobs = [(method, seed) for seed in self.seeds for method in METHODS]
+        self.in_parallel([lambda job=job: self.method(*job) for job in jobs])
+
+    def method(self, method: str, seed: int) -> None:
+        """One method with one seed."""
+        run = method_run(str(self.folder), method, *self.best_of_tuning(method), seed)
+        self.train(run)
+        self.evaluate(run.name, {run.name: str(self.folder / run.name)})
+
+    def ablations(self) -> None:
+        """Train DocSplit with one thing changed, with each seed."""
+        self.write_training_texts()
+        options = {name: options for name, (_, options) in ABLATIONS.items()}
+        jobs = [(ablation, seed) for seed in self.seeds for ablation in slowest_first(options)]
+        self.in_parallel([lambda job=job: self.ablation(*job) for job in jobs])
+
+    def ablation(self, ablation: str, seed: int) -> None:
+        """One ablation with one seed."""
+        run = ablation_run(str(self.folder), ablation, self.best_of_tuning("docsplit")[1], seed)
+        self.train(run)
+        tasks = {task: self.data / folder for task, folder in TASKS.items()}
+        self.measure(run.name, {run.name: str(self.folder / run.name)}, tasks, ["few_shot"], LIMITS)
+
+    def adaptation(self) -> None:
+        """Train MiniLM on by the texts of each task, and measure it on that task before and after."""
+        self.write_training_texts()
+        self.in_parallel([lambda task=task: self.adapt(task) for task in TASKS])
+
+    def adapt(self, task: str) -> None:
+        """One task."""
+        runs = [adaptation_run(str(self.folder), task, recipe) for recipe in ADAPTATION_RECIPES]
+        for run in runs:
+            self.train(run)
+        models = {"adaptation/MiniLM": ADAPTED}
+        models |= {
+            f"adaptation/{recipe}": str(self.folder / run.name)
+            for recipe, run in zip(ADAPTATION_RECIPES, runs, strict=True)
+        }
+        self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
+
+    def train(self, run: Run) -> None:
+        """Run run_pretrain.py, unless its model is there."""
+        model, recipe = (self.folder / run.name / name for name in ("model.safetensors", RECIPE))
+        if not model.exists():
+            recipe.parent.mkdir(parents=True, exist_ok=True)
+            recipe.write_text(json.dumps(run.options, indent=1))
+            self.call([*run.command(str(self.folder)), "--overwrite_output_dir"], run.name)
+        elif not recipe.exists() or json.loads(recipe.read_text()) != run.options:
+            raise ValueError(
+                f"{model.parent} was not trained with the options that study_runs.py has now, or they are not known. "
+                f"Delete it, and its part of {self.folder / 'results'}, to train it anew."
+            )
+
+    def evaluate(self, name: str, models: dict[str, str], options: Options | None = None) -> None:
+        """Measure systems on the test sets."""
+        tasks = {task: self.data / folder for task, folder in TASKS.items()}
+        self.measure(name, models, tasks, ["full", "few_shot"], LIMITS | (options or {}))
+
+    def measure(
+        self, name: str, models: dict[str, str], tasks: dict[str, Path], protocols: list[str], options: dict
+    ) -> None:
+        """Run the experiments, which measures what is not in its results yet."""
+        named = [path if path == system else f"{path}#name={system}" for system, path in models.items()]
+        known = {task: path for task, path in tasks.items() if path.parent == self.data}
+        chosen = list(known) or [str(path) for path in tasks.values()]
+        command = ["python", "-m", "experiments", "--models", *named, "--tasks", *chosen]
+        if known:
+            command += ["--task_folders", *(f"{task}={path}" for task, path in known.items())]
+        folders = {"cache_dir": str(self.folder / "embeddings"), "output_dir": str(self.folder / "results" / name)}
+        command += ["--protocol", *protocols, *as_arguments(EVALUATION | options | folders)]
+        self.call(command, f"results/{name}")
+
+    def call(self, command: list[str], name: str) -> None:
+        """Run a command of the project in one thread, with a log of its own."""
+        log = self.folder / "logs" / f"{name.replace('/', '_')}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        print(" ".join(command), flush=True)
+        executable = {"python": sys.executable}.get(command[0], command[0])
+        with log.open("w") as output:
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            done = subprocess.run([executable, *command[1:]], stdout=output, stderr=output, env=environment)
+        if done.returncode:
+            raise RuntimeError(f"{name} ended with {done.returncode}: see {log}")
+
+    def write_validation_tasks(self) -> None:
+        """Rows of the training sets to choose learning rates on: the test sets have no part in it."""
+        for task, folder in TASKS.items():
+            target = self.folder / "validation" / task
+            if (target / "test.jsonl").exists():
+                continue
+            train = load_task(self.data / folder, validation_size=0)["train"]
+            labels = np.array(train["label"])
+            kept, held_out = hold_out_of_each_class(train["text"], labels, min(VALIDATION_TEST / len(labels), 0.3))
+            order = np.random.default_rng(0).permutation(kept)
+            rows = np.concatenate([order[labels[order] == label][:VALIDATION_PER_CLASS] for label in set(labels)])
+            target.mkdir(parents=True, exist_ok=True)
+            names = train.features["label"].names
+            for split, chosen in (("train", rows), ("test", held_out)):
+                lines = (json.dumps({"text": train[int(i)]["text"], "label": names[labels[i]]}) for i in chosen)
+                (target / f"{split}.jsonl").write_text("".join(line + "\n" for line in lines))
+
+    def write_training_texts(self) -> None:
+        """The training texts of each task without their labels, as they are evaluated."""
+        for task, folder in TASKS.items():
+            target = self.folder / "texts" / f"{task}.jsonl"
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                texts = load_paper_task(task, self.data / folder).train_texts
+                target.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+
+    def in_parallel(self, jobs: list) -> None:
+        """Do the jobs, so many at a time; the first that fails ends the study when those beside it have ended."""
+        with ThreadPoolExecutor(self.workers) as pool:
+            futures = [pool.submit(job) for job in jobs]
+            try:
+                for future in futures:
+                    future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="Default: all, in this order.")
+    parser.add_argument("--folder", default="output/study", help="Checkpoints and results. Default: %(default)s.")
+    parser.add_argument("--data", default="data", help="The folder of the data sets. Default: %(default)s.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="Default: 0 1 2.")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="Runs at a time. Default: one a core.")
+    options = parser.parse_args()
+    study = Study(options.folder, options.data, options.seeds, options.workers)
+    for stage in options.stages:
+        getattr(study, stage)()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Words and their parts of speech by NLTK's averaged perceptron, for English."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from docsplit_hf.text.segmentation.sentences import get_segmenter
+
+from .parts_of_speech import Tagger, Word, within_bounds
+
+if TYPE_CHECKING:
+    from nltk.tag import PerceptronTagger
+
+GROUP_OF_TAG = {"NN": "noun", "VB": "verb", "JJ": "adjective"}  # by the first two letters of Penn Treebank's tags
+# Penn's tags do not set auxiliaries apart, so that "have" and "do" are others as main verbs too.
+AUXILIARIES = frozenset(
+    "be am is are was were been being have has had having do does did doing done 's 're 'm 've 'd".split()
+)
+
+
+def nltk_tagger(tagger: PerceptronTagger) -> Tagger:
+    """The tagger of NLTK, known by its version and weights; ``Word.base`` is the Snowball stem, lemmas need WordNet."""
+    import nltk
+
+    weights = json.dumps([tagger.model.weights, tagger.tagdict], sort_keys=True).encode()
+    digest = hashlib.sha256(weights).hexdigest()[:8]
+    return Tagger(f"NLTK {nltk.__version__} averaged perceptron {digest}", partial(_tag_words, tagger=tagger))
+
+
+def load_nltk() -> PerceptronTagger:
+    """Load the tagger with the weights in NLTK's data folders, or say how to get either."""
+    try:
+        from nltk.tag import PerceptronTagger
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "NLTK, which tells the parts of speech, is not installed: pip install docsplit_hf[experiments]"
+        ) from error
+    try:
+        return PerceptronTagger()
+    except LookupError as error:
+        raise OSError(
+            "NLTK has no averaged_perceptron_tagger_eng here. Install it: "
+            "python -m nltk.downloader averaged_perceptron_tagger_eng; NLTK_DATA names the folder if it is elsewhere."
+        ) from error
+
+
+def _tag_words(texts: Sequence[str], tagger: PerceptronTagger) -> Iterator[list[Word]]:
+    from nltk.stem import SnowballStemmer
+    from nltk.tokenize import NLTKWordTokenizer
+
+    segment, tokenizer, stemmer = get_segmenter(), NLTKWordTokenizer(), SnowballStemmer("english")
+    for text in within_bounds(texts):
+        words, sentence_start = [], 0
+        for sentence in segment(text).sentences:
+            spans = list(tokenizer.span_tokenize(sentence))
+            tagged = tagger.tag([sentence[start:end] for start, end in spans])
+            for (start, _), (token, tag) in zip(spans, tagged, strict=True):
+                if any(map(str.isalnum, token)):
+                    words.append(Word(token, sentence_start + start, _group(token, tag), stemmer.stem(token) or token))
+            sentence_start += len(sentence)
+        yield words
+
+
+def _group(token: str, tag: str) -> str:
+    group = GROUP_OF_TAG.get(tag[:2], "other")
+    return "other" if group == "verb" and token.lower().replace("’", "'") in AUXILIARIES else group

@@ -1,0 +1,102 @@
+"""load_paper_task: the papers' tasks by their names, beside those of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import datasets
+from datasets import DatasetDict
+
+from docsplit_hf.evaluation.load_evaluation_task import (
+    DOCUMENTATION,
+    classification_task,
+    draw,
+    load_evaluation_task,
+    title_of,
+)
+from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.text.labeled_examples import load_labeled_examples
+from docsplit_hf.text.load_documents import load_documents
+from docsplit_hf.text.paper_tasks import TASKS, load_task
+from docsplit_hf.text.sources import refuse_missing_file
+
+from .citation_pairs import PairTask, has_citation_pairs, read_citation_pairs
+from .known_tasks import LONG_DOCUMENT_TASKS, NEWSGROUPS, known_name, newsgroup_texts, unknown_task
+from .wikipedia_tasks import WIKIPEDIA_TASKS, wikipedia_splits
+
+logger = logging.getLogger(__name__)
+
+
+def load_paper_task(
+    name: str | Path,
+    folder: str | Path | None = None,
+    max_train_examples: int | None = None,
+    max_test_examples: int | None = None,
+    seed: int = 0,
+    newsgroups: str = "stripped",
+    **own: Any,
+) -> EvaluationTask:
+    """Load a task of the papers by its name (without one in ``folder``, from the Hub), or one of your own by its path.
+
+    A path is one that ``load_evaluation_task`` takes, which ``own`` options are for, or a folder with pairs of
+    documents, as ``read_citation_pairs`` reads them. Of GLUE and CLUE, whose test labels are hidden, the development
+    set is tested on. The papers do not say how they split the data sets that come without a test set (FakeNews, arXiv,
+    NYT, BBC).
+
+    ``newsgroups`` is what is left of the posts of 20 Newsgroups, ``"stripped"``, ``"body"`` or ``"raw"``; the name of
+    the task says it, unless they are stripped. ``WIKIPEDIA_TASKS`` are made of the articles in ``folder``.
+    """
+    known = known_name(str(name))
+    if known is None and folder is not None:
+        raise ValueError(f"{unknown_task(str(name))} A folder of your own is a task itself: give it instead of a name.")
+    if known is None and not Path(name).exists():
+        refuse_missing_file(str(name))
+        raise ValueError(f"{unknown_task(str(name))} Or give a file or a folder.")
+    limits = {"train": max_train_examples, "test": max_test_examples}
+    files = {option: value for option, value in own.items() if option in ("csv_separator", "encoding")}
+    if known == "AAN" or (known is None and Path(name).is_dir() and has_citation_pairs(Path(name))):
+        if known and folder is None:
+            raise ValueError(f"AAN is not on the Hub: give its folder. {LONG_DOCUMENT_TASKS['AAN'].note}")
+        return _pair_task(known or Path(name).name, Path(folder or name), limits, seed)
+    if known in WIKIPEDIA_TASKS:
+        if folder is None:
+            raise ValueError(
+                f"{known} is made of Wikipedia's articles: give a file or folder of them, with the section titles, as "
+                f"--task_folders {known}=articles.jsonl."
+            )
+        articles = load_documents(str(folder), test_size=0, **files)["train"][own.get("text_column", "text")]
+        return classification_task(known, wikipedia_splits(articles, known, seed), limits, seed)
+    is_newsgroups = known_name(known or title_of(Path(name))) == "20News"
+    prepare = partial(newsgroup_texts, kept=newsgroups) if is_newsgroups else None
+    if known is None or (known == DOCUMENTATION and folder is None):
+        task: EvaluationTask = load_evaluation_task(*(name, *limits.values(), seed), prepare=prepare, **own)
+    else:
+        splits = load_task(folder, seed, validation_size=0, **files) if folder else _from_hub(known, seed)
+        language = TASKS[known].language if known in TASKS else "en"
+        task = classification_task(known, splits, limits, seed, prepare, language)
+    return dataclasses.replace(task, name=f"{task.name}{NEWSGROUPS[newsgroups]}") if is_newsgroups else task
+
+
+def _from_hub(name: str, seed: int) -> DatasetDict:
+    if name in TASKS:
+        return load_task(name, seed, validation_size=0)
+    source = LONG_DOCUMENT_TASKS[name]
+    if source.dataset is None:
+        raise ValueError(f"{name} is not on the Hub: give its folder. {source.note}")
+    logger.info(f"{name} is loaded from {source.dataset}. {source.note}")
+    loaded = datasets.load_dataset(source.dataset)
+    if source.prepare is not None:
+        loaded = loaded.map(source.prepare, remove_columns=loaded["train"].column_names, desc=f"Preparing {name}")
+    columns = {"text_column": source.text_column, "label_column": source.label_column}
+    return load_labeled_examples(loaded, **columns, validation_size=0, seed=seed)
+
+
+def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int) -> PairTask:
+    task = read_citation_pairs(folder, name)
+    splits = {"train": task.train, "test": task.test}
+    drawn = {split: [rows[row] for row in draw(len(rows), limits[split], seed)] for split, rows in splits.items()}
+    return task.with_pairs(**drawn)

@@ -1,0 +1,126 @@
+import logging
+import os
+
+import numpy as np
+import pytest
+from transformers import BertModel
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.evaluation import embedding_cache
+from docsplit_hf.evaluation.embedding_cache import cached_embeddings
+
+
+class CountingEncoder:
+    """Counts what it embeds."""
+
+    def __init__(self, fingerprint="one"):
+        self.fingerprint, self.embedded, self.dimension = fingerprint, 0, 3
+
+    def encode(self, texts, show_progress=True):
+        self.embedded += len(texts)
+        return np.array([np.random.default_rng(len(t)).standard_normal(self.dimension) for t in texts], np.float32)
+
+
+TEXTS = [f"text number {'x' * n}" for n in range(25)]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch, caplog):
+    monkeypatch.setattr(embedding_cache, "CHUNK", 10)
+    caplog.set_level(logging.INFO)
+
+
+def test_the_second_run_embeds_nothing(tmp_path, caplog):
+    encoder = CountingEncoder()
+    first = cached_embeddings(encoder, TEXTS, tmp_path / "new" / "folder")
+    assert first == pytest.approx(encoder.encode(TEXTS)) and first.dtype == np.float32
+    again = CountingEncoder()
+    assert cached_embeddings(again, TEXTS, tmp_path / "new" / "folder").tobytes() == first.tobytes()
+    assert again.embedded == 0
+    assert "25 of 25 embeddings of" in caplog.text
+    assert len(list((tmp_path / "new" / "folder").iterdir())) == 3
+    assert cached_embeddings(encoder, [], tmp_path).size == 0
+    for _ in range(2):
+        cached_embeddings(again, TEXTS, None)  # without a folder nothing is kept
+    assert again.embedded == 50
+
+
+def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog):
+    encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=32)
+    encoder.encode(texts, show_progress=False)
+    [expected] = [record.message for record in caplog.records if "longer than 32 tokens" in record.message]
+    caplog.clear()
+    cached_embeddings(encoder, texts, None)
+    assert [record.message for record in caplog.records if "longer than" in record.message] == [expected]
+
+
+def test_nothing_is_served_for_another_encoder_or_text(tmp_path):
+    cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
+    changed_texts = [*TEXTS[:3], "another", *TEXTS[4:]]
+    for fingerprint, texts, embedded in (("two", TEXTS, 25), ("one", changed_texts, 10), ("one", TEXTS[1:], 24)):
+        encoder = CountingEncoder(fingerprint)
+        cached_embeddings(encoder, texts, tmp_path)
+        assert encoder.embedded == embedded
+    for texts in (["ab", "c"], ["a", "bc"]):  # what differs only in where one text ends
+        encoder = CountingEncoder()
+        cached_embeddings(encoder, texts, tmp_path)
+        assert encoder.embedded == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "other_rows", "no_checksum"])
+def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
+    from safetensors.numpy import save_file
+
+    first = cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
+    path = sorted(tmp_path.iterdir())[0]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    if damage == "other_rows":
+        save_file({"embeddings": first[:2]}, path, {"sha256": embedding_cache._checksum({"embeddings": first[:2]})})
+    elif damage == "no_checksum":
+        save_file({"embeddings": first[:10]}, path)
+    else:
+        path.write_bytes(data[: len(data) // 2] if damage == "cut" else data)
+    encoder = CountingEncoder()
+    for _ in range(2):
+        assert cached_embeddings(encoder, TEXTS, tmp_path).tobytes() == first.tobytes()
+        assert encoder.embedded in (5, 10) and "is damaged" in caplog.text
+
+
+def test_nan_names_the_model_and_the_text(tmp_path):
+    encoder = CountingEncoder()
+    embeddings = encoder.encode(TEXTS)
+    embeddings[13, 1] = np.nan
+    chunks = iter([embeddings[:10], embeddings[10:20]])
+    encoder.encode = lambda texts, show_progress: next(chunks)
+    with pytest.raises(ValueError, match="CountingEncoder.* gives NaN .* 1 of 10 texts.* text 13: 'text number xxx"):
+        cached_embeddings(encoder, TEXTS, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1  # the chunk before is kept, the broken one is not
+
+
+def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):
+    encoder = CountingEncoder()
+    cached_embeddings(encoder, TEXTS[:10], tmp_path)
+    encoder.dimension = 4
+    with pytest.raises(ValueError, match="gives 4 dimensions after 3"):
+        cached_embeddings(encoder, TEXTS, tmp_path)
+    encoder.encode = lambda texts, show_progress: np.zeros((1, 3), np.float32)
+    with pytest.raises(ValueError, match="gives 1 embeddings for 10 texts"):
+        cached_embeddings(encoder, TEXTS, None)
+
+
+@pytest.mark.parametrize("place", ["embedding", "writing"])
+def test_a_run_that_is_broken_off_goes_on_where_it_was(tmp_path, monkeypatch, place):
+    """At any step: tests/end_to_end kills the process of a run with SIGKILL."""
+    encoder, calls = CountingEncoder(), iter(range(2))
+    where, what = (encoder, "encode") if place == "embedding" else (os, "replace")
+    step = getattr(where, what)
+    with monkeypatch.context() as patched:
+        patched.setattr(where, what, lambda *given, **options: (next(calls), step(*given, **options))[1])
+        with pytest.raises(StopIteration):
+            cached_embeddings(encoder, TEXTS, tmp_path)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    (tmp_path / "of-a-killed-process.tmp").write_bytes(b"half of a file")
+    again = CountingEncoder()
+    assert cached_embeddings(again, TEXTS, tmp_path) == pytest.approx(CountingEncoder().encode(TEXTS))
+    assert again.embedded == 5

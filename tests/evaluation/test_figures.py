@@ -1,0 +1,67 @@
+import sys
+
+import pytest
+
+from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.figures import COLORS, few_shot_bars, few_shot_curves, save_figures
+from docsplit_hf.evaluation.summary import summarize_records
+
+from .handmade import make_records
+
+NAMES = [f"a-model-of-{number}-words" for number in range(8)]
+TASKS = ["20News", "arXiv", "BBCNews", "NYT", "FakeNews", "a_task_with_a_long_name"]
+SETTINGS = EvaluationSettings()
+
+
+def frame_of(systems, tasks):
+    return summarize_records(make_records(NAMES[:systems], TASKS[:tasks]))
+
+
+def check_labels(figure, systems):
+    """Nothing overlaps or is outside, and each axis has a unit."""
+    figure.draw_without_rendering()
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == NAMES[:systems]
+    boxes = [legend.get_window_extent()]
+    for axis in figure.axes:
+        assert axis.get_ylabel().endswith(")")
+        low, high = axis.get_ylim()
+        heights = [label for label in axis.get_yticklabels() if low <= label.get_position()[1] <= high]
+        labels = [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.get_xticklabels(), *heights]
+        boxes += [label.get_window_extent() for label in labels if label.get_text()]
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height
+
+
+@pytest.mark.parametrize(("systems", "tasks"), [(2, 1), (8, 4)])
+@pytest.mark.parametrize("draw", [few_shot_curves, few_shot_bars])
+def test_labels_do_not_overlap_and_all_have_units_and_a_legend(draw, systems, tasks):
+    check_labels(draw(frame_of(systems, tasks), SETTINGS), systems)
+
+
+def test_eight_systems_differ_in_color_and_in_marker_or_hatch():
+    frame = frame_of(8, 1)
+    lines = [container[0] for container in few_shot_curves(frame, SETTINGS).axes[0].containers]
+    assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == len(COLORS) == 8
+    assert len({bar.get_hatch() for bar in few_shot_bars(frame, SETTINGS).axes[0].patches}) == 8
+
+
+def test_error_bars_are_there_after_several_repeats_and_said_in_the_legend():
+    figure = few_shot_curves(frame_of(2, 1), SETTINGS)
+    assert figure.legends[0].get_title().get_text() == "Error bars: standard deviation over the repeats"
+    _, _, [segments] = figure.axes[0].containers[0]
+    assert all(abs(high[1] - low[1]) > 0 for low, high in segments.get_segments())
+
+
+def test_only_what_was_measured_is_drawn(tmp_path):
+    frame = frame_of(2, 1)
+    few_shot = frame["protocol"] == "few_shot"
+    assert save_figures(frame[few_shot], SETTINGS, tmp_path / "some") == ["few_shot.png", "few_shot_curve.png"]
+    assert save_figures(frame[~few_shot], SETTINGS, tmp_path / "none") == [] and not (tmp_path / "none").exists()
+
+
+def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install matplotlib, .* or do without them, --no_figures"):
+        save_figures(frame_of(2, 1), SETTINGS, tmp_path)

@@ -1,0 +1,172 @@
+import gzip
+import json
+import logging
+import shutil
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.evaluation.load_evaluation_task import load_evaluation_task
+from docsplit_hf.evaluation.task import CorpusTask
+
+
+def write_rows(file, rows):
+    with (gzip.open if file.suffix == ".gz" else open)(file, "wt", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(row) + "\n" for row in rows)
+    return file
+
+
+def reviews(count, start=0):
+    return [{"text": f"Review {i}.", "label": ("bad", "good")[i % 2]} for i in range(start, start + count)]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "csv"])
+def test_a_folder_is_trained_and_tested_on_as_it_is_split(tmp_path, ending):
+    for split, rows in {"train": reviews(9), "validation": reviews(4, 50), "test": reviews(6, 90)}.items():
+        if ending == "csv":
+            Dataset.from_list(rows).to_csv(tmp_path / f"{split}.csv")
+        else:
+            write_rows(tmp_path / f"{split}.{ending}", rows)
+    task = load_evaluation_task(tmp_path)
+    assert (task.name, task.label_names, task.train_pairs) == (tmp_path.name, ["bad", "good"], None)
+    assert task.train_texts == [f"Review {i}." for i in range(9)]
+    assert task.texts == task.test_texts == [f"Review {i}." for i in range(90, 96)]
+    assert task.train_labels.tolist() == [0, 1] * 4 + [0]
+    assert task.train_labels.dtype == np.int64
+
+
+def test_without_a_test_set_the_validation_set_is_tested_on(tmp_path):
+    write_rows(tmp_path / "train.jsonl", reviews(9))
+    write_rows(tmp_path / "dev.jsonl", reviews(4, 50))
+    write_rows(tmp_path / "test.jsonl", [{"text": "Hidden.", "label": None}])
+    assert load_evaluation_task(tmp_path).test_texts == [f"Review {i}." for i in range(50, 54)]
+
+
+def test_a_fifth_of_each_class_of_a_file_is_held_out_by_the_seed(tmp_path):
+    file = write_rows(tmp_path / "reviews.jsonl.gz", reviews(50))
+    tasks = [load_evaluation_task(str(file), seed=seed) for seed in (0, 0, 1)]
+    assert tasks[0].name == "reviews"
+    assert np.bincount(tasks[0].test_labels).tolist() == [5, 5]
+    assert tasks[0].fingerprint == tasks[1].fingerprint != tasks[2].fingerprint
+
+
+def test_no_text_or_pair_is_both_trained_and_tested_on(tmp_path):
+    task = load_evaluation_task(write_rows(tmp_path / "twice.jsonl", 2 * reviews(200)))
+    assert len(task.test_texts) == 80
+    assert not set(task.train_texts) & set(task.test_texts)
+    pairs = [{"text_a": f"{i % 9}, one.", "text_b": f"{i % 9}, two {i % 4}.", "label": i % 2} for i in range(144)]
+    task = load_evaluation_task(write_rows(tmp_path / "pairs.jsonl", pairs))
+    test_inputs = list(zip(task.test_texts, task.test_pairs, strict=True))
+    assert test_inputs and not set(task.train_inputs) & set(test_inputs)
+    assert all(first[0] == second[0] for first, second in [*task.train_inputs, *test_inputs])
+
+
+def test_fewer_examples_are_drawn_by_the_seed_and_each_class_keeps_some(tmp_path):
+    rows = [{"text": f"Text {i}.", "label": "rare" if i < 5 else "common"} for i in range(400)]
+    write_rows(tmp_path / "train.jsonl", rows)
+    write_rows(tmp_path / "test.jsonl", rows[:40])
+    for limits, sizes, rare in (((100, 9), (100, 9), 5), ((8, 999), (8, 40), 4), ((None, None), (400, 40), 5)):
+        task = load_evaluation_task(tmp_path, *limits)
+        assert (len(task.train_texts), len(task.test_texts)) == sizes
+        assert (task.train_labels == task.label_names.index("rare")).sum() == rare
+    drawn = [load_evaluation_task(tmp_path, 20, 10, seed).train_texts for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    with pytest.raises(ValueError, match="The most examples to use must be at least 1, got -1"):
+        load_evaluation_task(tmp_path, -1)
+
+
+def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
+    file = write_rows(tmp_path / "corpus.jsonl", [{"text": text} for text in ("One.", " ", "Two.", "Three.")])
+    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+        task = load_evaluation_task(file)
+    assert isinstance(task, CorpusTask)
+    assert (task.name, task.texts) == ("corpus", ["One.", "Two.", "Three."])
+    assert "has no labels (no column label, no folders of classes): 3 texts alone. Dropped: 1 empty." in caplog.text
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("A document.\nOf two lines.")
+    assert load_evaluation_task(tmp_path / "folder").texts == ["A document.\nOf two lines."]
+    with pytest.raises(ValueError, match=r"has the columns \['body'\], but no 'text': choose text_column"):
+        load_evaluation_task(write_rows(tmp_path / "body.jsonl", [{"body": "One."}]))
+
+
+@pytest.mark.parametrize("columns", [{}, {"text_column": "body", "label_column": "topic"}])
+@pytest.mark.parametrize("labeled", [True, False])
+def test_separators_and_encodings_are_those_given(tmp_path, columns, labeled):
+    names = columns.get("text_column", "text"), columns.get("label_column", "label") if labeled else "x"
+    lines = [";".join(names), *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
+    (tmp_path / "own.csv").write_text("\n".join(lines), encoding="cp1252")
+    options = {"csv_separator": ";", "encoding": "cp1252"}
+    with pytest.raises(ValueError, match="csv_separator=';'|encoding='cp1252'"):
+        load_evaluation_task(tmp_path / "own.csv")
+    if not labeled:
+        columns = {name: column for name, column in columns.items() if name == "text_column"}
+    task = load_evaluation_task(tmp_path / "own.csv", **columns, **options)
+    assert "Größe 3, süß." in task.texts + getattr(task, "train_texts", [])
+
+
+def test_a_folder_with_the_name_of_a_task_is_a_folder(tmp_path, monkeypatch):
+    (tmp_path / "CoLA").mkdir()
+    write_rows(tmp_path / "CoLA" / "train.jsonl", reviews(20))
+    monkeypatch.chdir(tmp_path)
+    assert load_evaluation_task("CoLA").name == "CoLA"
+
+
+def test_two_folders_of_classes_are_labels_and_one_is_texts_alone(tmp_path, caplog):
+    for split in ("train", "test"):
+        for i in range(6):
+            (tmp_path / split / f"class {i % 2}").mkdir(parents=True, exist_ok=True)
+            (tmp_path / split / f"class {i % 2}" / f"{i}.txt").write_text(f"Text {i} to {split}.")
+    task = load_evaluation_task(tmp_path)
+    assert (task.label_names, len(task.train_texts), len(task.test_texts)) == (["class 0", "class 1"], 6, 6)
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        task = load_evaluation_task(tmp_path / "train")
+    assert (task.label_names, len(task.train_texts), len(task.test_texts)) == (["class 0", "class 1"], 4, 2)
+    assert "train is read as texts with labels, which are its 2 folders: class 0, class 1." in caplog.text
+    shutil.rmtree(tmp_path / "train" / "class 1")
+    assert len(load_evaluation_task(tmp_path / "train").texts) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("/no/such/folder", FileNotFoundError, "no file or folder '/no/such/folder'"),
+        ("reviews.csv", FileNotFoundError, "no file 'reviews.csv'"),
+        ("xyzzy", ValueError, "no task 'xyzzy': give a file, a folder or 'documentation'"),
+    ],
+)
+def test_what_is_not_there_is_named(name, error, said):
+    with pytest.raises(error, match=said):
+        load_evaluation_task(name)
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (lambda i: "x", r"9 training examples has the label \['x'\]: there is nothing to tell apart"),
+        (lambda i: [f"x{i % 2}"], "rows has several labels per text"),
+        (lambda i: None, "Nothing is left: train: kept 0 of 9 examples. Dropped: 9 without a label"),
+        (lambda i: i, "9 examples with one text in each class leave none to test on"),
+    ],
+)
+def test_tasks_that_cannot_be_evaluated_are_refused(tmp_path, label, said):
+    with pytest.raises(ValueError, match=said):
+        load_evaluation_task(
+            write_rows(tmp_path / "rows.jsonl", [{"text": f"T {i}.", "label": label(i)} for i in range(9)])
+        )
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from(["x", "y", "", None, 3])), min_size=1, max_size=12))
+def test_any_rows_are_a_task_or_an_error_that_says_why(tmp_path, rows):
+    file = write_rows(tmp_path / "rows.jsonl", [{"text": text, "label": label} for text, label in rows])
+    usable = sorted(text for text, label in rows if text.strip() and label not in ("", None))
+    try:
+        task = load_evaluation_task(file)
+    except ValueError as error:
+        assert any(part in str(error) for part in ("Nothing is left", "nothing to tell apart", "none to test on"))
+    else:
+        valid = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in usable]
+        assert sorted(task.train_texts + task.test_texts) == sorted(valid)

@@ -1,0 +1,86 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf.evaluation.results import ResultStore
+
+RECORD = {
+    "system": "A", "system_fingerprint": "a", "task": "B", "task_fingerprint": "b", "protocol": "full",
+    "settings": {"probe": "mlp", "max_length": 512}, "seed": 0, "metrics": {"accuracy": 0.5}, "seconds": 1.0,
+}  # fmt: skip
+
+
+def test_a_record_is_found_whatever_the_names_and_under_no_other_key(tmp_path):
+    ResultStore(tmp_path, {"command": "first"}).add(RECORD)
+    store = ResultStore(tmp_path)
+    same = RECORD | {"system": "another name", "task": "C", "settings": {"max_length": 512, "probe": "mlp"}}
+    assert store.find(same) == RECORD | {"run": 0}
+    for field in ("system_fingerprint", "task_fingerprint", "protocol"):
+        assert store.find(RECORD | {field: "other"}) is None
+    for settings in ({"probe": "logistic", "max_length": 512}, {"probe": "mlp", "max_length": 256}):
+        assert store.find(RECORD | {"settings": settings}) is None
+    assert store.find(RECORD | {"seed": 1}) is None
+
+
+def test_a_run_that_measures_nothing_leaves_the_file_as_it_is(tmp_path):
+    store = ResultStore(tmp_path, {"command": "first"})
+    store.describe_task("b", {"test": 3})
+    store.add(RECORD)
+    before = store.path.read_bytes()
+    again = ResultStore(tmp_path, {"command": "second"})
+    again.describe_task("b", {"test": 3})
+    assert again.find(RECORD) and store.path.read_bytes() == before
+    again.add(RECORD | {"seed": 1})
+    content = json.loads(store.path.read_text())
+    assert [run["command"] for run in content["runs"]] == ["first", "second"]
+    assert [record["run"] for record in content["records"]] == [0, 1] and content["tasks"] == {"b": {"test": 3}}
+
+
+def test_stores_put_together_hold_the_records_of_both_with_the_commands_that_measured_them(tmp_path):
+    commands = {"one": "first", "other": "second", "again": "first"}
+    stores = {name: ResultStore(tmp_path / name, {"command": command}) for name, command in commands.items()}
+    for seed, (name, store) in enumerate(stores.items()):
+        store.describe_task(name, {"test": seed + 1})
+        store.add(RECORD | {"seed": seed})
+    merged = ResultStore(tmp_path / "merged")
+    for store in (*stores.values(), stores["other"]):
+        merged.take(ResultStore(store.path.parent))
+    read = ResultStore(tmp_path / "merged")
+    assert [read.runs[record["run"]]["command"] for record in read.records] == ["first", "second", "first"]
+    assert [record["seed"] for record in read.records] == [0, 1, 2] and len(read.runs) == 2
+    assert read.tasks == {name: {"test": seed + 1} for seed, name in enumerate(stores)}
+
+
+def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    store = ResultStore(tmp_path)
+    store.add(RECORD)
+    monkeypatch.setattr("docsplit_hf.evaluation.results.os.replace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        store.add(RECORD | {"seed": 1})
+    assert len(ResultStore(tmp_path).records) == 1
+
+
+def test_a_file_of_something_else_is_named(tmp_path):
+    for content in ("", "[]", '{"records": []}', '{"version": 99}'):
+        (tmp_path / "results.json").write_text(content)
+        with pytest.raises(ValueError, match="results.json.*Move it away to start over"):
+            ResultStore(tmp_path)
+
+
+def test_a_broken_record_is_refused(tmp_path):
+    for number in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"A on B, full: \['accuracy'\] is not a finite number"):
+            ResultStore(tmp_path).add(RECORD | {"metrics": {"accuracy": number}})
+    with pytest.raises(ValueError, match=r"A record lacks \['seed'\]"):
+        ResultStore(tmp_path).add({name: value for name, value in RECORD.items() if name != "seed"})
+    assert not (tmp_path / "results.json").exists()
+
+
+@given(st.text(), st.text(), st.floats(0, 1))
+def test_any_name_and_number_comes_back_to_the_last_bit(tmp_path_factory, system, task, number):
+    folder = tmp_path_factory.mktemp("store")
+    record = RECORD | {"system": system, "task": task, "metrics": {"accuracy": number}}
+    ResultStore(folder).add(record)
+    assert ResultStore(folder).records == [record | {"run": 0}]

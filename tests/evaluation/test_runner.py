@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import Measurement
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.markdown_report import main_table
+from docsplit_hf.evaluation.probe import FITTED, LARGEST_CLASS
+from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
+from docsplit_hf.evaluation.task import ClassificationTask, CorpusTask
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+
+SETTINGS = EvaluationSettings(seeds=2, repeats=3, shots=2)
+
+
+@pytest.fixture
+def task(texts):
+    labels = np.array(["river" in text for text in texts], dtype=np.int64)
+    return ClassificationTask("rivers", texts[:32], labels[:32], texts[32:], labels[32:], ["no", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["a/x/model", "b/x/model", "c/other"], ["a/x/model", "b/x/model", "other"]),
+        (["google-bert/bert-base-uncased#pooling=mean"], ["bert-base-uncased#pooling=mean"]),
+        ([".", "tfidf"], [".", "tfidf"]),
+        (["out/best#name=DocSplit"], ["DocSplit"]),
+        (["https://api.openai.com/v1#text-embedding-3-small"], ["text-embedding-3-small"]),
+    ],
+)
+def test_short_names(names, short):
+    assert short_names(names) == short
+
+
+def test_two_models_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="Two models are called 'X': tell them apart"):
+        short_names(["a/m#name=X", "b/m#name=X"])
+
+
+def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypatch):
+    systems = {"tfidf": TfidfSystem()}
+    first, _ = run_protocols(systems, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path))
+    assert [record["protocol"] for record in first] == ["full"] * 3 + ["few_shot"] * 6
+    assert [record["system"] for record in first] == ["tfidf"] * 2 + [LARGEST_CLASS] + ["tfidf"] * 3 + [
+        LARGEST_CLASS
+    ] * 3
+    content = (tmp_path / "results.json").read_bytes()
+    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
+    again, _ = run_protocols(
+        {"tfidf": TfidfSystem("TF-IDF")}, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
+    )
+    assert again == [r | ({"system": "TF-IDF"} if r["system"] == "tfidf" else {}) for r in first]
+    assert (tmp_path / "results.json").read_bytes() == content
+
+
+def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_path, task):
+    class Broken:
+        fingerprint = "broken"
+
+        def encode(self, texts, show_progress=True):
+            return np.full((len(texts), 2), np.nan, dtype=np.float32)
+
+    systems = {"tfidf": TfidfSystem(), "ours": EncoderSystem("ours", Broken())}
+    store = ResultStore(tmp_path)
+    with pytest.raises(ValueError, match="ours on rivers, full: .*NaN"):
+        run_protocols(systems, [task], ["full"], SETTINGS, store)
+    assert len(ResultStore(tmp_path).records) == 3
+
+
+def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
+    """The mixture is what fit() answers after the same examples."""
+    systems = {"tfidf": TfidfSystem(), "small": load_system("docsplit-small-en")}
+    records, _ = run_protocols(systems, [task], ["full"], SETTINGS, ResultStore(tmp_path))
+    found = {record["system"]: record["metrics"]["accuracy"] for record in records}
+    assert list(found) == ["tfidf", LARGEST_CLASS, "docsplit-small-en", f"docsplit-small-en, {FITTED}"]
+    assert found[LARGEST_CLASS] == max(np.bincount(task.test_labels)) / 16
+    keys = load_system("docsplit-small-en").features(task.train_texts, task.test_texts)
+    store = KNNDatastore(keys[0], [task.label_names[i] for i in task.train_labels], (), task.train_texts)
+    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    said = ask_experts(ready_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
+    said = [task.label_names.index(store.label_names[i]) for i in said]
+    assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
+    shown = main_table(records, SETTINGS)
+    assert f"| docsplit-small-en, {FITTED} |" in shown and f"| {LARGEST_CLASS} |" in shown
+
+
+def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):
+    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
+    with pytest.raises(ValueError, match="no protocol 'few-shot'"):
+        run_protocols({"tfidf": TfidfSystem()}, [task], ["full", "few-shot"], SETTINGS, ResultStore(tmp_path))
+    assert not (tmp_path / "results.json").exists()
+
+
+def labeled(name, train, test, **pairs):
+    return ClassificationTask(name, train, np.array([0, 1]), test, np.array([0]), ["no", "yes"], **pairs)
+
+
+def test_a_task_is_described_by_its_kind_its_sizes_and_the_words_of_training_and_test_together():
+    sizes = {"kind": "texts with labels", "train": 2, "test": 1, "classes": 2, "documents": 3}
+    task = labeled("mine", ["one", "one two"], ["one two three four five six"])
+    assert describe_task(task) == sizes | {"words": {"mean": 3.0, "median": 2.0, "max": 6}}
+    task = labeled("mine", ["a b", "c"], ["d"], train_pairs=["e", "f"], test_pairs=["g h i"])
+    assert describe_task(task) == sizes | {"words": {"mean": 3.0, "median": 3.0, "max": 4}}
+    task = labeled("TNEWS", ["今天", "天 气"], ["很好吗"], language="zh")
+    assert describe_task(task)["words"] == {"mean": 2.3, "median": 2.0, "max": 3}
+    sizes = {"kind": "texts alone", "test": 1, "documents": 1}
+    assert describe_task(CorpusTask("alone", ["One."])) == sizes | {"words": {"mean": 1.0, "median": 1.0, "max": 1}}

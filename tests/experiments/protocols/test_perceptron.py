@@ -1,0 +1,77 @@
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from docsplit_hf.evaluation import probe
+from experiments.protocols import perceptron
+from experiments.protocols.perceptron import fit_mlp, mlp_predictions
+from tests.evaluation.test_probe import clusters, labeled
+
+
+@pytest.fixture
+def few_are_held_out(monkeypatch):
+    """Training sets that are quick to train on are stopped early, too."""
+    monkeypatch.setattr(probe, "FEWEST_TO_HOLD_OUT", 100)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("count", [24, 500])
+def test_what_can_be_separated_is_and_random_labels_give_chance(sparse, count, monkeypatch, caplog):
+    monkeypatch.setattr(perceptron, "STEPS_WITHOUT_HELD_OUT", 300)
+    convert = scipy.sparse.csr_matrix if sparse else np.asarray
+    train, test = clusters(count), clusters(400, seed=1)
+    with caplog.at_level("INFO", "experiments"):
+        assert (mlp_predictions(labeled(train, test, convert), 0) == test[1]).all()
+    assert ("takes the place of the perceptron" in caplog.text) == sparse
+    noise, noise_test = np.random.default_rng(2).normal(size=(2, 600, 16)).astype(np.float32)
+    random = labeled((noise[:count], train[1]), (noise_test[:400], test[1]), convert)
+    assert 0.15 < np.mean(mlp_predictions(random, 0) == test[1]) < 0.35
+
+
+def test_the_scale_of_all_features_together_does_not_matter(few_are_held_out):
+    (train, labels), (test, test_labels) = clusters(200, spread=0.7), clusters(300, spread=0.7, seed=1)
+    small, large = (
+        mlp_predictions(labeled((factor * train, labels), (factor * test, test_labels)), 0) for factor in (0.02, 5)
+    )
+    assert (small == large).all()
+
+
+def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone(few_are_held_out):
+    features = labeled(clusters(100, spread=2.0), clusters(300, spread=2.0, seed=1))
+    predicted = []
+    for state, seed in ((1, 0), (2, 0), (2, 1)):
+        torch.manual_seed(state)
+        predicted.append(mlp_predictions(features, seed))
+        assert torch.initial_seed() == state
+    assert (predicted[0] == predicted[1]).all() and (predicted[1] != predicted[2]).any()
+
+
+def test_without_held_out_examples_it_is_adamw_on_cross_entropy(monkeypatch):
+    """The same predictions as the plain loop, which shares no line with it but the order of the random numbers."""
+    monkeypatch.setattr(perceptron, "STEPS_WITHOUT_HELD_OUT", 398)  # ends with the epoch, at 400
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(40, 6)).astype(np.float32), rng.integers(0, 3, 40)
+    features /= np.sqrt((features.astype(np.float64) ** 2).mean())  # so that its scale stays
+    predictions = fit_mlp(features, labels, np.arange(40), np.arange(0), (5,), batch_size=8, seed=3)(features)
+    torch.manual_seed(3)
+    network = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-4)
+    rows, targets = torch.from_numpy(features), torch.from_numpy(labels)
+    for _ in range(400 // 5):
+        for batch in torch.randperm(40).split(8):
+            network.zero_grad()
+            torch.nn.CrossEntropyLoss()(network(rows[batch]), targets[batch]).backward()
+            optimizer.step()
+    assert (predictions == network(rows).argmax(1).numpy()).mean() > 0.97  # up to the rounding of the scale
+
+
+def test_it_stops_when_held_out_examples_say_so_and_takes_the_best_weights(caplog):
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(200, 8)).astype(np.float32), rng.integers(0, 2, 200)  # nothing to learn
+    with caplog.at_level("INFO", "experiments"):
+        fit_mlp(features, labels, np.arange(100), np.arange(100, 200), (64,), batch_size=4, seed=0)
+    best, last = map(int, re.search(r"epoch (\d+) of (\d+)", caplog.text).groups())
+    assert last == best + 3 < 100

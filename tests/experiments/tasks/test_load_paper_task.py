@@ -1,0 +1,140 @@
+import logging
+import shutil
+
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict
+
+from docsplit_hf.text.paper_tasks import TASKS
+from experiments.tasks.citation_pairs import PairTask
+from experiments.tasks.known_tasks import LONG_DOCUMENT_TASKS
+from experiments.tasks.load_paper_task import load_paper_task
+from tests.evaluation.test_load_evaluation_task import reviews, write_rows
+
+
+def test_options_of_files_and_columns_reach_a_task_of_ones_own_and_a_named_one(tmp_path):
+    lines = ["text;label", *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
+    options = {"csv_separator": ";", "encoding": "cp1252"}
+    (tmp_path / "train.csv").write_text("\n".join(lines), encoding="cp1252")
+    assert load_paper_task("bbc", tmp_path, **options).label_names == ["ja", "nö"]
+    own = load_paper_task(tmp_path / "train.csv", text_column="text", label_column="label", **options)
+    assert own.label_names == ["ja", "nö"] and own.language == "en"
+    assert load_paper_task("TNEWS", tmp_path, **options).language == "zh"
+
+
+def test_documents_with_pairs_are_a_pair_task(tmp_path):
+    write_rows(tmp_path / "docs.jsonl", [{"id": f"d{i}", "text": f"Document {i}."} for i in range(9)])
+    pairs = [{"id_a": f"d{i}", "id_b": f"d{i + 1}", "label": i % 2} for i in range(8)]
+    write_rows(tmp_path / "train.jsonl", pairs[:4])
+    write_rows(tmp_path / "test.jsonl", pairs[4:6])
+    for task, name in ((load_paper_task(tmp_path), tmp_path.name), (load_paper_task("aan", tmp_path), "AAN")):
+        assert isinstance(task, PairTask) and task.name == name
+        assert task.train[1] == ("d1", "d2", 1)
+        assert task.texts == [f"Document {i}." for i in range(7)]
+    few = load_paper_task("AAN", tmp_path, max_train_examples=1)
+    assert (len(few.train), len(few.test)) == (1, 2)
+    assert set(few.documents_by_id) == {document for a, b, _ in few.train + few.test for document in (a, b)}
+
+
+def test_newsgroups_from_a_folder_are_stripped_and_empty_ones_dropped(tmp_path, caplog):
+    header = "From: ann@example.org\nSubject: Re: comets\n\n"
+    rows = [{"text": f"{header}Bob writes:\n> {i}?\nYes, {i}.", "label": f"sci.{'ab'[i % 2]}"} for i in range(8)]
+    write_rows(tmp_path / "train.jsonl", [*rows, {"text": f"{header}> Quoted only.", "label": "sci.a"}])
+    write_rows(tmp_path / "test.jsonl", rows[:2])
+    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+        task = load_paper_task("20news", folder=tmp_path)
+    assert (task.name, task.train_texts) == ("20News", [f"Yes, {i}." for i in range(8)])
+    assert "20News: 1 of 9 texts of train are empty: dropped." in caplog.text
+    named = shutil.copytree(tmp_path, tmp_path / "20_news")
+    assert load_paper_task(named).train_texts == task.train_texts
+    assert load_paper_task(tmp_path).train_texts[0].startswith("From: ann")
+
+
+def test_the_name_says_what_is_left_of_newsgroups_and_other_tasks_are_not_touched(tmp_path):
+    rows = [{"text": f"From: ann@example.org\n\nPost {i}.", "label": f"sci.{'ab'[i % 2]}"} for i in range(8)]
+    write_rows(tmp_path / "train.jsonl", rows)
+    tasks = {kept: load_paper_task("20news", tmp_path, newsgroups=kept) for kept in ("body", "raw")}
+    assert {kept: task.name for kept, task in tasks.items()} == {"body": "20News (body)", "raw": "20News (raw)"}
+    assert tasks["body"].train_texts[0] == "Post 0." and tasks["raw"].train_texts[0].startswith("From: ann")
+    assert load_paper_task("bbc", tmp_path, newsgroups="raw").name == "BBCNews"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("bbc", "BBCNews"), ("BBC-News", "BBCNews"), ("sst2", "SST-2"), ("FAKENEWS", "FakeNews")]
+)
+def test_a_name_may_be_written_in_several_ways(tmp_path, given, name):
+    write_rows(tmp_path / "train.jsonl", reviews(20))
+    assert load_paper_task(given, folder=tmp_path).name == name
+
+
+HUB_ROWS = {  # a row, its columns of texts and labels, another label, whether there is a test set, and the result
+    "FakeNews": ({"id": 1, "type": "satire", "content": "Fake."}, "content", "type", "other", False, "Fake. 0"),
+    "20News": ({"text": "Post.", "label": 1, "label_text": "x"}, "text", "label_text", "other", True, "Post. 0"),
+    "arXiv": (
+        {"title": "A title", "abstract": "We count.", "categories": ["math.CO cs.DM"]},
+        *("abstract", "categories", ["hep-ph"], False, "A title\nWe count. 0"),
+    ),
+    "BBCNews": ({"text": "News.", "label": 1, "label_text": "sport"}, "text", "label_text", "other", True, "News. 0"),
+}
+HUB_LABELS = {"FakeNews": ["other", "satire"], "20News": ["other", "x"], "arXiv": ["hep-ph", "math"]}
+
+
+@pytest.mark.parametrize("name", HUB_ROWS)
+def test_tasks_on_the_hub_have_their_columns(monkeypatch, name):
+    row, text, label, other, has_test, first = HUB_ROWS[name]
+    rows = [row | {text: f"{row[text]} {i}", label: other if i % 2 else row[label]} for i in range(40)]
+    rows = Dataset.from_list(rows)
+
+    def load(dataset):
+        assert dataset == LONG_DOCUMENT_TASKS[name].dataset
+        return DatasetDict({"train": rows, "test": rows} if has_test else {"train": rows})
+
+    monkeypatch.setattr("datasets.load_dataset", load)
+    task = load_paper_task(name.lower())
+    assert len(task.test_texts) == (40 if has_test else 8)
+    assert task.label_names == HUB_LABELS.get(name, ["other", "sport"])
+    assert task.train_texts[0] == first or not has_test
+
+
+def test_tasks_of_glue_are_tested_on_the_official_development_set(monkeypatch):
+    def split(count, label=None):
+        rows = [{"sentence": f"S {i}.", "label": i % 2 if label is None else label} for i in range(count)]
+        return Dataset.from_list(rows).cast_column("label", ClassLabel(names=["negative", "positive"]))
+
+    splits = DatasetDict({"train": split(20), "validation": split(6), "test": split(4, -1)})
+    monkeypatch.setattr("datasets.load_dataset", lambda dataset, config: splits)
+    task = load_paper_task("SST-2")
+    assert (len(task.train_texts), len(task.test_texts)) == (20, 6)
+    assert task.label_names == ["negative", "positive"]
+
+
+def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_path):
+    with pytest.raises(ValueError, match="no task '20nwes'. Did you mean '20News'") as error:
+        load_paper_task("20nwes")
+    assert all(name in str(error.value) for name in (*LONG_DOCUMENT_TASKS, *TASKS, "documentation"))
+    with pytest.raises(ValueError, match="no task 'xyzzy'. Known tasks: FakeNews, 20News"):
+        load_paper_task("xyzzy")
+    with pytest.raises(ValueError, match="no task 'mine'.* A folder of your own is a task itself"):
+        load_paper_task("mine", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "error", "said"),
+    [
+        ("/no/such/folder", None, FileNotFoundError, "no file or folder '/no/such/folder'"),
+        ("reviews.csv", None, FileNotFoundError, "no file 'reviews.csv'"),
+        ("bbc", "./nowhere", FileNotFoundError, "nowhere"),
+        ("aan", "./nowhere", FileNotFoundError, "nowhere"),
+        ("cola", "./nowhere", FileNotFoundError, "nowhere"),
+        ("nyt", None, ValueError, "NYT is not on the Hub.*LDC2008T19"),
+        ("AAN", None, ValueError, "AAN is not on the Hub.*lra_release.gz"),
+    ],
+)
+def test_what_is_not_there_is_named_and_licensed_tasks_say_how_to_get_them(name, folder, error, said):
+    with pytest.raises(error, match=said):
+        load_paper_task(name, folder=folder)
+
+
+def test_a_missing_column_of_a_named_task_is_named(tmp_path):
+    write_rows(tmp_path / "train.jsonl", [{"text": "T.", "topic": "x"}])
+    with pytest.raises(ValueError, match=r"There is no column 'label' in train.jsonl, only \['text', 'topic'\]"):
+        load_paper_task("bbc", folder=tmp_path)

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from transformers import BertModel
+
+from docsplit_hf import DocumentEncoder, load_system
+from docsplit_hf.evaluation import embedding_cache
+from docsplit_hf.evaluation.encoders import EncoderWithOptions
+from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from experiments.systems import (
+    ALL_WORD_COUNTS,
+    BM25System,
+    cached_passages,
+    document_encoder,
+    with_passages,
+)
+
+TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
+
+
+def test_bm25_by_its_formula():
+    k1, b = 1.2, 0.75
+    tokens = [[word for word in text.split() if len(word) > 1] for text in TRAIN]
+    query = "red wine wine on stones"
+    mean = np.mean([len(words) for words in tokens])
+
+    def weight(word, words):
+        return (k1 + 1) * words.count(word) / (words.count(word) + k1 * (1 - b + b * len(words) / mean))
+
+    def idf(word):
+        documents = sum(word in words for words in tokens)
+        return np.log(1 + (len(tokens) - documents + 0.5) / (documents + 0.5))
+
+    known = ["red", "wine", "wine", "on"]  # stones are in no training text
+    expected = [sum(idf(w) * weight(w, words) * weight(w, known) for w in set(known)) for words in tokens]
+    train, test = BM25System().features(TRAIN, [query])
+    assert (train @ test.T).toarray()[:, 0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_bm25_has_a_name_and_a_fingerprint_of_its_own_and_knows_scripts_without_spaces():
+    found = load_system("bm25#name=BM25", word_counts=ALL_WORD_COUNTS)
+    assert found.name == "BM25" and found.fingerprint != TfidfSystem().fingerprint
+    features = found.features(["今天天气很好", "今天下雨", "東京タワー visits"])[0]
+    assert features.shape[1] == len(set("今天天气很好下雨東京タワー")) + 1
+
+
+def test_a_system_of_passages_has_their_mean_as_features(tiny_checkpoint, texts):
+    long = [" ".join(texts[:6]), texts[7][:20]]
+    [system] = map(with_passages, load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32).reading(["passages"]))
+    [features], [passages] = system.features(long), system.passages(long)
+    encoder = system.encoder.encoder
+    average = encoder.encode(long, long_documents="average", show_progress=False)  # weighted by tokens, not characters
+    assert (features * average).sum(1) == pytest.approx(1, abs=1e-3) and passages.counts[0] > 5
+    alone = encoder.encode(long, show_progress=False)[1]
+    assert features[1] == pytest.approx(alone, abs=1e-5) and abs(features[0] @ alone) < 0.999
+
+
+def test_passages_are_kept_and_nan_names_the_text_that_it_is_in(tiny_config, tokenizer, texts, tmp_path, monkeypatch):
+    encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=16)
+    reader = EncoderWithOptions(encoder, long_documents="passages")
+    first = cached_passages(reader, texts[:12], tmp_path)
+    expected = encoder.encode_passages(texts[:12], show_progress=False)
+    assert first.embeddings == pytest.approx(expected.embeddings, abs=1e-5)
+    assert first.counts.tolist() == expected.counts.tolist() and first.spans.tolist() == expected.spans.tolist()
+    monkeypatch.setattr(DocumentEncoder, "encode_passages", None)
+    for kept, array in zip(cached_passages(reader, texts[:12], tmp_path), first, strict=True):
+        assert kept.tobytes() == array.tobytes()
+    broken = expected._replace(embeddings=expected.embeddings.copy())
+    broken.embeddings[broken.counts[:10].sum(), 0] = np.nan
+    monkeypatch.setattr(embedding_cache, "CHUNK", 12)
+    monkeypatch.setattr(EncoderWithOptions, "encode_passages", lambda *given, **options: broken)
+    with pytest.raises(
+        ValueError, match=f"NaN or infinity for 1 of 12 texts, the first of them text 10: '{texts[10][:9]}"
+    ):
+        cached_passages(reader, texts[:12], None)
+
+
+def test_only_an_encoder_with_its_weights_is_a_document_encoder(tiny_checkpoint):
+    encoder = DocumentEncoder.from_pretrained(str(tiny_checkpoint))
+    assert document_encoder(EncoderSystem("ours", encoder)) is encoder
+    assert document_encoder(EncoderSystem("ours", EncoderWithOptions(encoder, bf16=True))) is encoder
+    assert document_encoder(EncoderSystem("service", object())) is None and document_encoder(TfidfSystem()) is None

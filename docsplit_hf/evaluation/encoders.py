@@ -1,4 +1,4 @@
-"""Encoders of texts, as the experiments use them, and their names on a command line."""
+"""Encoders of texts with fixed options, and their names on a command line."""
 
 from __future__ import annotations
 

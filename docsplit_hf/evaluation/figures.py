@@ -36,13 +36,9 @@ STYLE = {
     "hatch.linewidth": 0.6,
 }
 CURVE_STYLE = {
-    "markersize": 5,
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.4,
-    "linewidth": 1.4,
-    "elinewidth": 0.9,
+    "markersize": 5, "markeredgecolor": "black", "markeredgewidth": 0.4, "linewidth": 1.4, "elinewidth": 0.9,
     "capsize": 2,
-}
+}  # fmt: skip
 PANELS_PER_ROW = 3
 GRID = {"color": "#DDDDDD", "linewidth": 0.6}
 SPREADS = {

@@ -22,7 +22,7 @@ from docsplit_hf.evaluation.figures import COLORS, save
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.summary import summarize
 from docsplit_hf.training.markdown import table
-from experiments.study.study_runs import ABLATIONS, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
+from experiments.study.study_runs import ABLATION_BASES, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -159,7 +159,7 @@ def _scores(records: Records, system: str) -> tuple[str, ...]:
 
 def ablation_scores(records: Records) -> dict[str, dict[int, float]]:
     """Few-shot macro F1 of DocSplit and of each ablation by training seed, of the seeds that all of them have."""
-    names = {"docsplit": "methods/docsplit"} | {name: f"ablations/{name}" for name in ABLATIONS}
+    names = {"docsplit": "methods/docsplit"} | {name: f"ablations/{name}" for name in ABLATION_BASES}
     scores = {name: by_training_seed(records, system, "few_shot") for name, system in names.items()}
     scores = {name: values for name, values in scores.items() if values}
     shared = set.intersection(*map(set, scores.values())) if scores else set()
@@ -168,7 +168,7 @@ def ablation_scores(records: Records) -> dict[str, dict[int, float]]:
 
 def change(scores: dict[str, dict[int, float]], name: str) -> float | None:
     """What an ablation changes in its base, in points; None where that was not run, or not with the same seeds."""
-    base = scores.get(ABLATIONS[name][0])
+    base = scores.get(ABLATION_BASES[name])
     return float(np.mean(list(scores[name].values())) - np.mean(list(base.values()))) if base else None
 
 
@@ -176,10 +176,10 @@ def ablations_table(records: Records, folder: Path) -> str:
     """What each change of DocSplit does to few-shot macro F1."""
     scores = ablation_scores(records)
     rows = [("docsplit", spread(scores["docsplit"].values()), "–", "–", *_cost(folder, "methods/docsplit"))]
-    for name in ABLATIONS:
+    for name in ABLATION_BASES:
         if name in scores and (points := change(scores, name)) is not None:
             cost, points = _cost(folder, f"ablations/{name}"), round(points, 1) + 0  # no -0.0
-            rows.append((name, spread(scores[name].values()), f"{points:+.1f}", ABLATIONS[name][0], *cost))
+            rows.append((name, spread(scores[name].values()), f"{points:+.1f}", ABLATION_BASES[name], *cost))
     return table(("recipe", "few-shot macro F1", "change", "of", "half retrieval", "seconds"), rows)
 
 
@@ -256,14 +256,14 @@ def ablations_figure(records: Records) -> Figure:
     from matplotlib.figure import Figure
 
     scores = ablation_scores(records)
-    changes = {name: change(scores, name) for name in scores if name in ABLATIONS}
+    changes = {name: change(scores, name) for name in scores if name in ABLATION_BASES}
     names = sorted((name for name in changes if changes[name] is not None), key=changes.get)
     figure = Figure(figsize=(7, 0.32 * len(names) + 1.2), layout="constrained")
     axes = figure.subplots()
     colors = [COLORS[0] if changes[name] > 0 else COLORS[5] for name in names]
     axes.barh(range(len(names)), [changes[name] for name in names], color=colors)
     axes.axvline(0, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(names)), [f"{name} (of {ABLATIONS[name][0]})" for name in names])
+    axes.set_yticks(range(len(names)), [f"{name} (of {ABLATION_BASES[name]})" for name in names])
     axes.set_xlabel("Change of few-shot macro F1, points")
     return figure
 

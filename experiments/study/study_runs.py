@@ -148,6 +148,8 @@ ABLATIONS: dict[str, tuple[str, Options]] = {
         SAMPLED | {"per_device_train_batch_size": 256, "views_kwargs": {"max_tokens": 62, "parts": 3}},
     ),
 }
+ABLATION_BASES = {name: base for name, (base, _) in ABLATIONS.items()}
+ABLATION_BASES["symmetric"] = "without_mlm"  # which has records, and cannot be run any more
 
 TASKS = {
     "20News": "20news",

@@ -54,6 +54,7 @@ import docsplit_hf
 from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.lora import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.audit.audit import Audit
 from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
@@ -176,7 +177,7 @@ def fit_without_training(
     held_out = None if by_folds else splits.get("validation")
     report = pipe.fit() if held_out is None else pipe.fit(held_out, labels_by_name(held_out))
     metrics = {
-        name: evaluate_parts(model, tokenizer, datastore, splits[name], name, show_progress=True)
+        name: evaluate_parts(Reader(model, tokenizer, show_progress=True), datastore, splits[name], name)
         for name in ("validation", "test")
         if name in splits
     }

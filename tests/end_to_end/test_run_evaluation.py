@@ -110,13 +110,13 @@ def test_a_killed_run_goes_on_where_it_was(server, command, evaluate, whole, tmp
 def test_embeddings_are_kept_apart_from_the_results_and_a_changed_length_is_embedded_anew(
     evaluate, whole, tmp_path, monkeypatch
 ):
-    real = DocumentEncoder._embed
+    real = DocumentEncoder.encode
 
-    def embed_few(self, pieces, *rest):
-        assert len(pieces) < 8, "embeddings were not served from the cache"  # those of the fingerprint are fewer
-        return real(self, pieces, *rest)
+    def encode_few(self, texts, **options):
+        assert len(texts) < 8, "embeddings were not served from the cache"  # those of the fingerprint are fewer
+        return real(self, texts, **options)
 
-    monkeypatch.setattr(DocumentEncoder, "_embed", embed_few)
+    monkeypatch.setattr(DocumentEncoder, "encode", encode_few)
     evaluate(tmp_path, "--no_figures", f"--cache_dir={whole[0] / 'embeddings'}")
     assert numbers(tmp_path) == numbers(whole[0])
     with pytest.raises(AssertionError, match="not served from the cache"):

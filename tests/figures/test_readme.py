@@ -61,7 +61,7 @@ def page_of_speed(page):
     """Speed has no record but the page that is linked, which the README repeats."""
     int8, own_int8 = shown("docs/performance.md", "| {} (5.62 to 5.83) | {} (1.07 to 1.12) |")
     page.says("in int8 [{}](docs/performance.md#inference) times as fast", int8)
-    page.says("in float32, {} times as its own int8", own_int8)
+    page.says("in float32, {} times as fast as its int8", own_int8)
     page.says("float32: {} times |", *shown("docs/performance.md", "| the table above | 1 | {} (2.02"))
     page.says("macro F1 changes by [{}]", *shown("docs/performance.md", "macro F1 changes by {} points"))
     index = shown(

@@ -126,7 +126,7 @@ def test_embeddings_are_kept_apart_from_the_results_and_a_changed_length_is_embe
 def test_ways_to_read_long_documents_are_compared(evaluate, tmp_path):
     options = ["--protocol", "few_shot", "--long_documents", "first", "average", "--max_length=32"]
     printed = evaluate(tmp_path, *options)
-    assert f"{3 * 2 * 3} records" in printed and "| tiny (average) |" in printed
+    assert f"{3 * 2 * (3 + 3)} records" in printed and "| tiny (average) |" in printed
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def probe_protocols(probes: Mapping[str, Probe] = PROBES) -> dict[str, Experimen
         "curve": ("few_shot over the number of examples", _plan_curve),
     }
     return {
-        name: Experiment(what, (ClassificationTask,), partial(plan, measure), beside=partial(beside_probes, name))
+        name: Experiment(what, (ClassificationTask,), partial(plan, measure))
         for name, (what, plan) in described.items()
     }
 

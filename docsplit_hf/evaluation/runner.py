@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from .evaluation_settings import EvaluationSettings
 from .experiment import Evaluation, Experiment, Measurement, check_protocols, plan
 from .half_documents import HALF_DOCUMENTS
 from .load_system import System
-from .probe import FITTED, LARGEST_CLASS, probe_protocols
+from .probe import FITTED, LARGEST_CLASS, beside_probes, probe_protocols
 from .results import ResultStore
 from .task import EvaluationTask, word_counts
 
 logger = logging.getLogger(__name__)
 
-PROTOCOLS: Mapping[str, Experiment] = probe_protocols() | {"half_documents": HALF_DOCUMENTS}
+PROTOCOLS: Mapping[str, Experiment] = {
+    name: experiment._replace(beside=partial(beside_probes, name)) for name, experiment in probe_protocols().items()
+} | {"half_documents": HALF_DOCUMENTS}
 
 
 def run_protocols(

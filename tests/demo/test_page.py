@@ -205,7 +205,7 @@ def test_texts_and_labels_are_shown_as_text(open_page, tmp_path):
     for name, button in (("Label next", "Suggest a text"), ("Check labels", "Check the labels")):
         tab(page, name)
         click(page, button)
-    page.get_by_text("labels checked.").wait_for()
+    page.get_by_text("labels checked").wait_for()
     tab(page, "Map")
     page.get_by_role("list", name="Labels").get_by_text("<img").first.wait_for()
     tab(page, "Texts")

@@ -12,11 +12,12 @@ from ..metrics.log_loss import LogLoss
 from ..metrics.macro_f1 import MacroF1
 from ..metrics.matthews_correlation import MatthewsCorrelation
 from ..neighbors.classification_output import Shown
-from ..neighbors.experts.baselines import at_chance, largest_class, word_counts
+from ..neighbors.experts.baselines import at_chance, largest_class
 from ..neighbors.experts.corpus import texts_in
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.held_out_scores import one_hot
 from ..neighbors.experts.mixture_of_experts import mix_experts
+from ..neighbors.experts.vocabulary import fit_vocabulary, vocabulary_scores, word_counts
 from ..neighbors.experts.words import fit_words
 from ..neighbors.mixing.mixture import mix_with_neighbors
 from ..neighbors.store.row_table import joined_texts
@@ -65,7 +66,8 @@ def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: s
         parts["experts"] = mix_experts(ready, predictions, joined, Shown()).mixture
     targets, several = one_hot(snapshot.labels, np.arange(len(snapshot.label_names))), snapshot.multi_label
     if (known := fit_words(texts_in(snapshot.rows))) is not None:
-        parts["word_counts"] = word_counts(known[1], targets, known[0].transform(joined), several)
+        scores = vocabulary_scores(known[0].transform(joined), fit_vocabulary(known[1], targets, several))
+        parts["word_counts"] = word_counts(scores, several)
     parts["largest_class"] = largest_class(targets, len(texts), several)
     return {
         f"{prefix}_{part}_{name}": value

@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .experts.class_proportions import ClassProportions
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .experts.kept_corpus import KeptCorpus
+from .experts.names import readable_names
 from .store.duplicates import number_texts
 from .store.row_table import joined_texts
 from .suggestions.suggest import SUGGESTED, suggested_before
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..models.inference.reader import Reader
     from .store.store import Store
 
@@ -31,6 +35,7 @@ def fit(
     experts: Sequence[str] | None,
     show_progress: bool,
     corpus: KeptCorpus | None = None,
+    class_proportions: ClassProportions = "estimated",
 ) -> FitReport:
     """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
     has_head = reader.model.config.num_labels > 0
@@ -43,7 +48,12 @@ def fit(
         )
     held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
     make = (corpus or KeptCorpus()).make
-    fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress, make)
+
+    def embed_names(names: list[str]) -> np.ndarray:
+        return reader.read(readable_names(names)).retrieval_embeddings
+
+    given = datastore.snapshot, experts, held_out, has_head, show_progress, make, embed_names, class_proportions
+    fitted = fit_experts(*given)
     state = fitted.to_state()
     settings = state.settings | {SUGGESTED: suggested_before(datastore.fitted)}
     datastore.fitted = replace(state, settings=settings)

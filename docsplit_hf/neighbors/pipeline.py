@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .audit.audit import Audit, Labels
+    from .experts.class_proportions import ClassProportions
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
     from .watching.watch_report import WatchReport
@@ -232,14 +233,16 @@ class KNNClassifierPipeline(AnsweringPipeline):
         labels: Sequence[Any] | None = None,
         experts: Sequence[str] | None = None,
         show_progress: bool = True,
+        class_proportions: ClassProportions = "estimated",
     ) -> FitReport:
         """Learn from all examples and documents that are there, choose what each expert counts, and print it.
 
         The experts are the ``classifier`` (its head, or a linear probe where there is none), the ``neighbors``, the
-        ``words``, and the ``topics``: how near a text is to the middle of each label's texts. Labels of the examples
-        are spread to the documents without any, so that the last three learn from these too. What the experts count is
-        chosen by folds of the examples, and is kept with them: calls answer by the mixture of the experts from now on.
-        Seconds for some thousand documents, as none is embedded again.
+        ``words``, the ``topics``: how near a text is to the middle of each label's texts; the ``vocabulary``, a linear
+        probe of the words of the examples; and the ``names`` of the labels: how near a text is to them. Labels of the
+        examples are spread to the documents without any, so that neighbors, words and topics learn from these too.
+        What the experts count is chosen by folds of the examples, and is kept with them: calls answer by the mixture
+        of the experts from now on. Seconds for some thousand documents, as none is embedded again.
 
         Args:
             texts: Held-out texts to choose by, instead of folds. A classifier that was trained on the examples needs
@@ -247,6 +250,9 @@ class KNNClassifierPipeline(AnsweringPipeline):
             labels: The names of their labels.
             experts: The names of those to use. None: all.
             show_progress: Whether to show a progress bar.
+            class_proportions: How often each label is among the texts to come: ``"estimated"``, as among all texts that
+                are there, which matters where the examples were drawn label by label; ``"uniform"``; or a number for
+                each label by its name.
 
         Returns:
             What was chosen, and how good each expert is. It is printed too.
@@ -255,7 +261,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
         datastore, corpus = self._datastore(), self._corpus
-        report = fit(self.reader, datastore, texts, labels, experts, show_progress, corpus)
+        report = fit(self.reader, datastore, texts, labels, experts, show_progress, corpus, class_proportions)
         print(report)
         return report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .expert import Sizes
-from .experts import EXPERTS, SOFT
+from .experts import EXPERTS, PROPORTIONS, SHIFT, SOFT
 
 KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats
 LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
@@ -39,6 +39,8 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         "components": [(word_dimensions, terms), (0, 0)],
         "whitening": [(joined, joined)],
         SOFT: [(texts, classes)],
+        SHIFT: [(classes,)],
+        PROPORTIONS: [(classes,)],
         "ids": [(texts,)],
         "idf": [(terms,)],
         "held_out_ids": [(held_out,)],
@@ -47,7 +49,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         "held_out_familiarity": [(held_out,)],
     }
     _require(isinstance(settings.get("has_head"), bool), "has_head", settings.get("has_head"))
-    sizes = Sizes(classes, terms, joined, settings["has_head"])
+    sizes = Sizes(classes, terms, joined, dimension, settings["has_head"])
     shapes |= {array: [shape] for name in weights for array, shape in EXPERTS[name].shapes(sizes).items()}
     _require(arrays.keys() == shapes.keys(), "arrays", sorted(arrays))
     for name, expected in shapes.items():

@@ -22,8 +22,14 @@ class Lesson(NamedTuple):
     several: bool  # whether a text may have several labels
     has_head: bool  # whether a trained classifier speaks, too
     weights: np.ndarray  # float32 (N,): what each text counts
-    soft: np.ndarray  # (N, C): labels of all texts, after the topics have looked at them
-    centers: np.ndarray  # (C, D): of the topics that did; (C, 0) without
+    soft: np.ndarray  # (N, C): labels of all texts, as far as they are known by now
+    centers: np.ndarray  # (C, D): of the topics that go with them; (C, 0) without
+    names: np.ndarray | None  # (C, H): embeddings of the names of the labels, H the first dimensions of vectors
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether there are enough texts without labels to count on."""
+        return len(self.corpus.ids) > 2 * len(self.rows)
 
 
 class Asked(NamedTuple):
@@ -43,17 +49,20 @@ class Sizes(NamedTuple):
     labels: int
     terms: int
     dimensions: int  # of vectors
+    embedding: int  # how many of these are of an embedding
     has_head: bool
 
 
 class Expert(Protocol):
     """One that is listed in ``EXPERTS``; what it learned is arrays by name, which are saved with the datastore."""
 
-    prior: float  # its share of the mixture before any label is seen
-    prior_alone: float  # the same where there are hardly any documents
+    learns_from_documents: bool  # whether it is fitted again when the labels of documents are better known
 
-    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
         """Whether there is what it needs."""
+
+    def prior(self, lesson: Lesson) -> float:
+        """Its share of the mixture before any example is held out."""
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         """What it learns."""

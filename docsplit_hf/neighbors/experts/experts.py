@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .class_proportions import log_shift
 from .expert import Asked, Expert, Lesson
 from .linear_probe import Classifier
+from .log_linear_pool import SHARPNESS, pool, spread_of_scores
+from .names import Names
 from .soft_labels import spread_labels
-from .topics import Topics, fit_topics
+from .topics import Topics, centers_of, fit_topics
+from .vocabulary import Vocabulary
 from .votes import Neighbors
 from .word_weights import Words
 
@@ -22,35 +26,84 @@ EXPERTS: dict[str, Expert] = {
     "words": Words(),
     "neighbors": Neighbors(),
     "topics": Topics(),
+    "vocabulary": Vocabulary(),
+    "names": Names(),
 }
 EXAMPLE_WEIGHT = 3.0  # of a text with a label, where one without counts 1
+ROUNDS = 3  # in which experts learn from documents; from the second on, from what the mixture says of these
 SOFT = "soft"  # (N, C): the labels that the texts of the corpus vote with
+PROPORTIONS = "proportions"  # (C,): of the labels among all texts
+SHIFT = "shift"  # (C,): added to what the experts say together, as the examples have other proportions
 
 
-def prior_weights(experts: Sequence[str], with_documents: bool) -> np.ndarray:
-    """The proportions of some of the experts before any label is seen, which add up to 1."""
-    chosen = [EXPERTS[name] for name in experts]
-    weights = np.array([expert.prior if with_documents else expert.prior_alone for expert in chosen])
+def prior_weights(experts: Sequence[str], lesson: Lesson) -> np.ndarray:
+    """The proportions of some of the experts before any example is held out, which add up to 1."""
+    weights = np.array([EXPERTS[name].prior(lesson) for name in experts])
     return weights / weights.sum()
 
 
-def fit_all(
-    corpus: Corpus, rows: np.ndarray, targets: np.ndarray, several: bool, experts: Sequence[str], has_head: bool
-) -> dict[str, np.ndarray]:
-    """What experts learn from the examples ``rows`` with labels ``targets`` ``(n, C)``; all other texts have none."""
-    weights = np.ones(len(corpus.vectors), np.float32)
+def first_lesson(
+    corpus: Corpus,
+    rows: np.ndarray,
+    targets: np.ndarray,
+    several: bool,
+    has_head: bool = False,
+    names: np.ndarray | None = None,
+) -> Lesson:
+    """Before anything is known of the documents: the examples ``rows`` have the labels ``targets`` ``(n, C)``."""
+    weights, labels = np.ones(len(corpus.vectors), np.float32), targets.shape[1]
     weights[rows] = EXAMPLE_WEIGHT
-    soft = spread = spread_labels(corpus.graph, rows, targets, several)
-    centers = np.zeros((targets.shape[1], 0), np.float32)
-    if not several:
-        centers, soft = fit_topics(corpus.whitened, rows, spread, weights)
-    lesson = Lesson(corpus, rows, targets, several, has_head, weights, soft, centers)
-    learned = {SOFT: spread}
+    soft, centers = np.zeros((len(corpus.vectors), labels), np.float32), np.zeros((labels, 0), np.float32)
+    return Lesson(corpus, rows, targets, several, has_head, weights, soft, centers, names)
+
+
+def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """What experts learn from a first lesson; ``proportions`` of the labels ``(C,)``, or None to estimate them.
+
+    Labels are spread to the documents along the graph, and by topic. Then the mixture itself is asked about these, and
+    what it says is learned from, half and half with what was known: alone it would confirm its own errors.
+    """
+    corpus, rows, targets, several = lesson[:4]
+    spread = spread_labels(corpus.graph, rows, targets, several)
+    if several:
+        lesson, found = lesson._replace(soft=spread), targets.mean(0)
+        shift = np.zeros(targets.shape[1])
+    else:
+        soft = fit_topics(corpus.whitened, rows, spread, lesson.weights, proportions)
+        lesson = _with_soft_labels(lesson, soft)
+        found = soft.mean(0, dtype=np.float64) if proportions is None else proportions
+        shift = log_shift(found, targets, proportions is None)
+    learned = {SOFT: spread, SHIFT: shift.astype(np.float32), PROPORTIONS: found.astype(np.float32)}
     for name in experts:
         learned |= EXPERTS[name].fit(lesson)
+    if several or len(rows) == len(corpus.ids):
+        return learned
+    asked = [name for name in experts if not (name == "classifier" and lesson.has_head)]
+    weights, known = SHARPNESS * prior_weights(asked, lesson), lesson.soft
+    for _ in range(ROUNDS - 1 if asked else 0):
+        scores = ask_all(learned, asked, _asked_of_corpus(lesson, learned[SOFT]))
+        posterior = pool(scores, weights / spread_of_scores(scores, False), False, shift).astype(np.float32)
+        posterior[rows] = targets
+        lesson = _with_soft_labels(lesson, (known + posterior) / 2)
+        learned[SOFT] = (lesson.soft + learned[SOFT]) / 2
+        for name in asked:
+            if EXPERTS[name].learns_from_documents:
+                learned |= EXPERTS[name].fit(lesson)
     return learned
 
 
 def ask_all(learned: Mapping[str, np.ndarray], experts: Sequence[str], asked: Asked) -> np.ndarray:
     """The logits of texts by each of the experts, float64 ``(E, N, C)``."""
     return np.stack([np.asarray(EXPERTS[name].score(learned, asked), dtype=np.float64) for name in experts])
+
+
+def _with_soft_labels(lesson: Lesson, soft: np.ndarray) -> Lesson:
+    return lesson._replace(soft=soft, centers=centers_of(lesson.corpus.whitened, soft, lesson.weights))
+
+
+def _asked_of_corpus(lesson: Lesson, soft: np.ndarray) -> Asked:
+    """All texts of the corpus, whose neighbors are those in its graph: no search has to be made for them."""
+    corpus = lesson.corpus
+    votes = corpus.graph @ soft
+    shares = votes / np.maximum(votes.sum(1, keepdims=True), 1e-30)
+    return Asked(corpus.vectors, corpus.whitened, corpus.words, shares, None, lesson.several)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .experts import SHIFT
 from .word_weights import SHARPNESS
 
 if TYPE_CHECKING:
@@ -17,22 +18,26 @@ MOST_WORDS = 5
 def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> dict[str, Any]:
     """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one.
 
-    ``experts``: what each adds to the log odds of the two labels, which add up to those of the mixture; ``words``: the
-    words that add most of it, best first; ``against``: the other label, None where a text may have several. Of a label
-    that came after ``fit`` there is nothing to say.
+    ``experts``: what each adds to the log odds of the two labels, and with them ``class proportions``, how much more
+    often there is the one than the other; they add up to those of the mixture. ``words``: the words that add most of
+    it, best first; ``against``: the other label, None where a text may have several. Of a label that came after
+    ``fit`` there is nothing to say.
     """
     place = np.flatnonzero(answers.columns == label)
     if not len(place):
         return {"against": None, "experts": {}, "words": []}  # it came after fit: the neighbors alone know it
-    scores, own, other = answers.scores[:, row], int(place[0]), None
+    scores, own, other, shift = answers.scores[:, row], int(place[0]), None, fitted.learned[SHIFT]
     if not fitted.several:
-        pooled = scores.sum(0)
+        pooled = scores.sum(0) + shift
         pooled[own] = -np.inf
         other = int(pooled.argmax())
     odds = scores[:, own] - (0 if other is None else scores[:, other])
+    experts = dict(zip(fitted.experts, odds.tolist(), strict=True))
+    if other is not None:
+        experts["class proportions"] = float(shift[own] - shift[other])
     return {
         "against": None if other is None else fitted.labels[other],
-        "experts": dict(zip(fitted.experts, odds.tolist(), strict=True)),
+        "experts": experts,
         "words": _words(answers, fitted, row, own, other),
     }
 

@@ -9,8 +9,9 @@ from tqdm.auto import tqdm
 
 from ..rejection.familiarity import familiarity
 from .baselines import LARGEST_CLASS, WORD_COUNTS, largest_class
+from .class_proportions import ClassProportions, given_proportions
 from .corpus import Corpus, make_corpus
-from .experts import EXPERTS, fit_all, prior_weights
+from .experts import EXPERTS, PROPORTIONS, first_lesson, fit_all, prior_weights
 from .fitted_experts import FittedExperts
 from .held_out_answers import HeldOutAnswers
 from .held_out_scores import (
@@ -25,6 +26,7 @@ from .held_out_scores import (
 )
 from .label_thresholds import label_thresholds
 from .log_linear_pool import SHARPNESS, fit_weights, pool, spread_of_scores
+from .names import names_as_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +45,14 @@ def fit_experts(
     has_head: bool = False,
     show_progress: bool = True,
     make: Callable[[Snapshot], Corpus] = make_corpus,
+    embed_names: Callable[[list[str]], np.ndarray] | None = None,
+    class_proportions: ClassProportions = "estimated",
 ) -> FittedExperts:
     """Fit the experts on all texts of a datastore.
 
     With ``held_out`` texts their weights are chosen on these; else by folds of the examples, in which the experts are
     fitted without those that they answer. Where every label has one example, the weights are the prior ones. The
-    corpus is what ``make`` makes.
+    corpus is what ``make`` makes. ``embed_names`` gives the embeddings of the names of labels, for the expert of these.
 
     The settings of the result: ``labels`` (those with examples), ``several``, ``weights`` by expert; and what was
     found: ``shares`` (the weights where logits have a unit of spread, adding up to 1) and the other fields of
@@ -58,6 +62,7 @@ def fit_experts(
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
     names = [snapshot.label_names[column] for column in columns]
     _check_labels(names, examples, bool(several and not snapshot.labels[:, columns].all()))
+    proportions = given_proportions(class_proportions, names)
     targets = one_hot(snapshot.labels, columns)
     wanted = _known_experts(experts)
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
@@ -65,8 +70,12 @@ def fit_experts(
         rows, folds = corpus.rows, None if held_out is not None else folds_of(snapshot, corpus.rows)
         progress.total += 0 if folds is None else int(folds.max()) + 1
         progress.update()
-        experts = _possible_experts(wanted, corpus, several)
-        learned = fit_all(corpus, rows, targets, several, experts, has_head)
+        experts = _possible_experts(wanted, corpus, several, embed_names is not None)
+        vectors_of_names = None
+        if "names" in experts:
+            vectors_of_names = names_as_vectors(embed_names(names), corpus.document_vectors.mean)
+        lesson = first_lesson(corpus, rows, targets, several, has_head, vectors_of_names)
+        learned = fit_all(lesson, experts, proportions)
         progress.update()
         vectors = (corpus.document_vectors, corpus.vectorizer, learned, corpus.ids)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
@@ -78,13 +87,15 @@ def fit_experts(
             asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = "held-out texts"
         else:
-            asked = scores_by_folds(corpus, voters, folds, targets, several, experts, progress)
+            asked = scores_by_folds(lesson, voters, folds, experts, proportions, progress)
             measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"
-    scores, right = asked.scores, asked.targets
-    prior = prior_weights(experts, len(corpus.ids) > 2 * examples)
+    scores, right, shift = asked.scores, asked.targets, asked.shift
+    prior = prior_weights(experts, lesson)
+    # Examples stand for all texts: one of a label that is frequent there counts more than one of a rare one.
+    counts = 1.0 if several or held_out is not None else _counts(shift, right)
     if len(right):
         unit = spread_of_scores(scores, several)
-        weights = fit_weights(scores / unit[:, None, None], right, prior, several)
+        weights = fit_weights(scores / unit[:, None, None], right, prior, several, shift, counts)
     else:
         unit = spread_of_scores(_scores_of_sample(snapshot, corpus, learned, several, experts, voters), several)
         weights = SHARPNESS * prior
@@ -94,7 +105,9 @@ def fit_experts(
     settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "measured_on": measured_on}
     settings["texts"] = len(right)
     settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
-    probabilities = pool(scores, weights / unit, several) if len(right) else np.zeros((0, len(names)))
+    settings[PROPORTIONS] = dict(zip(names, learned[PROPORTIONS].tolist(), strict=True))
+    settings["class_proportions"] = class_proportions if isinstance(class_proportions, str) else "given"
+    probabilities = pool(scores, weights / unit, several, shift) if len(right) else np.zeros((0, len(names)))
     others = {"mixture": probabilities, WORD_COUNTS: asked.word_counts}
     others[LARGEST_CLASS] = largest_class(targets, len(right), several)
     settings["measured"] = _measure(scores, right, experts, several, others) if len(right) else []
@@ -120,12 +133,18 @@ def _known_experts(wanted: Sequence[str] | None) -> list[str]:
     return experts
 
 
-def _possible_experts(wanted: list[str], corpus: Corpus, several: bool) -> list[str]:
-    experts = [name for name in wanted if EXPERTS[name].can_learn(corpus, several)]
+def _counts(shift: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """How many texts each of the held-out examples stands for, ``(n, 1)``, 1 in the mean."""
+    counts = np.exp((shift * targets).sum(1, keepdims=True, dtype=np.float64))
+    return counts / counts.mean() if len(counts) else counts
+
+
+def _possible_experts(wanted: list[str], corpus: Corpus, several: bool, has_names: bool) -> list[str]:
+    experts = [name for name in wanted if EXPERTS[name].can_learn(corpus, several, has_names)]
     if not experts:
         raise ValueError(
-            f"Of {', '.join(wanted)} none can be fitted here: 'words' needs texts with words in the datastore, and "
-            "'topics' one label per text. Name others."
+            f"Of {', '.join(wanted)} none can be fitted here: 'words' and 'vocabulary' need texts with words in the "
+            "datastore, 'topics' and 'names' one label per text, and 'names' an encoder. Name others."
         )
     return experts
 

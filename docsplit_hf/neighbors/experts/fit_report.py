@@ -7,6 +7,8 @@ from typing import Any
 
 from .baselines import LARGEST_CLASS, at_chance
 
+MOST_SHOWN = 5  # labels whose proportions are printed
+
 
 @dataclass(frozen=True)
 class FitReport:
@@ -20,6 +22,8 @@ class FitReport:
         texts: How many these are.
         single: The labels that have one example, which is never held out.
         shares: What each expert counts, from 0 to 1, by its name.
+        proportions: How often each label is among all texts, examples and documents, by its name.
+        class_proportions: Where these come from: ``"estimated"``, ``"uniform"`` or ``"given"``.
         measured: The ``accuracy``, ``macro_f1`` and ``log_loss`` there of each ``expert``, of the mixture, of word
             counts (TF-IDF with logistic regression, on at most 10,000 examples), and of always the largest class. The
             mixture's own are a little too good, as its weights were chosen there.
@@ -35,6 +39,8 @@ class FitReport:
     texts: int
     single: list[str]
     shares: dict[str, float]
+    proportions: dict[str, float]
+    class_proportions: str
     measured: list[dict[str, Any]]
     answered: dict[str, float]
     least_error: float
@@ -58,6 +64,10 @@ class FitReport:
             )
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
+        if self.documents and self.class_proportions == "estimated":
+            ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
+            shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MOST_SHOWN])
+            head += f" All texts, estimated: {shown}{', ...' if len(ranked) > MOST_SHOWN else ''}."
         if self.single:
             head += f" Only one example: {', '.join(self.single)}."
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}

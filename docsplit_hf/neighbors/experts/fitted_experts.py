@@ -14,7 +14,7 @@ from .check_state import check_state
 from .corpus import id_numbers, texts_in
 from .document_vectors import DocumentVectors, unit
 from .expert import Asked
-from .experts import SOFT, ask_all
+from .experts import SHIFT, SOFT, ask_all
 from .held_out_answers import PREFIX, HeldOutAnswers
 from .log_linear_pool import pool
 from .votes import Nearest, nearest_of_both, vote
@@ -208,7 +208,7 @@ def ask_experts(
     whitened = fitted.document_vectors.whitened(vectors)
     scores = ask_all(fitted.learned, fitted.experts, Asked(vectors, whitened, words, known, head, fitted.several))
     weights = np.array(list(fitted.settings["weights"].values()))
-    fitted_probabilities = pool(scores, weights, fitted.several)
+    fitted_probabilities = pool(scores, weights, fitted.several, fitted.learned[SHIFT])
     probabilities = shares.copy()
     new = np.setdiff1d(np.arange(shares.shape[1]), columns)
     rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)

@@ -9,12 +9,12 @@ import numpy as np
 from ..rejection.familiarity import closeness
 from ..store.duplicates import number_texts
 from ..store.keys.passage_table import take_passages
-from .baselines import word_counts
 from .corpus import texts_in
-from .expert import Asked
-from .experts import SOFT, ask_all, fit_all
+from .expert import Asked, Lesson
+from .experts import SHIFT, SOFT, ask_all, first_lesson, fit_all
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
 from .folds import assign_folds
+from .vocabulary import fit_vocabulary, vocabulary_scores, word_counts
 from .votes import nearest_of_both, vote
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class HeldOutScores(NamedTuple):
     closeness: np.ndarray  # (m,): to the nearest examples
     ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
     word_counts: np.ndarray | None  # (m, C): probabilities by a regression on words, where there are any
+    shift: np.ndarray  # (m, C): from the proportions of the labels that were learned from
 
 
 def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -72,32 +73,39 @@ def _first_places(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def scores_by_folds(
-    corpus: Corpus,
+    lesson: Lesson,
     voters: Voters,
     folds: np.ndarray,
-    targets: np.ndarray,
-    several: bool,
     experts: list[str],
+    proportions: np.ndarray | None,
     progress: tqdm,
 ) -> HeldOutScores:
-    """Of all examples that are in a fold, by experts that learn from the others."""
-    scores, shares = np.zeros((len(experts), *targets.shape)), np.zeros(targets.shape)
-    rows = corpus.rows
+    """Of all examples of a lesson that are in a fold, by experts that learn from the others."""
+    corpus, rows, targets, several = lesson[:4]
+    scores = np.zeros((len(experts), *targets.shape))
+    shares, shift = np.zeros(targets.shape), np.zeros(targets.shape)
     near, embeddings = np.zeros(len(targets)), corpus.document_vectors.embeddings_of(corpus.vectors[rows])
     words, by_words = None if corpus.words is None else corpus.words[rows], np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        found = fit_all(corpus, rows[learned], targets[learned], several, experts, has_head=False)
+        part = first_lesson(corpus, rows[learned], targets[learned], several, names=lesson.names)
+        found = fit_all(part, experts, proportions)
+        shift[asked] = found[SHIFT]
         scores[:, asked], shares[asked] = scores_in_corpus(
             corpus, found, several, experts, rows[asked], voters.of(asked)
         )
         near[asked] = closeness(embeddings[asked], embeddings[learned])
-        by_words[asked] = 0 if words is None else word_counts(words[learned], targets[learned], words[asked], several)
+        if words is not None:
+            regression = found.get("vocabulary")
+            if regression is None:
+                regression = fit_vocabulary(words[learned], targets[learned], several)
+            by_words[asked] = word_counts(vocabulary_scores(words[asked], regression), several)
         progress.update()
     held_out = folds >= 0
     ids = corpus.ids[rows]
     by_words = None if words is None else by_words[held_out]
-    return HeldOutScores(scores[:, held_out], *(x[held_out] for x in (targets, shares, near, ids)), by_words)
+    rest = (x[held_out] for x in (targets, shares, near, ids))
+    return HeldOutScores(scores[:, held_out], *rest, by_words, shift[held_out])
 
 
 class Voters(NamedTuple):
@@ -153,6 +161,11 @@ def scores_of_held_out(
     embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
     words, learned = fitted.count_words(texts_in(snapshot.rows)), one_hot(snapshot.labels, columns)
-    by_words = None if words is None else word_counts(words, learned, answers.words, fitted.several)
+    by_words, regression = None, fitted.learned.get("vocabulary")
+    if words is not None:
+        if regression is None:
+            regression = fit_vocabulary(words, learned, fitted.several)
+        by_words = word_counts(vocabulary_scores(answers.words, regression), fitted.several)
+    shift = np.tile(fitted.learned[SHIFT], (len(usable), 1))
     shares = answers.shares[:, columns]
-    return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words)
+    return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words, shift)

@@ -22,11 +22,15 @@ UNKNOWN = 1e-3  # the share of a label that no example, or every example, has
 class Classifier:
     """The trained classifier, or else a linear probe."""
 
-    prior, prior_alone = 0.2, 0.45
+    learns_from_documents = False
 
-    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
         """Always."""
         return True
+
+    def prior(self, lesson: Lesson) -> float:
+        """Much where documents tell little."""
+        return 0.2 if lesson.has_documents else 0.45
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         """The weights of the probe, and its bias last; nothing where a classifier was trained."""

@@ -1,8 +1,9 @@
 """The mixture of experts: a product of their distributions, each to the power of its weight (log-linear pool).
 
-    p(y | x)  ~  exp( sum_e w_e s_e(y | x) )
+    p(y | x)  ~  exp( sum_e w_e s_e(y | x) + b(y) )
 
-with the logits ``s_e``; log odds where a text may have several labels. With few examples a sum of distributions, as in
+with the logits ``s_e``, and the shift b from the proportions of the labels among the examples to those among all texts;
+log odds without a shift where a text may have several labels. With few examples a sum of distributions, as in
 equation 3 of Liang et al. 2023, gives a confident expert its say whatever the others know; a product asks all of them.
 """
 
@@ -11,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-SHARPNESS, LEAST, MOST = 1.2, 0.05, 20.0  # of their sum, in standard deviations of the logits
-STRENGTH = 200.0  # how many examples it takes to move the proportions; the sharpness is free
+SHARPNESS, LEAST, MOST = 1.0, 0.05, 20.0  # of their sum, in standard deviations of the logits
+STRENGTH = 20.0  # how many examples it takes to move the proportions; the sharpness is free
 
 
-def pool(scores: np.ndarray, weights: np.ndarray, several: bool) -> np.ndarray:
-    """Probabilities ``(N, C)`` of the logits of all experts, ``(E, N, C)``."""
-    pooled = np.tensordot(weights, scores, 1)
+def pool(scores: np.ndarray, weights: np.ndarray, several: bool, shift: np.ndarray | float = 0.0) -> np.ndarray:
+    """Probabilities ``(N, C)`` of the logits of all experts, ``(E, N, C)``, and a shift ``(C,)`` or ``(N, C)``."""
+    pooled = np.tensordot(weights, scores, 1) + shift
     return expit(pooled) if several else softmax(pooled, axis=1)
 
 
@@ -31,24 +32,31 @@ def spread_of_scores(scores: np.ndarray, several: bool) -> np.ndarray:
     return np.where(spread > 1e-6, spread, np.inf)
 
 
-def fit_weights(scores: np.ndarray, targets: np.ndarray, prior: np.ndarray, several: bool) -> np.ndarray:
+def fit_weights(
+    scores: np.ndarray,
+    targets: np.ndarray,
+    prior: np.ndarray,
+    several: bool,
+    shift: np.ndarray | float = 0.0,
+    counts: np.ndarray | float = 1.0,
+) -> np.ndarray:
     """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
 
-    It maximizes ``sum log p(y) - 100 |w - t prior|^2 - (log t / 1.2)^2 / 2`` over w and the sharpness t. So the
-    examples say at once how sure the mixture is, and only as they become many what the experts count.
-    The logits are in units of ``spread_of_scores``.
+    It maximizes ``sum c log p(y) - 10 |w - t prior|^2 - (log t)^2 / 2`` over w and the sharpness t. So the examples say
+    at once how sure the mixture is, and only as they become many what the experts count. An example counts c, of
+    ``counts`` ``(n, 1)``. The logits are in units of ``spread_of_scores``.
     """
     from scipy.optimize import minimize
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         weights, sharpness = parameters[:-1], parameters[-1]
-        pooled = np.tensordot(weights, scores, 1)
+        pooled = np.tensordot(weights, scores, 1) + shift
         if several:
             likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum() / targets.shape[1]
             error = (expit(pooled) - targets) / targets.shape[1]
         else:
-            likelihood = (log_softmax(pooled, axis=1) * targets).sum()
-            error = softmax(pooled, axis=1) - targets
+            likelihood = (counts * log_softmax(pooled, axis=1) * targets).sum()
+            error = counts * (softmax(pooled, axis=1) - targets)
         away, log_sharpness = weights - sharpness * prior, np.log(sharpness / SHARPNESS)
         value = -likelihood + STRENGTH / 2 * away @ away + log_sharpness**2 / 2
         gradient = np.tensordot(scores, error, 2) + STRENGTH * away

@@ -28,11 +28,15 @@ LEAST_SHARE = 1e-3
 class Neighbors:
     """The votes of the nearest texts, which the store was asked for."""
 
-    prior, prior_alone = 0.25, 0.05
+    learns_from_documents = False
 
-    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
         """Always."""
         return True
+
+    def prior(self, lesson: Lesson) -> float:
+        """Little where no documents vote."""
+        return 0.25 if lesson.has_documents else 0.05
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         """Nothing: labels vote as they are when they are asked, or as they were spread to documents."""

@@ -21,11 +21,15 @@ SHARPNESS = 5.0  # the words of a text are of norm 1 in TF-IDF; naive Bayes woul
 class Words:
     """Naive Bayes."""
 
-    prior, prior_alone = 0.2, 0.05
+    learns_from_documents = True
 
-    def can_learn(self, corpus: Corpus, several: bool) -> bool:
+    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
         """From texts that have words."""
         return corpus.words is not None
+
+    def prior(self, lesson: Lesson) -> float:
+        """Little where no documents show which words go together."""
+        return 0.2 if lesson.has_documents else 0.05
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         """How much each word speaks for each label."""

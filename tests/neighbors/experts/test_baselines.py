@@ -1,14 +1,11 @@
 """Word counts and the largest class, beside the experts in every table of fit."""
 
-import warnings
-
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 from sklearn.metrics import f1_score, log_loss
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.baselines import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class, word_counts
+from docsplit_hf.neighbors.experts.baselines import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
@@ -60,19 +57,6 @@ def test_of_several_labels_the_most_frequent_set_is_the_largest_class():
     probabilities = largest_class(targets, 2, True)
     assert (probabilities >= 0.5).tolist() == [[True, True, False]] * 2
     np.testing.assert_allclose(probabilities[0], [0.75, 0.75, 0.25])
-
-
-def test_labels_that_no_text_or_every_text_has_are_no_reason_to_fail_or_warn():
-    words, asked = csr_matrix(np.eye(4, dtype=np.float32)), csr_matrix(np.eye(4, dtype=np.float32)[:1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        several = word_counts(words, np.array([[1, 0, 1]] * 2 + [[1, 0, 0]] * 2), asked, True)
-        assert several[0, 0] == 1 and several[0, 1] == 0 and several[0, 2] > 0.5
-        alone = word_counts(words, np.array([[1], [1], [0], [0]]), asked, True)
-        assert alone.shape == (1, 1) and alone[0, 0] > 0.5
-        assert word_counts(words, np.ones((4, 1)), asked, True).tolist() == [[1]]
-        one = word_counts(words, np.array([[0, 1, 0]] * 2 + [[0, 0, 1]] * 2), asked, False)
-        assert one[0].argmax() == 1 and one[0, 0] == 0 and one.sum() == pytest.approx(1)
 
 
 def test_what_is_at_chance_says_so_in_a_sentence():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.experts import EXPERTS, prior_weights
+from docsplit_hf.neighbors.experts.experts import EXPERTS
 from docsplit_hf.neighbors.experts.explanation import explain
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
 
@@ -13,10 +13,13 @@ from .stores import ask, fitted_store, make_queries
 class NearestMean:
     """Logits by the squared distance from the mean of each label's examples."""
 
-    prior, prior_alone = 0.5, 0.5
+    learns_from_documents = False
 
-    def can_learn(self, corpus, several):
+    def can_learn(self, corpus, several, has_names):
         return not several
+
+    def prior(self, lesson):
+        return 0.5
 
     def fit(self, lesson):
         vectors = lesson.corpus.vectors[lesson.rows]
@@ -35,12 +38,7 @@ def test_a_new_expert_is_fitted_weighed_saved_asked_and_explained(monkeypatch, t
     assert "nearest mean" in {record["expert"] for record in store.fitted.settings["measured"]}
     store.save_pretrained(tmp_path)
     answers, again = ask(store), ask(KNNDatastore.from_pretrained(tmp_path))
-    assert np.array_equal(answers.probabilities, again.probabilities) and len(answers.scores) == 5
+    assert np.array_equal(answers.probabilities, again.probabilities) and len(answers.scores) == 6
     assert explain(answers, ready_experts(store.snapshot).fitted, 0, 0)["experts"]["nearest mean"] != 0
     alone = fitted_store(experts=["nearest mean"])
     assert (ask(alone).probabilities.argmax(1) == make_queries()[0]).mean() > 0.8
-
-
-def test_proportions_add_up_to_1():
-    for with_documents in (True, False):
-        assert prior_weights(list(EXPERTS), with_documents).sum() == 1

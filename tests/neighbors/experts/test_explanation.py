@@ -18,7 +18,7 @@ def test_the_experts_add_up_to_the_log_odds_of_the_best_two():
             assert found["against"] == NAMES[other]
             odds = np.log(probabilities[label] / probabilities[other])
             assert sum(found["experts"].values()) == pytest.approx(odds, abs=1e-6)
-            assert list(found["experts"]) == list(store.fitted.settings["weights"])
+            assert list(found["experts"]) == [*store.fitted.settings["weights"], "class proportions"]
 
 
 def test_of_several_labels_they_add_up_to_its_own_log_odds():

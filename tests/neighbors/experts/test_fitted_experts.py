@@ -43,23 +43,27 @@ def test_answers_are_distributions_and_right(kind, stores):
 
 def test_which_experts_there_are(stores):
     experts = {kind: list(store.fitted.settings["weights"]) for kind, store in stores.items()}
-    everything = ["classifier", "words", "neighbors", "topics"]
+    everything = ["classifier", "words", "neighbors", "topics", "vocabulary"]
     assert experts["one label"] == experts["pairs"] == experts["no documents"] == everything
-    assert experts["several labels"] == everything[:3] and experts["no texts"] == [*everything[:1], *everything[2:]]
+    assert experts["several labels"] == [name for name in everything if name != "topics"]
+    assert experts["no texts"] == ["classifier", "neighbors", "topics"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mixture_is_the_pool_of_its_weighted_scores(kind, stores):
     answers = ask(stores[kind])
     several = kind == "several labels"
-    np.testing.assert_allclose(pool(answers.scores, np.ones(len(answers.scores)), several), answers.probabilities)
+    shift = stores[kind].fitted.arrays["shift"]
+    np.testing.assert_allclose(
+        pool(answers.scores, np.ones(len(answers.scores)), several, shift), answers.probabilities
+    )
 
 
-@pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics"])
+@pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics", "vocabulary"])
 def test_one_expert_alone_is_its_softmax(name):
     store = fitted_store(experts=[name])
     answers = ask(store)
-    odds = np.exp(answers.scores[0])
+    odds = np.exp(answers.scores[0] + store.fitted.arrays["shift"])
     np.testing.assert_allclose(answers.probabilities, odds / odds.sum(1, keepdims=True))
     assert store.fitted.settings["shares"] == {name: 1.0}
 
@@ -127,7 +131,7 @@ def test_a_label_that_came_after_fit_has_the_share_of_the_neighbors_and_the_othe
     weight = store.fitted.settings["weights"]["neighbors"]
     scores[place] = weight * neighbor_scores(known, kind == "several labels")
     rest = 1 if kind == "several labels" else 1 - shares[:, 3:]
-    expected = rest * pool(scores, np.ones(len(scores)), kind == "several labels")
+    expected = rest * pool(scores, np.ones(len(scores)), kind == "several labels", store.fitted.arrays["shift"])
     np.testing.assert_allclose(after.probabilities[:, :3], expected, rtol=1e-4, atol=1e-6)
 
 

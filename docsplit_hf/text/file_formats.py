@@ -115,7 +115,7 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Say which file it is, and what to do, where reading fails."""
+    """Name the file, and what to do, where reading it fails."""
     import datasets
 
     try:
@@ -154,7 +154,7 @@ def lines_between(path: Path, start: int, end: int) -> Iterator[bytes]:
 
 
 def file_state(path: Path) -> tuple[int, int]:
-    """What changes when a file does, so that a cache does not return an older one."""
+    """A value that changes when the file does, so that a cache does not return an older one."""
     return path.stat().st_mtime_ns, path.stat().st_size
 
 

@@ -77,10 +77,10 @@ def find_splits(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> Mapping[str, Dataset | Path]:
-    """For each split of a source its rows, its file, or the folder with its classes; files are not read yet.
+    """The splits of a source by name: rows in memory, or a path that is not read yet.
 
-    A file, a data set and a DataFrame are the training set. In a folder, files are named after their split; or there is
-    a folder of ``.txt`` files for each class, or such a folder for each split.
+    A file, a data set and a DataFrame are the training set. In a folder, files are named after their split; or it has a
+    folder of ``.txt`` files for each class, or such a folder for each split.
     """
     path = local_path(source, csv_separator, encoding)
     if path is not None:

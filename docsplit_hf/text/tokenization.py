@@ -113,11 +113,10 @@ def tokenizer_batches(texts: Iterable[T], characters_of: Callable[[T], int] = le
 
 
 def certain_cuts(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
-    """Where texts may be cut such that the tokens of the parts, one after the other, are those of the whole.
+    """Where texts may be cut so that the tokens of the parts are those of the whole; None: nowhere.
 
     A kind of place, such as before the space between two words, is certain if the tokenizer begins a new word there,
-    gives the parts the tokens that they have in the whole, and has no added token across it. That is found by trying.
-    None: there is no such place, as with tokenizers that see the whole text as one word, and those that are not fast.
+    gives the parts the same tokens as the whole, and has no added token across it. That is found by trying.
     """
     if not tokenizer.is_fast:
         return None
@@ -143,7 +142,7 @@ def count_tokens(text: str, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern
 def beginning(
     text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None, longest: int = WINDOW
 ) -> str:
-    """As much of a text as holds its first ``tokens`` and more, which are those that it has in the whole text.
+    """The beginning of a text that holds its first ``tokens``, tokenized as in the whole text.
 
     A text is whole if it has at most ``longest`` characters, or too few tokens or places to cut.
     """
@@ -161,7 +160,7 @@ def beginning(
 
 
 def ending(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None) -> str:
-    """As much of the end of a text as holds its last ``tokens``, which are those that it has in the whole text."""
+    """The end of a text that holds its last ``tokens``, tokenized as in the whole text."""
     size = CHARACTERS_PER_TOKEN * max(tokens, 1)
     while cuts is not None and len(text) > size:
         cut = cuts.search(text, len(text) - size)
@@ -174,7 +173,7 @@ def ending(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.
 def input_beginnings(
     inputs: Iterable[tuple[str, str | None]], max_length: int, tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[tuple[str, str | None]]:
-    """As much of texts (and None), or of pairs of texts, as the tokenizer needs to cut them to ``max_length`` tokens.
+    """The beginnings of texts, or of pairs of texts, that a tokenizer needs to cut them to ``max_length`` tokens.
 
     By itself it tokenizes all of a text before it cuts, and of a long pair it keeps each part of the one with each part
     of the other. Texts stay whole where it cuts on the left, or has no place to cut.

@@ -191,7 +191,7 @@ def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
 
 
 def _load_stock(checkpoint: Checkpoint, dtype: torch.dtype | str, architecture: str | None = None) -> PreTrainedModel:
-    """The class that the checkpoint was saved from, so that all its weights have their place, or the one asked for."""
+    """Load the class that the checkpoint was saved from, or ``architecture``, so that all its weights have a place."""
     config = checkpoint.config
     # AutoModel makes T5's encoder and decoder, of which a T5EncoderModel's checkpoint has only the first.
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)

@@ -1,4 +1,4 @@
-"""By what an encoder is known: a checksum of all that its embeddings depend on, and its embeddings of fixed texts."""
+"""Two ways to know an encoder again: a checksum of all that it depends on, and its embeddings of fixed texts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def encoder_fingerprint(
 
 
 def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
-    """The embeddings that ``embed`` gives the texts by torch; of an encoder that runs in int8 again in int8, below."""
+    """The embeddings of ``PROBE_TEXTS`` by torch; below them those in int8, if the encoder runs in int8."""
     engine = engine_of(encoder)
     with without_engine(encoder):
         probe = embed(PROBE_TEXTS)

@@ -50,7 +50,7 @@ def use_backend(
     precision: str | None = None,
     calibration_texts: Sequence[str] | None = None,
 ) -> None:
-    """Have an encoder computed by a library in a precision, as its weights are now; both None: as it is."""
+    """Have a library compute an encoder in a precision, with its weights of now; both None: no change."""
     check_backend(backend, precision, calibration_texts)
     if backend is None and precision is None:
         return
@@ -65,7 +65,7 @@ def use_backend(
 
 
 def precision_settings(encoder: PreTrainedModel) -> dict[str, str]:
-    """What a fingerprint says of the precision; nothing of float32, in which all backends agree."""
+    """The part of a fingerprint that tells the precision: empty for float32, in which all backends agree."""
     engine = engine_of(encoder)
     if engine is not None:
         return {} if engine.precision == "float32" else {"precision": engine.precision, "exported": engine.key}

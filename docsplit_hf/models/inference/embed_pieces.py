@@ -23,7 +23,7 @@ ACCELERATOR_TOKENS_PER_BATCH = 32_768
 
 
 class Run(NamedTuple):
-    """How an encoder runs over pieces, as the options of a call say; None: as usual, or as it was loaded."""
+    """The options of a call: the limits of a batch, the precision, the progress bar. None: the default."""
 
     unit: str  # of the progress bar
     max_tokens: int | None = None
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The states of what is pooled apart in a batch of pieces."""
+    """The hidden states of a batch, a row for each embedding."""
 
     states: torch.Tensor  # (parts, l, H)
     attention_mask: torch.Tensor  # (parts, l)
@@ -48,9 +48,9 @@ def embed_pieces(
     pieces: Iterable[Piece],
     run: Run,
     sizes: Sequence[int],
-    say: Callable[[Reading], Sequence[torch.Tensor]],
+    pool_states: Callable[[Reading], Sequence[torch.Tensor]],
 ) -> Iterator[tuple[list[Piece], list[torch.Tensor]]]:
-    """Pieces, a group at a time, and what ``say`` makes of their parts: float32 ``(parts, size)`` on the CPU each."""
+    """Run an encoder over pieces: groups of them, with the tensors of ``pool_states``, float32 ``(rows, size)``."""
     in_bf16 = is_in_bfloat16(encoder, run.bf16, encoder.device)
     reads_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
     with tqdm(total=len(texts), desc="Embedding", unit=run.unit, disable=not run.show_progress) as progress:
@@ -71,7 +71,7 @@ def embed_pieces(
                     owners = np.repeat([piece.text for piece in read], [counts[number] for number in numbers])
                     parts = _parts_of(states, batch["attention_mask"], read, frame.prompt_length)
                     rows_of_batch = np.concatenate([places[number] for number in numbers])
-                    for values, found in zip(said, say(Reading(*parts, owners)), strict=True):
+                    for values, found in zip(said, pool_states(Reading(*parts, owners)), strict=True):
                         values[rows_of_batch] = found.float().cpu()
                     progress.update(len(numbers))
             yield group, said
@@ -145,9 +145,9 @@ def refuse_broken(
 
 
 class PieceAverages:
-    """Values of N texts, from those of their pieces as they come: of the only piece its own, else means by tokens.
+    """The values of N texts, from those of their pieces: the average weighted by tokens, or that of the only piece.
 
-    Of embeddings the directions are averaged, and so are the norms, so that pieces of norm 1 give a text of norm 1.
+    Of embeddings both directions and norms are averaged, so that pieces of norm 1 give a text of norm 1.
     """
 
     def __init__(self, texts: int, dimension: int, are_embeddings: bool = True) -> None:
@@ -176,7 +176,7 @@ class PieceAverages:
 
 
 class PassagesOfTexts:
-    """The passages of N texts, from pieces as they come."""
+    """Collects the passages of N texts, piece by piece."""
 
     def __init__(self, texts: int, dimension: int) -> None:
         self._counts = np.zeros(texts, dtype=np.int64)
@@ -198,7 +198,7 @@ class PassagesOfTexts:
 def _parts_of(
     states: torch.Tensor, attention_mask: torch.Tensor, pieces: Sequence[Piece], prompt_length: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """States and mask of what is pooled apart, and the length of the prompt in it."""
+    """Hidden states and mask of each embedding, and the length of the prompt in them."""
     if all(piece.parts is None for piece in pieces):
         return states, attention_mask, prompt_length
     rows = []

@@ -304,16 +304,16 @@ class DocumentEncoder:
         return truncate_dim or self.dimension
 
     def _read(self, texts: Sequence[str], run: Run, *strategy: Any) -> Iterator[tuple[list[Piece], torch.Tensor]]:
-        """Pieces, a group at a time, and the embeddings of their parts, float32 ``(parts, D)``, on the CPU."""
+        """Groups of pieces, and their embeddings, float32 ``(embeddings, D)``, on the CPU."""
         texts, frame = list(texts), self.frame
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
-        def embed(read: Reading) -> tuple[torch.Tensor]:
+        def pool_states(read: Reading) -> tuple[torch.Tensor]:
             pooled = pool(read.states, read.attention_mask, self.pooling, read.prompt_length)
             found = pooled if self.projection is None else self.projection(pooled.float())
             refuse_broken(found, read.texts, texts, self.model, repr(self))
             return (found,)
 
         pieces = read_pieces(texts, frame, *strategy)
-        for group, (found,) in embed_pieces(self.model, frame, texts, pieces, run, [self.dimension], embed):
+        for group, (found,) in embed_pieces(self.model, frame, texts, pieces, run, [self.dimension], pool_states):
             yield group, found

@@ -333,4 +333,6 @@ class EndpointClassifier(PreTrainedModel):
 
     def forward(self, *arguments: Any, **kwargs: Any) -> None:
         """Refused: there is nothing here to run or to train."""
-        raise NotImplementedError(f"{self.endpoint!r} embeds elsewhere: take KNNClassifier.from_encoder(...) to train.")
+        raise NotImplementedError(
+            f"{self.endpoint!r} embeds, and nothing can be trained here: KNNClassifier.from_encoder(...) can be."
+        )

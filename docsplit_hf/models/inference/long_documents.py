@@ -42,7 +42,7 @@ ADVICE = "long_documents='average' reads them whole."
 
 
 class Frame(NamedTuple):
-    """What stands around the tokens of a piece."""
+    """What stands around the tokens of a text in a piece: special tokens, and maybe an instruction."""
 
     tokenizer: PreTrainedTokenizerBase
     prefix: list[int]  # special tokens before it
@@ -92,7 +92,7 @@ class Frame(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Tokens of a text that are read together."""
+    """Tokens of a text that an encoder reads together."""
 
     text: int  # the number of the text
     input_ids: np.ndarray  # int32 (n,), special tokens included
@@ -105,17 +105,17 @@ class Piece(NamedTuple):
 
     @property
     def is_only(self) -> bool:
-        """Whether what is read of the text has one embedding."""
+        """Whether the text has this piece alone, and one embedding."""
         return self.weight == 0
 
     @property
     def spans(self) -> np.ndarray:
-        """Where that which gets an embedding stands in the text, int64 ``(p, 2)``."""
+        """The characters of the text that each embedding stands for, int64 ``(p, 2)``."""
         return np.array([[self.start, self.end]]) if self.parts is None else self.parts[:, 2:]
 
     @property
     def weights(self) -> np.ndarray:
-        """What each embedding counts in the average of the text: its tokens, int64 ``(p,)``."""
+        """The weight of each embedding in the average of the text: its number of tokens, int64 ``(p,)``."""
         return np.array([self.weight]) if self.parts is None else self.parts[:, 1] - self.parts[:, 0]
 
 
@@ -153,7 +153,7 @@ def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVE
 def read_pieces(
     texts: Sequence[str], frame: Frame, strategy: str, passage_length: int | None = None, overlap: int = 0
 ) -> Iterator[Piece]:
-    """What is read of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
+    """The pieces of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
     if strategy in ONE_PIECE:
         return _cut_pieces(texts, frame, has_tail=strategy == "head_tail")
     around, longest = frame.max_length - frame.room, frame.max_length
@@ -201,9 +201,9 @@ def pair_pieces(texts: Sequence[str], text_pairs: Sequence[str | None], frame: F
 
 
 def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[list[Piece], int]]:
-    """Pieces in groups of a million tokens, so that not all of a corpus are held at once.
+    """Pieces in groups of a million tokens, so that a corpus need not fit into memory.
 
-    With each group comes how many pieces all texts have: estimated by characters, exact with the last group.
+    With each group comes the number of pieces of all texts: estimated by characters, exact with the last group.
     """
     characters = [0, *accumulate(len(text) for text in texts)]
     group: list[Piece] = []
@@ -243,7 +243,7 @@ def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int
 
 
 def _cut_pieces(texts: Sequence[str], frame: Frame, has_tail: bool = False) -> Iterator[Piece]:
-    """The beginning of each text, or with a tail its first and last tokens; what was cut is warned of at the end."""
+    """A piece of each text: its first tokens, or its first and last ones. How much was cut is logged at the end."""
     head = max(round(HEAD_SHARE * frame.room), 1) if has_tail else frame.room
     cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
     instruction, tail = frame.instruction_length, frame.room - head
@@ -270,7 +270,7 @@ def _cut_pieces(texts: Sequence[str], frame: Frame, has_tail: bool = False) -> I
 
 
 def _share_read(row: Encoding, whole: int) -> float:
-    """Which share of the ``whole`` characters of a pair is in its tokens, below 1 if anything was cut off."""
+    """The share of a pair's ``whole`` characters that its tokens cover: below 1 if anything was cut off."""
     if not row.overflowing:
         return 1.0
     ends = [0, 0]
@@ -362,7 +362,7 @@ def _tokenized_windows(texts: Sequence[str], frame: Frame) -> Iterator[tuple[int
 def _tokens_and_spans(
     tokenizer: PreTrainedTokenizerBase, contents: list[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Of each content its tokens, and where they stand in it: in its sentence, where a tokenizer does not say more."""
+    """The tokens of each content and where each stands in it; with a slow tokenizer, where its sentence stands."""
     valid = [replace_lone_surrogates(content) for content in contents]
     if tokenizer.is_fast:
         encoding = tokenizer(valid, return_offsets_mapping=True, **PLAIN)

@@ -28,7 +28,7 @@ NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too lar
 
 
 class Predictions(NamedTuple):
-    """What a ``KNNClassifier`` says of N texts, in their order."""
+    """The output of a ``KNNClassifier`` for N texts, in their order."""
 
     logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
     retrieval_embeddings: np.ndarray  # float32 (N, R)
@@ -72,21 +72,14 @@ class Reader:
         own = self.model.config.max_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
         return self.max_length or min(own, NO_LIMIT)
 
-    def run_by(
-        self,
-        packing: str | None = None,
-        backend: str | None = None,
-        precision: str | None = None,
-        calibration_texts: Sequence[str] | None = None,
-    ) -> None:
-        """Have the encoder computed without padding, and as ``use_backend`` says; None: as it is."""
+    def run_by(self, packing: str | None = None, *backend: Any) -> None:
+        """Set how the encoder is computed: with packing or not, and as ``use_backend`` takes it; None: no change."""
         if packing is not None:
             use_packing(self.model, packing)
-        own = self.model.encoder, self.tokenizer, self.model.config.pooling
-        use_backend(*own, backend, precision, calibration_texts)
+        use_backend(self.model.encoder, self.tokenizer, self.model.config.pooling, *backend)
 
     def check(self) -> None:
-        """Refuse a way to read long texts that the model has no positions or no pooling for."""
+        """Refuse settings for long texts that do not fit the model."""
         config, most = self.model.config, replace(self, max_length=None).length
         strategy = self.long_documents or config.long_documents
         if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
@@ -126,7 +119,7 @@ class Reader:
         passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
         name = f"{type(model).__name__} {config.name_or_path}".rstrip()
 
-        def say(read: Reading) -> tuple[torch.Tensor, torch.Tensor]:
+        def pool_states(read: Reading) -> tuple[torch.Tensor, torch.Tensor]:
             output = model.read_states(read.states, read.attention_mask)
             for values in (output.logits, output.retrieval_embeddings):
                 refuse_broken(values, read.texts, texts, model, name)
@@ -137,7 +130,7 @@ class Reader:
         is_paired = any(pair is not None for pair in text_pairs)
         frame = Frame.of(self.tokenizer, check_max_length(self.length, model.encoder), is_paired=is_paired)
         pieces = self._pieces(texts, text_pairs, frame, strategy)
-        for group, (found, said) in embed_pieces(model.encoder, frame, texts, pieces, run, sizes, say):
+        for group, (found, said) in embed_pieces(model.encoder, frame, texts, pieces, run, sizes, pool_states):
             embeddings.add(group, found)
             logits.add(group, said)
             shares[[piece.text for piece in group]] = [piece.share for piece in group]
@@ -149,7 +142,7 @@ class Reader:
         return Predictions(logits.all().numpy(), embeddings.all().numpy(), shares, several)
 
     def _pieces(self, texts: list[str], text_pairs: list[str | None], frame: Frame, strategy: str) -> Iterator[Piece]:
-        """What is read of texts, or of pairs of texts."""
+        """The pieces of texts, or of pairs of texts."""
         if all(pair is None for pair in text_pairs):
             passage_length = self.model.config.passage_length
             return read_pieces(texts, frame, strategy, passage_length and min(passage_length, frame.max_length))

@@ -36,7 +36,7 @@ _ENGLISH = ["water", "people", "because", "children", "different"]
 
 @contextmanager
 def cut_texts_summed_up() -> Iterator[None]:
-    """Add up what is logged about texts meanwhile, and log it at the end. Inside of another one, that one logs it."""
+    """Sum up what is logged about texts inside, and log it once at the end; nested, the outer one logs."""
     if _sums.get() is not None:
         yield
         return
@@ -52,7 +52,7 @@ def cut_texts_summed_up() -> Iterator[None]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Log nothing about texts that are read meanwhile: they are no user's."""
+    """Log nothing about the texts that are read inside: they are not the user's."""
     token = _sums.set({})
     try:
         yield
@@ -71,7 +71,7 @@ def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, exampl
 
 
 def shares_read(lengths: Sequence[int], read: int) -> np.ndarray:
-    """Which share of each text is read, where no more than ``read`` of it is, float64 ``(N,)``."""
+    """The share of each text that is read, if at most ``read`` of its length is, float64 ``(N,)``."""
     return np.minimum(read / np.maximum(lengths, 1), 1)
 
 

@@ -55,7 +55,7 @@ def test_of_a_long_text_only_the_beginning_is_tokenized(
     read = []
     monkeypatch.setattr(long_documents, "token_ids", lambda _, texts: read.extend(texts) or token_ids(tokenizer, texts))
     found = encoder.encode([long_text, "a garden"], show_progress=False)
-    assert len(read) == 2 and len(read[0]) < 1000
+    assert sum(map(len, read)) < 1000
     assert "1 of 2 texts are longer than 64 tokens: about 99." in caplog.text
     assert found[0] == pytest.approx(encoder.encode([long_text[:1000]], show_progress=False)[0], abs=1e-6)
 

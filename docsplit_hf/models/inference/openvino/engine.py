@@ -141,7 +141,7 @@ def _rows(encoded: list[list[int]], encoder: PreTrainedModel) -> list[Rows]:
 def _check(
     encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str, seconds: float
 ) -> None:
-    """Refuse an engine whose embeddings are far from torch's in float32, and log how far they are."""
+    """Refuse an engine whose embeddings are far from torch's in float32, and log how near they are."""
     name, cosines, least = type(encoder).__name__, _cosines(encoder, engine, rows, pooling), LEAST[engine.precision]
     if not cosines.min() >= least:
         raise ValueError(

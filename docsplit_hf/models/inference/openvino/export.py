@@ -79,13 +79,13 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
 
 
 def input_names(encoder: PreTrainedModel) -> list[str]:
-    """What an encoder reads, of what tokenizers give."""
+    """The inputs of an encoder, among those that tokenizers give."""
     known = inspect.signature(encoder.forward).parameters
     return [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in known]
 
 
 def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Texts to calibrate on, and others to measure on, if there are enough; drawn with a seed."""
+    """Texts to calibrate on, and others to measure on if there are enough, drawn with a seed."""
     if texts is None:
         texts = load_package_documentation(PACKAGES, test_size=CALIBRATED + MEASURED, seed=SEED)["test"]["text"]
     check_texts(texts, "Calibration text")

@@ -6,7 +6,15 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import docsplit_hf
 from docsplit_hf.text.characters import replace_lone_surrogates
-from docsplit_hf.text.tokenization import beginning, certain_cuts, special_tokens_around, windows
+from docsplit_hf.text.tokenization import (
+    TOKENIZER_CHARACTERS,
+    beginning,
+    certain_cuts,
+    check_texts,
+    special_tokens_around,
+    tokenizer_batches,
+    windows,
+)
 
 CORPUS = [
     "The river feeds the valley. It's 3.14 don't they're naïve Straße, e\u0301clair",
@@ -163,3 +171,20 @@ def test_none_and_something_else():
     assert special_tokens_around(Plain()) == ([], [])
     with pytest.raises(ValueError, match="Rewriting"):
         special_tokens_around(Rewriting())
+
+
+@pytest.mark.parametrize(
+    ("texts", "named"),
+    [("a text", r"one string: pass \[text\]"), ({"text": "a"}, "got dict"), (5, "got int"), (None, "got NoneType"),
+     (iter(["a text"]), "got list_iterator"), (["a text", float("nan")], "Text 1 is nan")],
+)  # fmt: skip
+def test_what_is_not_a_list_of_texts(texts, named):
+    with pytest.raises(TypeError, match=named):
+        check_texts(texts)
+
+
+def test_a_batch_for_the_tokenizer_is_bounded_by_texts_and_by_characters():
+    assert [len(batch) for batch in tokenizer_batches(["a"] * 2001)] == [1000, 1000, 1]
+    long = "a" * (TOKENIZER_CHARACTERS - 1)
+    assert list(tokenizer_batches(iter(["a", long, "a", long * 2, "a"]))) == [["a", long], ["a"], [long * 2], ["a"]]
+    assert list(tokenizer_batches([])) == []

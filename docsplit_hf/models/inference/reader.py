@@ -136,10 +136,9 @@ class Reader:
             shares[[piece.text for piece in group]] = [piece.share for piece in group]
             if strategy in SEVERAL_VECTORS:
                 passages.add(group, found)
-        several = passages.all() if strategy in SEVERAL_VECTORS else None
-        if several is not None and (several.counts == 1).all():
-            several = None
-        return Predictions(logits.all().numpy(), embeddings.all().numpy(), shares, several)
+        several = passages.all()
+        has_several = (several.counts > 1).any()
+        return Predictions(logits.all().numpy(), embeddings.all().numpy(), shares, several if has_several else None)
 
     def _pieces(self, texts: list[str], text_pairs: list[str | None], frame: Frame, strategy: str) -> Iterator[Piece]:
         """The pieces of texts, or of pairs of texts."""

@@ -89,13 +89,6 @@ def test_a_length_and_an_instruction_that_are_set_later_hold_as_if_they_were_giv
     assert (encoder.encode(texts, show_progress=False) == given.encode(texts, show_progress=False)).all()
 
 
-def test_what_is_no_list_of_texts_or_no_choice_is_refused(encoder):
-    with pytest.raises(TypeError, match=r"pass \[text\]"):
-        encoder.encode("one text")
-    with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
-        encoder.encode(["a"], long_documents="split")
-
-
 def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
     tiny_config, tokenizer, tmp_path, caplog
 ):

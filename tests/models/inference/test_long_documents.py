@@ -170,6 +170,8 @@ def test_head_and_tail(frame, tokenizer, caplog):
 
 
 def test_what_cannot_be_is_refused(encoder, tokenizer):
+    with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
+        encoder.encode(["a"], long_documents="split")
     with pytest.raises(ValueError, match="'passages' gives a text several embeddings: encode_passages"):
         encoder.encode(["a"], long_documents="passages")
     with pytest.raises(ValueError, match="one of 'passages', 'late', got 'average'"):

@@ -84,8 +84,9 @@ class Reader:
         strategy = self.long_documents or config.long_documents
         if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
             raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: take 'passages'.")
-        if config.passage_length is not None and config.passage_length > most:
-            raise ValueError(f"passage_length={config.passage_length} is more than the {most} tokens that are read.")
+        length = config.passage_length
+        if length is not None and length > most:
+            raise ValueError(f"passage_length={length} is more than the {most} tokens that the model reads.")
 
     def probe(self) -> np.ndarray:
         """By what a datastore knows the encoder: its retrieval embeddings of a few fixed texts, float32 ``(3, R)``.

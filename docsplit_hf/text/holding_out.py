@@ -74,7 +74,7 @@ def hold_out_of_each_class(
 
 
 def fingerprint(values: Iterable[Any]) -> int:
-    """A number of 64 bits that is equal for equal values: texts, or what else stands in the columns of a row."""
+    """A number of 64 bits that is equal for equal values, such as texts, or the columns of a row."""
     digest = hashlib.blake2b(digest_size=8)
     for value in values:
         encoded = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
@@ -90,7 +90,7 @@ def fingerprints_of(dataset: Dataset, columns: list[str]) -> np.ndarray:
 
 
 def _in_proportion(strata: list[int], sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """An order of the groups of which every beginning holds the same share of each stratum."""
+    """An order of the groups in which every beginning has the same share of each stratum."""
     names, stratum = np.unique(strata, return_inverse=True)
     total = np.bincount(stratum, weights=sizes)
     start = generator.random(len(names))  # so that it is chance which of the small strata come first

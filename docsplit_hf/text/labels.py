@@ -108,7 +108,7 @@ def number_or_name(name: str) -> tuple[float, str]:
 
 
 def separate_labels(label: Any, separator: str) -> list[Any] | None:
-    """The labels in one string, joined by ``separator`` or as a list in JSON or Python; None of a blank one."""
+    """The labels in one string, joined by ``separator`` or as a list in JSON or Python; None if it is blank."""
     if not isinstance(label, str):
         return label if isinstance(label, list) else [label]
     if not label.strip():
@@ -125,7 +125,7 @@ def separate_labels(label: Any, separator: str) -> list[Any] | None:
 
 
 def suspect_several(names: Sequence[str]) -> str | None:
-    """What to tell the user if half of some labels or more look like several names in one string, otherwise None."""
+    """A hint for the user if half of the labels or more look like several names in one string, otherwise None."""
     for look, separator, joined in (
         ("hold ';'", ";", [name for name in names if ";" in name]),
         ("look like lists", ",", [name for name in names if _looks_like_list(name)]),

@@ -76,7 +76,7 @@ def finish_replacement(folder: str | Path) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Lock a folder, or a file, which is made if it is not there, for this process; yields whether the system can.
+    """Lock a folder, or a file, which is made if it is not there; yields whether the system has locks.
 
     ``wait=False`` raises ``BlockingIOError`` if another process has the lock, or has just deleted the file.
     """

@@ -1,4 +1,4 @@
-"""Checkpoints: the one that ships, opening any by its name, and what of a model they hold."""
+"""Open checkpoints by name: the one that ships, a folder, a model on the Hub, an adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which library an encoder computes, and in which precision: torch, oneDNN, OpenVINO; float32, bfloat16, int8."""
+"""The library and the precision that an encoder computes in: torch, oneDNN, OpenVINO; float32, bfloat16, int8."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def use_backend(
     precision: str | None = None,
     calibration_texts: Sequence[str] | None = None,
 ) -> None:
-    """Have a library compute an encoder in a precision, with its weights of now; both None: no change."""
+    """Have a library compute an encoder in a precision, with its present weights; both None: no change."""
     check_backend(backend, precision, calibration_texts)
     if backend is None and precision is None:
         return
@@ -73,7 +73,7 @@ def precision_settings(encoder: PreTrainedModel) -> dict[str, str]:
 
 
 def is_in_bfloat16(encoder: nn.Module, bf16: BFloat16, device: torch.device) -> bool:
-    """Whether torch is to run an encoder in bfloat16, for what a call has as ``bf16``; None: as it was loaded."""
+    """Whether torch runs an encoder in bfloat16, given the ``bf16`` of a call; None: as it was loaded."""
     if bf16 not in (None, True, False, "auto"):
         raise ValueError(f'bf16 must be True, False, "auto", or None for as it was loaded, got {bf16!r}.')
     engine = engine_of(encoder)

@@ -1,4 +1,4 @@
-"""Pieces of texts through an encoder, in batches, and from what it says of them to the embeddings of texts."""
+"""Run an encoder over pieces of texts, in batches, and combine the embeddings of each text's pieces."""
 
 from __future__ import annotations
 
@@ -32,25 +32,22 @@ class Run(NamedTuple):
     show_progress: bool = False
 
 
-class Reading(NamedTuple):
-    """The hidden states of a batch, a row for each embedding."""
-
-    states: torch.Tensor  # (parts, l, H)
-    attention_mask: torch.Tensor  # (parts, l)
-    prompt_length: int  # how many tokens of each are a prompt, which is not pooled
-    texts: np.ndarray  # (parts,): the numbers of the texts
-
-
 def embed_pieces(
-    encoder: PreTrainedModel,
+    model: PreTrainedModel,
+    name: str,
     frame: Frame,
     texts: Sequence[str],
     pieces: Iterable[Piece],
     run: Run,
     sizes: Sequence[int],
-    pool_states: Callable[[Reading], Sequence[torch.Tensor]],
+    pool_states: Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]],
 ) -> Iterator[tuple[list[Piece], list[torch.Tensor]]]:
-    """Run an encoder over pieces: groups of them, with the tensors of ``pool_states``, float32 ``(rows, size)``."""
+    """Run the encoder of a model over pieces, and pool its states: groups of pieces, and tensors ``(rows, size)``.
+
+    ``pool_states`` gets the states ``(rows, L, H)``, a row for each embedding, their mask ``(rows, L)``, and how many
+    tokens of each are a prompt, which is not pooled. ``name``: what errors call the model.
+    """
+    encoder = model.base_model
     in_bf16 = is_in_bfloat16(encoder, run.bf16, encoder.device)
     reads_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
     with tqdm(total=len(texts), desc="Embedding", unit=run.unit, disable=not run.show_progress) as progress:
@@ -64,14 +61,15 @@ def embed_pieces(
                     types = piece.token_type_ids
                     row["token_type_ids"] = np.zeros_like(piece.input_ids) if types is None else types
             with inference_mode(encoder.device, in_bf16):
-                limits = run.max_tokens, run.max_pieces, is_packed(encoder.base_model)
+                limits = run.max_tokens, run.max_pieces, is_packed(encoder)
                 for numbers, batch in inference_batches(rows, frame.tokenizer, encoder.device, *limits):
                     states = run_encoder(encoder, **batch).last_hidden_state
                     read = [group[number] for number in numbers]
                     owners = np.repeat([piece.text for piece in read], [counts[number] for number in numbers])
                     parts = _parts_of(states, batch["attention_mask"], read, frame.prompt_length)
                     rows_of_batch = np.concatenate([places[number] for number in numbers])
-                    for values, found in zip(said, pool_states(Reading(*parts, owners)), strict=True):
+                    for values, found in zip(said, pool_states(*parts), strict=True):
+                        refuse_broken(found, owners, texts, model, name)
                         values[rows_of_batch] = found.float().cpu()
                     progress.update(len(numbers))
             yield group, said
@@ -155,7 +153,7 @@ class PieceAverages:
         self._sums, self._weights, self._norms = torch.zeros(texts, dimension), torch.zeros(texts), torch.zeros(texts)
 
     def add(self, pieces: Sequence[Piece], values: torch.Tensor) -> None:
-        """Take ``(p, D)`` of pieces and their parts."""
+        """Add the values of pieces, ``(rows, D)``, a row for each embedding."""
         counts = torch.tensor([len(piece.weights) for piece in pieces])
         owners = torch.tensor([piece.text for piece in pieces]).repeat_interleave(counts)
         is_only = torch.tensor([piece.is_only for piece in pieces]).repeat_interleave(counts)
@@ -167,7 +165,7 @@ class PieceAverages:
         self._sums.index_add_(0, owners, (normalize(values) if self._are_embeddings else values) * weights[:, None])
 
     def all(self) -> torch.Tensor:
-        """Float32 ``(N, D)``."""
+        """The averages, float32 ``(N, D)``."""
         averaged, values = self._weights > 0, self._sums.clone()
         sums, weights = values[averaged], self._weights[averaged, None]
         of_several = normalize(sums) * self._norms[averaged, None] if self._are_embeddings else sums
@@ -184,14 +182,14 @@ class PassagesOfTexts:
         self._spans = [np.empty((0, 2), dtype=np.int64)]
 
     def add(self, pieces: Sequence[Piece], embeddings: torch.Tensor) -> None:
-        """Take ``(p, D)`` of pieces and their parts."""
+        """Add the values of pieces, ``(rows, D)``, a row for each embedding."""
         self._embeddings.append(embeddings.numpy())
         for piece in pieces:
             self._counts[piece.text] += len(piece.spans)
             self._spans.append(piece.spans)
 
     def all(self) -> Passages:
-        """What was taken."""
+        """All of them."""
         return Passages(np.concatenate(self._embeddings), self._counts, np.concatenate(self._spans))
 
 

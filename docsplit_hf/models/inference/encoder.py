@@ -20,7 +20,7 @@ from ..portable.packing import engine_of, use_packing
 from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
 from .backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
-from .embed_pieces import PassagesOfTexts, PieceAverages, Reading, Run, embed_pieces, refuse_broken
+from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
 from .long_documents import (
     ONE_PIECE,
     SEVERAL_VECTORS,
@@ -308,12 +308,10 @@ class DocumentEncoder:
         texts, frame = list(texts), self.frame
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
-        def pool_states(read: Reading) -> tuple[torch.Tensor]:
-            pooled = pool(read.states, read.attention_mask, self.pooling, read.prompt_length)
-            found = pooled if self.projection is None else self.projection(pooled.float())
-            refuse_broken(found, read.texts, texts, self.model, repr(self))
-            return (found,)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, prompt_length: int) -> tuple[torch.Tensor]:
+            pooled = pool(states, mask, self.pooling, prompt_length)
+            return (pooled if self.projection is None else self.projection(pooled.float()),)
 
-        pieces = read_pieces(texts, frame, *strategy)
-        for group, (found,) in embed_pieces(self.model, frame, texts, pieces, run, [self.dimension], pool_states):
+        given = frame, texts, read_pieces(texts, frame, *strategy), run, [self.dimension]
+        for group, (found,) in embed_pieces(self.model, repr(self), *given, pool_states):
             yield group, found

@@ -17,7 +17,7 @@ from ..portable.modeling_knn_classifier import KNNClassifier
 from ..portable.packing import use_packing
 from ..portable.positions import check_max_length, max_positions
 from .backend import BFloat16, use_backend
-from .embed_pieces import PassagesOfTexts, PieceAverages, Reading, Run, embed_pieces, refuse_broken
+from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
 from .endpoint import EndpointClassifier
 from .long_documents import ONE_PIECE, SEVERAL_VECTORS, Frame, Passages, Piece, pair_pieces, read_pieces
 from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
@@ -120,10 +120,8 @@ class Reader:
         passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
         name = f"{type(model).__name__} {config.name_or_path}".rstrip()
 
-        def pool_states(read: Reading) -> tuple[torch.Tensor, torch.Tensor]:
-            output = model.read_states(read.states, read.attention_mask)
-            for values in (output.logits, output.retrieval_embeddings):
-                refuse_broken(values, read.texts, texts, model, name)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, _: int) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask)
             return output.retrieval_embeddings, output.logits
 
         unit = "text" if strategy in ONE_PIECE else "piece"
@@ -131,7 +129,7 @@ class Reader:
         is_paired = any(pair is not None for pair in text_pairs)
         frame = Frame.of(self.tokenizer, check_max_length(self.length, model.encoder), is_paired=is_paired)
         pieces = self._pieces(texts, text_pairs, frame, strategy)
-        for group, (found, said) in embed_pieces(model.encoder, frame, texts, pieces, run, sizes, pool_states):
+        for group, (found, said) in embed_pieces(model, name, frame, texts, pieces, run, sizes, pool_states):
             embeddings.add(group, found)
             logits.add(group, said)
             shares[[piece.text for piece in group]] = [piece.share for piece in group]

@@ -180,7 +180,7 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
 
 
 def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
-    """The same for marks other than a single full stop."""
+    """The same as ``_full_stop_ends`` for other marks."""
     end = position + len(marks)
     before, after = line[position - 1 : position], line[end : end + 1]
     if "." in marks:
@@ -313,7 +313,7 @@ def find_protected_spans(line: str) -> dict[int, int]:
 
 
 def merge_spans(spans: dict[int, int]) -> list[tuple[int, int]]:
-    """Start and end of spans in order, where those that nest or overlap are merged."""
+    """Start and end of spans in order; those that nest or overlap are merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans.items()):
         if merged and start < merged[-1][1]:

@@ -32,27 +32,23 @@ _MARKS, _CJK_MARKS = ".,;:!?", "，。！？；："
 
 
 class _Cut(NamedTuple):
-    """A kind of place between two characters, and characters to try it with."""
+    """A kind of place between two characters, and the white space that begins the part after the cut."""
 
     left: str
-    after: str  # the white space that begins the part after the cut
+    after: str
     right: str
-    examples: tuple[str, str]
 
     @property
     def pattern(self) -> str:
         return f"(?<=[{self.left}])(?={self.after}[{self.right}])"
 
 
-_LETTER_EXAMPLES = "a7Zéßλжאعकア字글"
 _CUTS = (
-    _Cut(_LETTERS, " ", _LETTERS, (_LETTER_EXAMPLES, _LETTER_EXAMPLES)),
-    _Cut(_LETTERS, "\n", _LETTERS, (_LETTER_EXAMPLES, _LETTER_EXAMPLES)),
-    _Cut(_MARKS + _CJK_MARKS, " ", _LETTERS, (_MARKS + _CJK_MARKS, _LETTER_EXAMPLES)),
-    _Cut(_MARKS + _CJK_MARKS, "\n", _LETTERS, (_MARKS + _CJK_MARKS, _LETTER_EXAMPLES)),
-    _Cut(_CJK_MARKS, "", _HAN, (_CJK_MARKS, "字文中")),
-    _Cut(_HAN, "", _HAN, ("字文中", "字文中")),
+    *(_Cut(left, space, _LETTERS) for left in (_LETTERS, _MARKS + _CJK_MARKS) for space in " \n"),
+    _Cut(_CJK_MARKS, "", _HAN),
+    _Cut(_HAN, "", _HAN),
 )
+_EXAMPLES = {_LETTERS: "a7Zéßλжאعकア字글", _HAN: "字文中"}  # to try a cut with; of marks, all
 
 
 def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> None:
@@ -201,8 +197,9 @@ def _is_certain(cut: _Cut, tokenizer: PreTrainedTokenizerBase, added: list[Added
     if any(_reaches_across(token, cut) for token in added):
         return False
     # One of each with another word beside it, for tokenizers that make one word of two.
-    lefts = [*cut.examples[0], f"a {cut.examples[0][0]}"]
-    rights = [cut.after + right for right in (*cut.examples[1], f"{cut.examples[1][0]} a")]
+    some_left, some_right = (_EXAMPLES.get(side, side) for side in (cut.left, cut.right))
+    lefts = [*some_left, f"a {some_left[0]}"]
+    rights = [cut.after + right for right in (*some_right, f"{some_right[0]} a")]
     pairs = list(product(lefts, rights))
     ids = dict(zip(lefts + rights, tokenizer(lefts + rights, **PLAIN)["input_ids"], strict=True))
     together = tokenizer([left + right for left, right in pairs], **PLAIN)

@@ -35,7 +35,7 @@ from sklearn.metrics import roc_auc_score
 from tqdm.auto import tqdm
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.search.grouped_search import grouped_search, matched_distances
 from docsplit_hf.training.markdown import table
 

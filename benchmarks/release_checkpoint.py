@@ -20,7 +20,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf import DocumentEncoder, load_package_documentation
 from docsplit_hf.models.checkpoints.atomic_replacement import open_to_readers
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_FOLDER
+from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_FOLDER
 
 MOST_BYTES = 16_000_000
 PACKAGES = ("accelerate",)  # whose documentation is embedded to compare

@@ -24,7 +24,7 @@ import numpy as np
 from datastore_index import machine
 
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.mixing.knn_distribution import knn_probabilities
 from docsplit_hf.training.markdown import table
 

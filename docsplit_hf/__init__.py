@@ -23,7 +23,7 @@ _MODULE_OF_NAME = {
     "DocSplitClassifier": "neighbors.estimator.docsplit_classifier",
     "DocSplitProjection": "pretraining.docsplit_projection",
     "DocumentEncoder": "models.inference.encoder",
-    "EndpointClassifier": "models.inference.endpoint_classifier",
+    "EndpointClassifier": "models.inference.endpoint",
     "EndpointEncoder": "models.inference.endpoint",
     "KNNClassifier": "models.portable.modeling_knn_classifier",
     "KNNClassifierConfig": "models.portable.configuration_knn_classifier",
@@ -33,7 +33,7 @@ _MODULE_OF_NAME = {
     "KNNDatastore": "neighbors.store.datastore",
     "MTEBEncoder": "evaluation.mteb_encoder",
     "connect_datastore": "neighbors.store.remote.connect",
-    "default_checkpoint": "models.checkpoints.shipped_checkpoint",
+    "default_checkpoint": "models.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "load_documents": "text.load_documents",
     "load_labeled_examples": "text.labeled_examples",
@@ -81,10 +81,9 @@ if TYPE_CHECKING:
     from .evaluation.mteb_encoder import MTEBEncoder
     from .metrics.pipeline_evaluation import evaluate_pipeline
     from .metrics.registry import metric_path
-    from .models.checkpoints.shipped_checkpoint import default_checkpoint
+    from .models.checkpoints.checkpoint import default_checkpoint
     from .models.inference.encoder import DocumentEncoder
-    from .models.inference.endpoint import EndpointEncoder
-    from .models.inference.endpoint_classifier import EndpointClassifier
+    from .models.inference.endpoint import EndpointClassifier, EndpointEncoder
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .models.portable.modeling_knn_classifier import KNNClassifier
     from .neighbors.audit.audit import Audit

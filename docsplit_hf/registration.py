@@ -8,9 +8,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from . import __version__
-from .models.checkpoints.auto_model_without_head import AutoModelWithoutHead
-from .models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
-from .models.inference.endpoint_classifier import EndpointClassifier, EndpointClassifierConfig
+from .models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER, AutoModelWithoutHead
+from .models.inference.endpoint import EndpointClassifier, EndpointClassifierConfig
 from .models.portable.configuration_knn_classifier import KNNClassifierConfig
 from .models.portable.modeling_knn_classifier import KNNClassifier
 from .neighbors.pipeline import KNNClassifierPipeline

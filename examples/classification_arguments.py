@@ -8,7 +8,7 @@ from typing import Any
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierTrainingArguments, connect_datastore
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from docsplit_hf.neighbors.store.remote.address import is_remote, parse_address
 from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore

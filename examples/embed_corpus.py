@@ -23,8 +23,8 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 import docsplit_hf.corpus  # noqa: F401  it says how datatrove is installed, where it is not
-from docsplit_hf.shards.write_shards import count_documents
-from docsplit_hf.text.paths import refuse_mistyped_path
+from docsplit_hf.shards import count_documents
+from docsplit_hf.text.sources import refuse_mistyped_path
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 LOOK_EVERY = 0.5  # seconds
@@ -59,7 +59,7 @@ def make_reader(arguments: CorpusArguments) -> tuple[Any, dict[str, Any]]:
     """The block that reads the documents, and what it reads, as a folder of shards remembers it."""
     from datatrove.pipeline.readers import HuggingFaceDatasetReader, JsonlReader, ParquetReader
 
-    from docsplit_hf.corpus.jsonl_range_reader import JsonlRangeReader
+    from docsplit_hf.corpus import JsonlRangeReader
 
     path, options = Path(arguments.dataset_name), {"text_key": arguments.text_column, "id_key": arguments.id_column}
     if path.is_file():
@@ -134,7 +134,7 @@ def main() -> None:
 
     from datatrove.executor import LocalPipelineExecutor
 
-    from docsplit_hf.corpus.embed_documents import EmbedDocuments
+    from docsplit_hf.corpus import EmbedDocuments
 
     folder, tasks = Path(arguments.output), arguments.tasks
     reader, source = make_reader(arguments)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.inference.backend import PRECISIONS
-from docsplit_hf.models.inference.long_documents.strategies import SINGLE_VECTOR
+from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
 from docsplit_hf.models.inference.openvino.export import CALIBRATED, MEASURED
 
 DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers

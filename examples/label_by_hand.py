@@ -34,10 +34,10 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import load_labeled_examples
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.neighbors.row_files import read_rows as read_texts
 from docsplit_hf.text.labels import is_multi_label, labels_by_name
-from docsplit_hf.text.unlabeled_texts import load_unlabeled_texts
+from docsplit_hf.text.load_documents import load_unlabeled_texts
 from docsplit_hf.training.command_line import parse_arguments, run_script
 from docsplit_hf.training.start_run import show_log
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement
-from docsplit_hf.models.checkpoints.lock import locked
+from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, locked
 from docsplit_hf.neighbors.store.files.hub_folder import FOLDER
 
 LABELS, PROGRESS = "labels.jsonl", "progress.jsonl"

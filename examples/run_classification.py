@@ -59,9 +59,9 @@ from docsplit_hf.neighbors.audit.audit import Audit
 from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
+from docsplit_hf.text.load_documents import load_unlabeled_texts
 from docsplit_hf.text.package_documentation import DOCUMENTATION
 from docsplit_hf.text.paper_tasks import find_task, load_task
-from docsplit_hf.text.unlabeled_texts import load_unlabeled_texts
 from docsplit_hf.training.command_line import GO_ON, options_given, parse_arguments, run_script
 from docsplit_hf.training.end_run import end_run
 from docsplit_hf.training.markdown import public_name

@@ -27,9 +27,7 @@ from transformers import AutoTokenizer
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
-from docsplit_hf.models.checkpoints.checkpoint import find_checkpoint
-from docsplit_hf.models.checkpoints.configuration import override_config
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_RECIPE
+from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
 from docsplit_hf.models.portable.positions import check_max_length
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.pretraining.default_length import default_max_length

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 TRAINER, COMMAND_LINE = "training/base_trainer.py", "training/command_line.py"
 OPTION_GROUP = type(argparse.ArgumentParser().add_argument_group())
 CLASSIFIER, PACKING = "models/portable/modeling_knn_classifier.py", "models/portable/packing.py"
-FLASH, SOFTMAX = "models/portable/packed_attention.py", "models/portable/sequence_attention.py"
+FLASH, SOFTMAX = "models/portable/packed_attention.py", "models/portable/packed_attention.py"
 CHECKPOINTS, RESUMING = "checkpoints are not saved as ours", "a run does not resume"
 ANSWERS = "a file of answers does not know its options"
 
@@ -37,7 +37,12 @@ DOORS = [
     ("_load_best_model", Trainer, TRAINER, "the model card does not name the best step"),
     ("_prepare_inputs", Trainer, TRAINER, "batches stay on the CPU"),
     ("_created_lr_scheduler", Trainer, TRAINER, "a second run keeps the scheduler of the first"),
-    ("_keys_to_ignore_on_save", PreTrainedModel, "models/unsaved_weights.py", "projection heads get into checkpoints"),
+    (
+        "_keys_to_ignore_on_save",
+        PreTrainedModel,
+        "models/checkpoints/checkpoint.py",
+        "projection heads get into checkpoints",
+    ),
     ("_attn_implementation", PretrainedConfig, PACKING, "no encoder runs without padding"),
     ("_can_set_attn_implementation", PreTrainedModel, PACKING, "no encoder runs without padding"),
     ("_supports_sdpa", PreTrainedModel, CLASSIFIER, "classifiers refuse sdpa attention"),
@@ -53,8 +58,8 @@ DOORS = [
     ("_action_groups", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_group_actions", OPTION_GROUP, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_build_data_dir", evaluate.Metric, "metrics/array_metric.py", "an evaluation needs a cache to write to"),
-    ("_auto_class", PretrainedConfig, "models/inference/endpoint_classifier.py", "a folder gets a file of no use"),
-    ("_linear_pointwise", torch.ops.mkldnn, "models/inference/onednn.py", "embedding is slower on a CPU of AMD"),
+    ("_auto_class", PretrainedConfig, "models/inference/endpoint.py", "a folder gets a file of no use"),
+    ("_linear_pointwise", torch.ops.mkldnn, "models/inference/backend.py", "embedding is slower on a CPU of AMD"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),
     ("_softmax_backward_data", torch.ops.aten, SOFTMAX, "packed training in 16 bits on a CPU fails"),
     ("_twenty_newsgroups", datasets, "experiments/tasks/known_tasks.py", "20News keeps headers and quotations"),

@@ -27,7 +27,7 @@ from few_labels.records import KEY, add_record, read_records
 from few_labels.rivals import RIVALS, run_rival
 from few_labels.systems import SYSTEMS, WITHOUT_LABELS
 
-from docsplit_hf.models.inference.encoder_names import split_name
+from docsplit_hf.models.inference.endpoint import split_name
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..text.lone_surrogates import replace_lone_surrogates
-from ..text.windows import WINDOW, count_tokens, input_beginnings
+from ..text.characters import replace_lone_surrogates
+from ..text.tokenization import WINDOW, count_tokens, input_beginnings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

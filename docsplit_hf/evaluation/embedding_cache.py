@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models.inference.batching import check_texts
-from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
+from ..models.inference.text_warnings import cut_texts_summed_up
+from ..text.tokenization import check_texts
 
 if TYPE_CHECKING:
     from .encoders import TextEncoder

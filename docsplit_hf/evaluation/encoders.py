@@ -11,9 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..models.inference.encoder import DocumentEncoder
-from ..models.inference.encoder_names import convert_options, is_address, split_name
-from ..models.inference.endpoint import load_endpoint
-from ..models.inference.passages import Passages
+from ..models.inference.endpoint import convert_options, is_address, load_endpoint, split_name
+from ..models.inference.long_documents import Passages
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from ..models.inference.encoder import DocumentEncoder
-from ..models.inference.encoder_names import split_name
+from ..models.inference.endpoint import split_name
 from .embedding_cache import cached_embeddings
 from .encoders import EncoderWithOptions, TextEncoder, load_encoder
 

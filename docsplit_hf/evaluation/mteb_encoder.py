@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from ..models.inference.encoder_names import split_name
-from ..models.inference.long_documents.strategies import SingleVector
+from ..models.inference.endpoint import split_name
+from ..models.inference.long_documents import SingleVector
 from .encoders import TextEncoder, load_encoder
 
 if TYPE_CHECKING:

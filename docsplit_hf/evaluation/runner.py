@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..models.inference.encoder_names import split_name
+from ..models.inference.endpoint import split_name
 from .evaluation_settings import EvaluationSettings
 from .experiment import Evaluation, Experiment, Measurement, check_protocols, plan
 from .half_documents import HALF_DOCUMENTS

@@ -27,10 +27,9 @@ def train_small_bert_tokenizer(texts: Iterable[str], vocab_size: int = 8192) -> 
 
 
 def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) -> PreTrainedTokenizerBase:
-    """The tokenizer of ``train_small_bert_tokenizer``, trained once for the same texts.
+    """The tokenizer of ``train_small_bert_tokenizer``, trained once for the same texts and kept in the cache.
 
-    Training breaks ties by chance, so that each process would get a slightly different vocabulary. The first one is
-    kept in the cache of Hugging Face, for all processes of a run and for later runs.
+    Training breaks ties by chance, so that each process would get a slightly different vocabulary.
     """
     digest = hashlib.blake2b(f"{vocab_size}".encode(), digest_size=16)
     for text in texts:
@@ -53,9 +52,7 @@ def small_bert_config(
 ) -> BertConfig:
     """A small BERT with heads of 64 dimensions. Two CPU cores train one of 2 layers and 128 dimensions in minutes."""
     if hidden_size < 64 or hidden_size % 64:
-        raise ValueError(
-            f"hidden_size must be a multiple of 64, BERT's heads being of 64 dimensions: got {hidden_size}."
-        )
+        raise ValueError(f"hidden_size must be a multiple of 64, as BERT's heads have 64, got {hidden_size}.")
     return BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden_size,

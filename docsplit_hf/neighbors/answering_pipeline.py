@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
-from transformers import AutoTokenizer, PreTrainedModel, TextClassificationPipeline
+from transformers import PreTrainedModel, TextClassificationPipeline
 
-from ..models.inference.bfloat16 import BFloat16
-from ..models.inference.endpoint_classifier import EndpointClassifier
+from ..models.inference.backend import BFloat16
 from ..models.inference.reader import Predictions, Reader
-from ..models.portable.modeling_knn_classifier import KNNClassifier
+from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
 from .classification_output import Shown, classification_output
 from .encoder_as_classifier import as_our_own, encoder_as_classifier
 from .experts.fitted_experts import ReadyExperts, ready_experts
@@ -61,10 +60,8 @@ class AnsweringPipeline(TextClassificationPipeline):
         **kwargs: Any,
     ) -> None:
         as_our_own(model)
-        is_remote = isinstance(model, EndpointClassifier)
-        if tokenizer is None and not is_remote:
-            tokenizer = _own_tokenizer(model)
-        is_classifier = is_remote or isinstance(model, KNNClassifier)
+        tokenizer = Reader.of(model, tokenizer).tokenizer
+        is_classifier = isinstance(model.config, KNNClassifierConfig)
         kwargs["task"] = "text-classification"  # the name that other libraries know
         super().__init__(model=model if is_classifier else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         self.reader.run_by(packing, backend, precision, calibration_texts)
@@ -245,14 +242,6 @@ class AnsweringPipeline(TextClassificationPipeline):
                 yield from self.postprocess(mixture, **postprocess_params)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
-
-
-def _own_tokenizer(model: PreTrainedModel) -> Any:
-    """Ask once more for the tokenizer that transformers did not find, for its reason."""
-    name = model.config.name_or_path
-    if not name:
-        raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
-    return AutoTokenizer.from_pretrained(name, revision=getattr(model, "loaded_revision", None))
 
 
 def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, table
 from ..training.model_card import save_model_card
 from .experts.fit_report import FitReport

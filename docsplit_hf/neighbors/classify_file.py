@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ..models.checkpoints.checksum import sha256_of
+from ..models.checkpoints.atomic_replacement import locked, sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
-from ..models.checkpoints.lock import locked
-from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
+from ..models.inference.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .suggestions.suggest import SUGGESTED

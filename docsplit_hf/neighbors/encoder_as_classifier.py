@@ -6,7 +6,7 @@ import logging
 
 from transformers import PreTrainedModel
 
-from ..models.checkpoints.settings import checkpoint_settings
+from ..models.checkpoints.sentence_transformers_files import checkpoint_settings
 from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..models.portable.modeling_knn_classifier import KNNClassifier
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
+from ..models.inference.text_warnings import cut_texts_summed_up
 from .answering_pipeline import AnsweringPipeline
 from .audit.audit_snapshot import audit_snapshot
 from .audit.corrections import corrections

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from huggingface_hub.errors import StrictDataclassError
 
-from ..models.inference.long_documents.cut_texts import unlogged
-from ..models.inference.long_documents.strategies import SEVERAL_VECTORS, check_strategy
+from ..models.inference.long_documents import SEVERAL_VECTORS, check_strategy
+from ..models.inference.text_warnings import unlogged
 
 if TYPE_CHECKING:
     from ..models.inference.reader import Reader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..models.inference.batching import check_texts
+from ..text.tokenization import check_texts
 from .store.labels import is_multi_label
 
 

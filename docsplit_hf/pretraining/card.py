@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
+from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, public_name, table
 from ..training.model_card import save_model_card
 from .collation.views import VIEWS, get_views

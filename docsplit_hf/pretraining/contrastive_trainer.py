@@ -19,8 +19,8 @@ from transformers import EvalPrediction, PreTrainedModel
 from transformers.trainer_utils import PredictionOutput, has_length
 
 from ..models.checkpoints.atomic_replacement import model_files, replaced_at_once
+from ..models.checkpoints.checkpoint import name_in_adapter
 from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
-from ..models.checkpoints.shipped_checkpoint import name_in_adapter
 from ..models.portable.packing import use_packing
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import keep_outputs_in_float32, process_count, sum_over_processes

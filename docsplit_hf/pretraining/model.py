@@ -15,9 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
 from transformers.utils import ModelOutput
 
-from ..models.checkpoints.checkpoint import HUB_ARGUMENTS, open_checkpoint
-from ..models.checkpoints.configuration import override_config
-from ..models.checkpoints.shipped_checkpoint import name_in_config
+from ..models.checkpoints.checkpoint import HUB_ARGUMENTS, name_in_config, open_checkpoint, override_config
 from ..models.portable.packing import run_encoder
 from ..models.portable.pooling import check_pooling, pool
 from .collation.masking import IGNORED_LABEL

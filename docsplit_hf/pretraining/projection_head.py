@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from ..models.unsaved_weights import leave_unsaved
+from ..models.checkpoints.checkpoint import leave_unsaved
 
 NAME = "projection_head"  # of the module in the model
 

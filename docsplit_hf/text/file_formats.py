@@ -10,17 +10,17 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-
-from .line_ranges import byte_ranges, lines_between
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
 ROWS_TO_LOOK_AT = 100  # for the columns of JSON lines, of which each row may have others
 CHARACTERS_TO_LOOK_AT = 10_000  # for the separator in a header
+MOST_RANGES = 240  # which most numbers of processes and workers divide
+SMALLEST_RANGE = 65_536  # bytes: of smaller ones, a good part would be read twice
 FILE_FORMATS = {
     ".jsonl": "json",
     ".json": "json",
@@ -39,15 +39,16 @@ def load_file(
 ) -> Dataset | IterableDataset:
     """Load a file of a known format, of which ``.txt`` has a row per line; or a folder, a row per ``.txt`` file.
 
-    The path is taken literally, also where it holds ``*`` or ``[``. A file may be compressed with gzip. Of a folder,
-    ``text`` is the text, and ``label`` the first folder on the way to the file, or None. A stream of a ``.jsonl`` file
-    has ranges of bytes as its shards, one of a ``.parquet`` file its row groups, one of a folder its files.
+    The path is taken literally, also where it holds ``*`` or ``[``. Of a folder, ``label`` is the first folder on the
+    way to the file, or None. The shards of a stream are ranges of bytes of a ``.jsonl`` file, row groups, or files.
     """
     import datasets
     from datasets.data_files import DataFilesList
 
-    if encoding is not None:
-        _check_encoding(encoding)
+    try:
+        codecs.lookup(encoding or "utf-8")
+    except LookupError as error:
+        raise ValueError(f"There is no encoding {encoding!r}: give one that Python knows, such as 'cp1252'.") from error
     if path.is_dir():
         return _load_folder(path, streaming, encoding)
     kind = file_format(path)
@@ -92,11 +93,7 @@ def find_columns(path: Path, csv_separator: str | None = None, encoding: str | N
 
 
 def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str, Any]]:
-    """Read JSON lines, or one JSON list of objects, as they are.
-
-    ``datasets`` refuses lone surrogates, makes dates of strings that look like dates, and infers types from the first
-    rows.
-    """
+    """Read JSON lines, or one JSON list of objects, as they are: ``datasets`` would make dates of some strings."""
     number = 0
     encoding = encoding or _detect_encoding(path)
     with _open(path, "rt", encoding=encoding, newline="\n") as file:
@@ -118,7 +115,7 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Say which file it is, and what to do, where reading fails."""
+    """Name the file, and what to do, where reading it fails."""
     import datasets
 
     try:
@@ -140,6 +137,33 @@ def find_text_files(folder: Path) -> Iterator[Path]:
     return (file for file in folder.rglob("*") if file.suffix.lower() == ".txt" and file.is_file())
 
 
+def byte_ranges(size: int) -> list[tuple[int, int]]:
+    """Where each range of a file begins and ends, in bytes: of nearly the same size, and one at least."""
+    count = min(MOST_RANGES, max(1, size // SMALLEST_RANGE))
+    return list(pairwise(size * i // count for i in range(count + 1)))
+
+
+def lines_between(path: Path, start: int, end: int) -> Iterator[bytes]:
+    """The lines that begin in a range, whole: each line of a file begins in one of its ranges."""
+    with open(path, "rb") as file:
+        if start:
+            file.seek(start - 1)
+            file.readline()
+        while file.tell() < end and (line := file.readline()):
+            yield line
+
+
+def file_state(path: Path) -> tuple[int, int]:
+    """A value that changes when the file does, so that a cache does not return an older one."""
+    return path.stat().st_mtime_ns, path.stat().st_size
+
+
+def refuse_separator(kind: str, csv_separator: str | None) -> None:
+    """Refuse a separator of columns for a file that is no ``.csv`` file."""
+    if csv_separator is not None and kind != "csv":
+        raise ValueError(f"it is no .csv file, and csv_separator={csv_separator!r} is for those")
+
+
 def _is_compressed(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
@@ -152,18 +176,6 @@ def _detect_encoding(path: Path) -> str:
     """UTF-16 where a file begins with its byte order mark, otherwise UTF-8, whose mark is left out."""
     with _open(path, "rb") as file:
         return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-
-
-def file_state(path: Path) -> tuple[int, int]:
-    """What changes when a file does, so that a cache does not return an older one."""
-    return path.stat().st_mtime_ns, path.stat().st_size
-
-
-def _check_encoding(encoding: str) -> None:
-    try:
-        codecs.lookup(encoding)
-    except LookupError as error:
-        raise ValueError(f"There is no encoding {encoding!r}: give one that Python knows, such as 'cp1252'.") from error
 
 
 def _refuse_ambiguous_name(path: Path) -> None:
@@ -185,14 +197,8 @@ def _refuse_no_bytes(path: Path) -> None:
             raise ValueError("it holds no rows")
 
 
-def refuse_separator(kind: str, csv_separator: str | None) -> None:
-    """Refuse a separator of columns for a file that is no ``.csv`` file."""
-    if csv_separator is not None and kind != "csv":
-        raise ValueError(f"it is no .csv file, and csv_separator={csv_separator!r} is for those")
-
-
 def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
-    """What the reader of ``datasets`` or, for ``.csv`` files, of pandas is to be told; what does not fit is refused."""
+    """The options of the reader of ``datasets`` or, for ``.csv`` files, of pandas; what does not fit is refused."""
     refuse_separator(kind, csv_separator)
     if kind == "parquet":
         if encoding is not None:

@@ -18,9 +18,8 @@ def hold_out(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw at most ``count`` rows at random; give the rows to keep and those held out, both in random order.
 
-    Rows of equal ``fingerprints``, ``(N,)``, are a group, of which all are held out or none. ``labels`` are the numbers
-    of each row's classes: the share that is held out is the same in every class, as nearly as groups allow, and each
-    class keeps at least one example. A group with several labels counts for the rarest of them.
+    Rows of equal ``fingerprints``, ``(N,)``, are held out together. ``labels`` are the numbers of each row's classes:
+    of every class nearly the same share is held out, and at least one example kept. The rarest label of a row counts.
     """
     generator = np.random.default_rng(seed)
     group = np.unique(fingerprints, return_inverse=True)[1]
@@ -54,8 +53,8 @@ def hold_out_of_each_class(
     """The rows to keep and those to hold out, ascending: a share of the different texts of every class.
 
     Equal texts stay together. Of a class with at least 2 different texts one at least is held out (fewer where a text
-    is in several classes) and one kept; a class with one text keeps it. So no training set cannot be split, unlike with
-    scikit-learn, and every class is tested on, unlike with ``hold_out``, which goes by rows.
+    is in several classes) and one kept; a class with one text keeps it. Unlike with scikit-learn, any training set can
+    be split, and unlike with ``hold_out``, every class is tested on.
     """
     order = np.random.default_rng(seed).permutation(len(labels))
     labels_of: dict[Hashable, set[int]] = {}
@@ -75,7 +74,7 @@ def hold_out_of_each_class(
 
 
 def fingerprint(values: Iterable[Any]) -> int:
-    """A number of 64 bits that is equal for equal values: texts, or what else stands in the columns of a row."""
+    """A number of 64 bits that is equal for equal values, such as texts, or the columns of a row."""
     digest = hashlib.blake2b(digest_size=8)
     for value in values:
         encoded = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
@@ -91,7 +90,7 @@ def fingerprints_of(dataset: Dataset, columns: list[str]) -> np.ndarray:
 
 
 def _in_proportion(strata: list[int], sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """An order of the groups of which every beginning holds the same share of each stratum."""
+    """An order of the groups in which every beginning has the same share of each stratum."""
     names, stratum = np.unique(strata, return_inverse=True)
     total = np.bincount(stratum, weights=sizes)
     start = generator.random(len(names))  # so that it is chance which of the small strata come first

@@ -1,25 +1,38 @@
-"""load_labeled_examples: texts with labels from the Hub, a file or a folder, as train, validation and test."""
+"""Texts with labels from the Hub, a file or a folder, as train, validation and test."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .characters import replace_lone_surrogates
+from .file_formats import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, hold_out
-from .labeled_rows import IS_LIST, OUTCOME, REMARKS, REPLACED, number_or_name, read_labeled_rows, suspect_several
-from .labels import label_names_of
-from .sources import SPLIT_NAMES, find_splits
-from .unusable_rows import KEPT, NO_LABEL, describe_dropped, keep_usable
+from .labels import label_name, label_names_of, number_or_name, separate_labels, suspect_several
+from .sources import (
+    EMPTY,
+    KEPT,
+    NO_LABEL,
+    NOT_A_STRING,
+    SPLIT_NAMES,
+    describe_dropped,
+    find_splits,
+    keep_usable,
+    refuse_other_types,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset, DatasetDict
 
 logger = logging.getLogger(__name__)
+
+# Columns beside the example: kept or why not, whether its label is a list, whether a lone surrogate was replaced.
+REMARKS = OUTCOME, IS_LIST, REPLACED = "_docsplit_outcome", "_docsplit_is_list", "_docsplit_replaced"
 
 
 def load_labeled_examples(
@@ -45,15 +58,14 @@ def load_labeled_examples(
     A label is a string, a whole number or a truth value; a list of them where several labels apply to a text. Classes
     keep the order of a ``ClassLabel``; otherwise they are sorted, numbers by size, those of the training set first.
     What cannot be used is dropped and counted in the log: examples whose label is missing (in a ``ClassLabel`` also
-    -1, as in GLUE's hidden test sets), whose text is not a string, or whose text is white space. A validation or test
-    set without any label is left out.
+    -1), or whose text is not a string or white space. A validation or test set without any label is left out.
 
     Args:
         source: A data set on the Hub, or one that is loaded already; a pandas DataFrame; a ``.jsonl``, ``.json``,
             ``.csv``, ``.tsv`` or ``.parquet`` file (also compressed with gzip), which is the training set; a folder
             with files named after their split; or a folder with a folder of ``.txt`` files for each class, or with such
             a folder for each split: ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only an empty
-            field is missing; labels and ids are its own characters: ``NA`` is a word, and so are ``true`` and ``007``.
+            field is missing: ``NA`` is a word, and so are ``true`` and ``007``.
         config_name: The configuration of a data set on the Hub.
         text_column: The column that holds the texts.
         text_pair_column: The column with the second texts, for pairs.
@@ -64,9 +76,8 @@ def load_labeled_examples(
             not used otherwise.
         test_split: The split to test on. None: ``test``, if there is one that is not used otherwise.
         validation_size: What to hold out of the training set where there is no split to validate on: a fraction of it,
-            or a number of examples from 1. Stratified by label; of several labels, by the rarest. Examples with the
-            same texts are held out together or not at all, and no class loses its last example, so fewer may be held
-            out. 0 holds none out. The test set is never used for it.
+            or a number of examples from 1. Stratified by label; of several labels, by the rarest. Equal texts stay
+            together, and no class loses its last example, so fewer may be held out. 0 holds none out.
         test_size: The same for where there is no split to test on. It is held out first.
         seed: Decides which examples are held out.
         label_separator: What separates the labels of a text where they stand in one string, such as ``";"`` in
@@ -111,7 +122,7 @@ def load_labeled_examples(
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
     splits, class_names = {}, {}
     for name, part_names in parts.items():
-        read = [read_labeled_rows(available[part], part, columns, label_separator, options) for part in part_names]
+        read = [_read_rows(available[part], part, columns, label_separator, options) for part in part_names]
         examples, declared = zip(*read, strict=True)
         usable = _keep_usable(datasets.concatenate_datasets(examples), name)
         if usable is not None:
@@ -147,13 +158,102 @@ def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[s
     return parts
 
 
+def _read_rows(
+    split: Dataset | Path,
+    split_name: str,
+    columns: dict[str, str],
+    label_separator: str | None,
+    options: dict[str, str | None],
+) -> tuple[Dataset, list[str]]:
+    """An example for every row, also for those to drop, with labels by name; and the names of a ``ClassLabel``."""
+    import datasets
+
+    string, boolean = datasets.Value("string"), datasets.Value("bool")
+    features = {name: datasets.List(string) if name == "label" else string for name in columns}
+    features = datasets.Features({**features, OUTCOME: string, IS_LIST: boolean, REPLACED: boolean})
+    making = {"columns": columns, "label_separator": label_separator}
+    if isinstance(split, Path) and split.is_file() and file_format(split) == "json":
+        with naming(split):
+            refuse_separator("json", options["csv_separator"])
+            arguments = {"path": split.absolute(), "encoding": options["encoding"], "making": making}
+            arguments["state"] = file_state(split)
+            return datasets.Dataset.from_generator(_read_json_examples, features, gen_kwargs=arguments), []
+    if isinstance(split, datasets.IterableDataset):
+        raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
+    rows = load_file(split, **options) if isinstance(split, Path) else split.with_format(None)
+    if len(rows) == 0:
+        raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")
+    _check_columns(rows.column_names, columns, split_name)
+    for name in [name for name in columns if name.startswith("text")]:
+        refuse_other_types(rows.features[columns[name]], columns[name], f"{name}_column")
+    label = rows.features[columns["label"]]
+    class_names = getattr(getattr(label, "feature", label), "names", None)
+    needed = list(dict.fromkeys(columns.values()))
+    examples = rows.select_columns(needed).map(
+        _make_example,
+        fn_kwargs={**making, "class_names": class_names},
+        remove_columns=needed,
+        features=features,
+        desc=f"Reading {split_name}",
+    )
+    return examples, class_names or []
+
+
+def _read_json_examples(
+    path: Path, encoding: str | None, making: dict[str, Any], state: tuple[int, int]
+) -> Iterator[dict[str, Any]]:
+    found: set[str] = set()
+    rows = read_json_rows(path, encoding)
+    first = next(rows, None)
+    if first is None:
+        raise ValueError("it holds no rows")
+    for row in chain([first], rows):
+        found.update(row)
+        yield _make_example(row, **making)
+    _check_columns(found, making["columns"], path.name)
+
+
+def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:
+    for name, column in columns.items():
+        if column not in found:
+            raise ValueError(f"There is no column {column!r} in {place}, only {sorted(found)}: choose {name}_column.")
+
+
+def _make_example(
+    row: Mapping[str, Any],
+    columns: dict[str, str],
+    label_separator: str | None = None,
+    class_names: list[str] | None = None,
+) -> dict[str, Any]:
+    values = {name: row.get(column) for name, column in columns.items()}
+    if label_separator is not None and values["label"] is not None:
+        values["label"] = separate_labels(values["label"], label_separator)
+    is_list = isinstance(values["label"], list)
+    names = [label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
+    texts = [value for name, value in values.items() if name.startswith("text")]
+    if None in names:
+        outcome = NO_LABEL
+    elif not all(isinstance(text, str | None) for text in texts):
+        outcome = NOT_A_STRING
+    else:
+        outcome = KEPT if all(text and text.strip() for text in texts) else EMPTY
+    remarks = {OUTCOME: outcome, IS_LIST: is_list, REPLACED: False}
+    if outcome != KEPT:
+        return {**dict.fromkeys(columns), **remarks}
+    if len(set(names)) < len(names):
+        raise ValueError(f"The label {values['label']!r} names a class twice: list those that apply, not 0 and 1.")
+    strings = {name: ["" if value is None else str(value)] for name, value in values.items()} | {"label": names}
+    valid = {name: [replace_lone_surrogates(string) for string in some] for name, some in strings.items()}
+    example = {name: some if name == "label" else some[0] for name, some in valid.items()}
+    return {**example, **remarks, REPLACED: valid != strings}
+
+
 def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
     """The examples that can be used, or None if the labels of a validation or test set are hidden."""
     outcomes = examples[OUTCOME][:]
     counts, replaced = Counter(outcomes), sum(examples[REPLACED][:])
     dropped = describe_dropped(counts)
-    message = f"{name}: kept {counts[KEPT]} of {len(outcomes)} examples."
-    message += f" Dropped: {dropped}." if dropped else ""
+    message = f"{name}: kept {counts[KEPT]} of {len(outcomes)} examples." + (f" Dropped: {dropped}." if dropped else "")
     message += f" Lone surrogates were replaced in {replaced}." if replaced else ""
     if name != "train" and counts[NO_LABEL] == len(outcomes) > 0:
         logger.warning(f"{message} There are no labels to evaluate with: the split is left out.")
@@ -239,10 +339,10 @@ def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
     names = label_names_of(splits["train"])
     labels = {name: _label_lists(split) for name, split in splits.items()}
     if len(set(map(tuple, labels["train"]))) < 2:
+        given = [names[number] for number in labels["train"][0]]
         raise ValueError(
-            f"Each of the {len(labels['train'])} training examples has the label "
-            f"{[names[number] for number in labels['train'][0]]}: there is nothing to tell apart. Check column "
-            f"{label_column!r}."
+            f"Each of the {len(labels['train'])} training examples has the label {given}: there is nothing to tell "
+            f"apart. Check column {label_column!r}."
         )
     trained = set(chain.from_iterable(labels["train"]))
     for name in [name for name in splits if name != "train"]:

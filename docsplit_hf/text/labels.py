@@ -1,14 +1,17 @@
-"""The texts and labels of a labeled data set, in the form that a datastore keeps them in."""
+"""Labels: their names, as sources have them, and their numbers, as data sets and datastores have them."""
 
 from __future__ import annotations
 
+import ast
+import json
+import math
+import re
 from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .labeled_rows import label_name, number_or_name
 from .sources import as_dataset
 
 if TYPE_CHECKING:
@@ -67,20 +70,14 @@ def labels_by_name(dataset: Dataset) -> list[str] | list[list[str]]:
 
 
 def label_array(dataset: Dataset, label_names: Sequence[str], multi_label: bool) -> np.ndarray:
-    """The labels of examples, numbered by ``label_names`` and not as in the data set.
-
-    int64 ``(N,)``, or with ``multi_label`` bool ``(N, C)``: what a datastore keeps, and what metrics take.
-    """
+    """The labels of examples by ``label_names``: int64 ``(N,)``, or with ``multi_label`` bool ``(N, C)``."""
     number = {name: i for i, name in enumerate(label_names)}
     names, labels = label_names_of(dataset), dataset.with_format(None)["label"][:]
     result = np.zeros((len(labels), len(number)), bool) if multi_label else np.zeros(len(labels), np.int64)
     for row, given in enumerate(labels):
         for label in given if multi_label else [given]:
             if label is None or not 0 <= label < len(names):
-                raise ValueError(
-                    f"The label of row {row} is {label}, which is none of 0 to {len(names) - 1} (-1 stands for a "
-                    "label that is kept secret): load_labeled_examples drops such rows."
-                )
+                raise ValueError(f"The label of row {row} is {label}, none of 0 to {len(names) - 1}: leave it out.")
             if names[label] not in number:
                 raise ValueError(f"The label {names[label]!r} is none of those known here: {', '.join(label_names)}.")
             if multi_label:
@@ -88,3 +85,58 @@ def label_array(dataset: Dataset, label_names: Sequence[str], multi_label: bool)
             else:
                 result[row] = number[names[label]]
     return result
+
+
+def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
+    """The name of a class, of a label as a source has it, or of one of ``class_names``; None if it is missing."""
+    if label is None or label != label or (isinstance(label, str) and not label.strip()):  # NaN is not itself
+        return None
+    if class_names is not None:
+        return class_names[label] if label >= 0 else None
+    if isinstance(label, bool):
+        return json.dumps(label)  # true and false, as in files
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    if not isinstance(label, str | int):
+        raise ValueError(f"The label {label!r} is no class: give names or whole numbers, or choose label_column.")
+    return str(label)
+
+
+def number_or_name(name: str) -> tuple[float, str]:
+    """A key that sorts names that are numbers by size, before the others."""
+    return (int(name) if re.fullmatch(r"-?[0-9]{1,18}", name) else math.inf, name)
+
+
+def separate_labels(label: Any, separator: str) -> list[Any] | None:
+    """The labels in one string, joined by ``separator`` or as a list in JSON or Python; None if it is blank."""
+    if not isinstance(label, str):
+        return label if isinstance(label, list) else [label]
+    if not label.strip():
+        return None
+    if _looks_like_list(label):
+        if re.search(r"""['"]\s+['"]""", label):  # Python would join the strings
+            raise ValueError(f"The label {label!r} is a list without commas, as numpy writes it: write it as JSON.")
+        for read in (json.loads, ast.literal_eval):
+            try:
+                return list(read(label.strip()))
+            except (ValueError, SyntaxError):
+                continue
+    return [part.strip() for part in label.split(separator) if part.strip()]
+
+
+def suspect_several(names: Sequence[str]) -> str | None:
+    """A hint for the user if half of the labels or more look like several names in one string, otherwise None."""
+    for look, separator, joined in (
+        ("hold ';'", ";", [name for name in names if ";" in name]),
+        ("look like lists", ",", [name for name in names if _looks_like_list(name)]),
+    ):
+        if len(joined) * 2 >= len(names) > 0:
+            return (
+                f"{len(joined)} of {len(names)} labels {look}, such as {joined[0]!r}, each taken for one class: "
+                f"if they are several, label_separator={separator!r}."
+            )
+    return None
+
+
+def _looks_like_list(label: str) -> bool:
+    return label.strip().startswith("[") and label.strip().endswith("]")

@@ -1,15 +1,29 @@
-"""load_documents: texts from the Hub, from files, or from a folder, as a data set with train and test."""
+"""Documents without labels, from the Hub, from files or from a folder."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .file_formats import load_file, naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
-from .sources import as_dataset, load_from_hub, local_path
+from .sources import (
+    EMPTY,
+    KEPT,
+    NOT_A_STRING,
+    as_dataset,
+    describe_dropped,
+    keep_usable,
+    load_from_hub,
+    local_path,
+    refuse_other_types,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,9 +56,9 @@ def load_documents(
         config_name: The configuration of a data set on the Hub.
         split: The split of it.
         streaming: Read as you go instead of downloading and converting first. The training documents are shuffled
-            through a buffer of 1,000, so that a batch does not hold neighbors only. Processes and data loader workers
-            share the shards among them (ranges of bytes of a ``.jsonl`` file, row groups of a ``.parquet`` file, files
-            of a folder), each shuffles what it reads, and so the order depends on their number.
+            through a buffer of 1,000. Processes and data loader workers share the shards among them (ranges of bytes of
+            a ``.jsonl`` file, row groups of a ``.parquet`` file, files of a folder), so the order depends on their
+            number.
         test_size: Documents to hold out: drawn at random, but at most a tenth of all; from a stream, the first ones,
             which are read at once. 0 holds none out. Of documents with the same text none is in ``train`` if one is in
             ``test``.
@@ -85,6 +99,44 @@ def load_documents(
         loaded = loaded.to_iterable_dataset() if streaming and isinstance(loaded, datasets.Dataset) else loaded
     with naming(path) if path is not None else nullcontext():  # a stream is read here
         return _hold_out(loaded, test_size, seed, text_column)
+
+
+def load_unlabeled_texts(
+    source: str | Path,
+    text_column: str = "text",
+    text_pair_column: str | None = None,
+    csv_separator: str | None = None,
+    encoding: str | None = None,
+    held_out: Iterable[Dataset] = (),
+) -> Dataset:
+    """What ``load_documents`` reads, as ``text`` and maybe ``text_pair``. What cannot be used is dropped and counted.
+
+    So are texts that are ``held_out``: nothing may be learned from them.
+    """
+    options = {"csv_separator": csv_separator, "encoding": encoding}
+    rows = load_documents(source, test_size=0, text_column=text_column, **options)["train"]
+    if rows.column_names == ["text"]:  # of .txt files
+        text_column = "text"
+    columns = {"text": text_column} | ({"text_pair": text_pair_column} if text_pair_column else {})
+    for name, column in columns.items():
+        if column not in rows.column_names:
+            found = sorted(rows.column_names)
+            raise ValueError(f"There is no column {column!r} in {source}, only {found}: choose {name}_column.")
+        refuse_other_types(rows.features[column], column, f"{name}_column")
+    texts = rows.select_columns(list(columns.values())).rename_columns({old: new for new, old in columns.items()})
+    outcomes = [_outcome(values) for values in zip(*(texts[name][:] for name in columns), strict=True)]
+    usable = keep_usable(texts, outcomes)
+    known = [fingerprints_of(examples, list(columns)) for examples in held_out]
+    new = np.flatnonzero(~np.isin(fingerprints_of(usable, list(columns)), np.concatenate(known) if known else []))
+    message = f"{len(new)} documents without labels: {source}."
+    if dropped := describe_dropped(Counter(outcomes)):
+        message += f" Dropped: {dropped}."
+    if len(new) < len(usable):
+        message += f" {len(usable) - len(new)} are held-out examples, and left out."
+    if not len(new):
+        raise ValueError(f"There is nothing to learn from: {message} Give other documents, or none.")
+    logger.log(logging.INFO if len(new) == len(rows) else logging.WARNING, message)
+    return usable if len(new) == len(usable) else usable.select(new)
 
 
 def _hold_out(
@@ -135,3 +187,9 @@ def _identifying(columns: list[str], text_column: str) -> list[str]:
 
 def _is_not_among(row: dict[str, Any], columns: list[str], fingerprints: set[int]) -> bool:
     return fingerprint(row.get(column) for column in columns) not in fingerprints
+
+
+def _outcome(texts: tuple[object, ...]) -> str:
+    if not all(isinstance(text, str) for text in texts):
+        return NOT_A_STRING
+    return KEPT if all(text.strip() for text in texts) else EMPTY

@@ -96,10 +96,7 @@ def _docstrings(source: str, module: str) -> Iterator[tuple[str, str]]:
 
 
 def unwrap_paragraphs(text: str) -> str:
-    """Join the hard-wrapped lines of a paragraph, so that no line end stands in the middle of a sentence.
-
-    Lines are joined while their indentation stays the same; code, lists and headings, which differ, keep their lines.
-    """
+    """Join the hard-wrapped lines of paragraphs, and not those of code, lists and headings."""
     paragraphs: list[str] = []
     for line in text.split("\n"):
         previous = paragraphs[-1] if paragraphs else ""

@@ -1,4 +1,4 @@
-"""load_task: the twelve data sets of the paper on classification with neighbors, or a folder of one's own."""
+"""The twelve data sets of the paper on classification with neighbors, or a folder of one's own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .file_formats import find_columns
 from .labeled_examples import load_labeled_examples
-from .paths import refuse_mistyped_path
-from .sources import find_splits
+from .sources import find_splits, refuse_mistyped_path
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -24,8 +23,7 @@ TEXT_COLUMNS = (("text_a", "text_b"), ("text", "text_pair"), ("text",))  # of a 
 class Task:
     """Where a data set of the paper is, and what the paper trained with on it (its table 3).
 
-    ``knn_weight`` is lambda of equation 3, which the paper chose on the split that it reports. ``test_split`` is the
-    official development set; ``"a+b"`` joins two. ``prepare`` makes the columns named here of a row on the Hub.
+    ``knn_weight`` is lambda of equation 3. ``prepare`` makes the columns named here of a row on the Hub.
     """
 
     name: str
@@ -58,10 +56,7 @@ class Task:
 
 
 def mark_spans(row: Mapping[str, Any]) -> dict[str, str]:
-    """Mark the ``_noun_`` and the ``[pronoun]`` of a row of CLUEWSC 2020 in its text, as CLUE's own baseline does.
-
-    Where they are says ``target``: ``span1_text``, ``span1_index`` (the noun), ``span2_text``, ``span2_index``.
-    """
+    """Mark the ``_noun_`` and the ``[pronoun]`` of a row of CLUEWSC 2020 in its text, as CLUE's own baseline does."""
     text, target = row["text"], row["target"]
     spans = sorted((target[f"{span}_index"], target[f"{span}_text"], span) for span in ("span1", "span2"))
     (first, first_text, _), (second, second_text, _) = spans
@@ -118,11 +113,8 @@ def load_task(
     """Load a data set of the paper by its name in ``TASKS``; or a folder, or a file, laid out alike.
 
     A file or folder is one that ``load_labeled_examples`` reads, with the columns ``text``, ``text`` and ``text_pair``,
-    or ``text_a`` and ``text_b``.
-
-    A deviation from the paper: it chose k, T and lambda on the development sets that it reports, as the labels of the
-    test sets are hidden. Here the official development set is the test set, and nothing is chosen on it: validation is
-    held out of the training set.
+    or ``text_a`` and ``text_b``. The paper chose k, T and lambda on the development sets that it reports. Here the
+    official development set is the test set, and validation is held out of the training set.
     """
     options = {"csv_separator": csv_separator, "encoding": encoding}
     if (task := find_task(name_or_folder)) is not None:
@@ -171,7 +163,4 @@ def _find_text_columns(source: Path, options: dict[str, str | None]) -> dict[str
     for names in TEXT_COLUMNS:
         if set(names) <= set(columns):
             return dict(zip(("text_column", "text_pair_column"), names, strict=False))
-    raise ValueError(
-        f"{file} has the columns {columns}, but neither text nor text_a and text_b: rename them, or use "
-        "load_labeled_examples, which takes any names."
-    )
+    raise ValueError(f"{file} has the columns {columns}, but neither text nor text_a and text_b: rename them.")

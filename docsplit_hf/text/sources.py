@@ -1,15 +1,18 @@
-"""Where data comes from: a file or a folder, a name on the Hub, or what is in memory."""
+"""Where data comes from: a file or a folder, the Hub, or memory; and which of its rows cannot be used."""
 
 from __future__ import annotations
 
+import difflib
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .file_formats import FILE_FORMATS, find_text_files, without_gz
-from .paths import refuse_mistyped_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,14 +21,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev"), "test": ("test",)}
+KEPT, NO_LABEL, NOT_A_STRING, EMPTY = "kept", "without a label", "not a string", "empty"  # what becomes of a row
+SINGLE_SENTENCE = "single sentence"
+REASONS = (NO_LABEL, NOT_A_STRING, EMPTY, SINGLE_SENTENCE)  # to drop a row, in the order in which they are told
 
 
 def local_path(source: Any, csv_separator: str | None, encoding: str | None) -> Path | None:
-    """The file or folder that a source is; None for a name on the Hub and for data in memory.
-
-    What can only be a file and is not there is refused before the Hub is asked for it, and so are options for files
-    where there is none.
-    """
+    """The file or folder that a source is; None for the Hub and data in memory, which take no options for files."""
     if isinstance(source, str | Path):
         if Path(source).exists():
             return Path(source)
@@ -35,6 +37,18 @@ def local_path(source: Any, csv_separator: str | None, encoding: str | None) -> 
             place = repr(source) if isinstance(source, str) else f"a {type(source).__name__}"
             raise ValueError(f"{name}={value!r} is for files, and {place} is none: leave it out.")
     return None
+
+
+def refuse_mistyped_path(name: str) -> None:
+    """Refuse what can only be a path, or is almost the name of a folder here, before the Hub is asked for it."""
+    path = Path(name)
+    if path.exists():
+        return
+    siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.85)
+    if near or path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
+        hint = f" Did you mean {str(path.parent / near[0])!r}?" if near else ""
+        raise FileNotFoundError(f"There is no file or folder {name!r}.{hint}")
 
 
 def refuse_missing_file(source: str) -> None:
@@ -63,10 +77,10 @@ def find_splits(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> Mapping[str, Dataset | Path]:
-    """For each split of a source its rows, its file, or the folder with its classes; files are not read yet.
+    """The splits of a source by name: rows in memory, or a path that is not read yet.
 
-    A file, a data set and a DataFrame are the training set. In a folder, files are named after their split; or there is
-    a folder of ``.txt`` files for each class, or such a folder for each split.
+    A file, a data set and a DataFrame are the training set. In a folder, files are named after their split; or it has a
+    folder of ``.txt`` files for each class, or such a folder for each split.
     """
     path = local_path(source, csv_separator, encoding)
     if path is not None:
@@ -119,3 +133,20 @@ def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> 
         return datasets.Dataset.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(f"The {type(source).__name__} mixes types in a column: {error}. Make them one.") from error
+
+
+def describe_dropped(outcomes: Counter[str]) -> str:
+    """How many rows were dropped for which reason, for the log; empty if none were."""
+    return ", ".join(f"{outcomes[reason]} {reason}" for reason in REASONS if outcomes[reason])
+
+
+def keep_usable(rows: Dataset, outcomes: list[str]) -> Dataset:
+    """The rows whose outcome is ``KEPT``; the data set itself if all are, so that no indices are needed."""
+    kept = np.flatnonzero(np.asarray(outcomes) == KEPT)
+    return rows if len(kept) == len(outcomes) else rows.select(kept)
+
+
+def refuse_other_types(feature: Any, column: str, option: str) -> None:
+    """Refuse a column that does not hold strings, by its feature."""
+    if getattr(feature, "dtype", None) not in ("string", "large_string", "null"):
+        raise ValueError(f"Column {column!r} holds {feature}, not strings: choose {option}.")

@@ -16,7 +16,7 @@ from transformers import ProgressCallback, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
 from ..models.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
-from ..models.unsaved_weights import unsaved_weights
+from ..models.checkpoints.checkpoint import unsaved_weights
 from .callbacks import LoseLittle, SetOldCheckpointsAside
 from .resumable_checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
 from .run_record import ARGUMENTS_FILE, check_same_run, describe_run

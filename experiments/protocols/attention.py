@@ -16,11 +16,14 @@ from transformers.utils import ModelOutput
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.load_system import System
 from docsplit_hf.evaluation.task import EvaluationTask
-from docsplit_hf.models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
+from docsplit_hf.models.inference.backend import inference_mode
+from docsplit_hf.models.inference.embed_pieces import inference_batches
 from docsplit_hf.models.inference.encoder import DocumentEncoder
-from docsplit_hf.models.inference.long_documents.cut_texts import shares_read, warn_of_cut_texts
+from docsplit_hf.models.inference.long_documents import Frame
+from docsplit_hf.models.inference.text_warnings import shares_read, warn_of_cut_texts
 from docsplit_hf.models.portable.packing import attention_implementation, run_encoder
-from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.text.tokenization import TOKENIZER_BATCH
 
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import document_encoder
@@ -91,7 +94,7 @@ def _check(encoder: DocumentEncoder) -> None:
             f"{name} does not say which characters of the text a token stands for, as only fast tokenizers do: load it "
             "with AutoTokenizer.from_pretrained(name), or leave this model out of the attention experiment."
         )
-    if not encoder.prefix:
+    if not encoder.frame.prefix:
         raise ValueError(f"{name} puts no token before a text: leave this model out of the attention experiment.")
 
 
@@ -99,9 +102,7 @@ def _tokenize(
     encoder: DocumentEncoder, texts: Sequence[str], max_length: int
 ) -> tuple[list[str], list[np.ndarray], list[dict[str, np.ndarray]]]:
     """What is read of each text, the characters of its tokens, and the model's input."""
-    room = max_length - len(encoder.prefix) - len(encoder.suffix)
-    if room < 1:
-        raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
+    frame = Frame.of(encoder.tokenizer, max_length)
     read, spans, rows, lengths = [], [], [], []
     for start in range(0, len(texts), TOKENIZER_BATCH):
         batch = [replace_lone_surrogates(text) for text in texts[start : start + TOKENIZER_BATCH]]
@@ -109,17 +110,18 @@ def _tokenize(
         encoding = encoder.tokenizer(batch, verbose=False, **options)
         for text, ids, offsets in zip(batch, encoding["input_ids"], encoding["offset_mapping"], strict=True):
             lengths.append(len(ids))
-            spans.append(np.array(offsets[:room], dtype=np.int64).reshape(-1, 2))
+            spans.append(np.array(offsets[: frame.room], dtype=np.int64).reshape(-1, 2))
             # The tagger need not read what the encoder does not; at the end it may meet half a word.
-            read.append(text[: spans[-1][:, 1].max()] if len(ids) > room else text)
-            rows.append({"input_ids": np.array(encoder.prefix + ids[:room] + encoder.suffix, dtype=np.int32)})
-    warn_of_cut_texts(lengths, shares_read(lengths, room), max_length)
+            read.append(text[: spans[-1][:, 1].max()] if len(ids) > frame.room else text)
+            rows.append({"input_ids": frame.framed(ids[: frame.room])})
+    warn_of_cut_texts(lengths, shares_read(lengths, frame.room), max_length)
     return read, spans, rows
 
 
 def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
     """The last layer's attention from the first token to the text's tokens, mean over heads, one array per row."""
     weights: list[np.ndarray] = [np.empty(0)] * len(rows)
+    before, behind = len(encoder.frame.prefix), len(encoder.frame.suffix)
     device, name = encoder.model.device, type(encoder.model).__name__
     bar = tqdm(total=len(rows), desc="Embedding", unit="text")
     with inference_mode(device), _eager_attention(encoder.model), bar as progress:
@@ -127,8 +129,7 @@ def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarr
             output = run_encoder(encoder.model, **batch, output_attentions=True)
             heads = _from_first_token(output, batch["input_ids"].shape[1], name)
             for number, row in zip(numbers, heads.float().mean(1).cpu().numpy(), strict=True):
-                text_end = len(rows[number]["input_ids"]) - len(encoder.suffix)
-                weights[number] = row[len(encoder.prefix) : text_end]
+                weights[number] = row[before : len(rows[number]["input_ids"]) - behind]
                 if not np.isfinite(weights[number]).all():
                     raise ValueError(f"{name} gives NaN as attention weights of text {number}: it has broken.")
             progress.update(len(numbers))

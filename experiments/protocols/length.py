@@ -19,7 +19,7 @@ from docsplit_hf.evaluation.labeled_features import (
 from docsplit_hf.evaluation.load_system import EncoderSystem, System
 from docsplit_hf.evaluation.probe import fit_linear, logistic_predictions, rows_to_choose_by
 from docsplit_hf.evaluation.task import ClassificationTask, word_counts
-from docsplit_hf.models.inference.long_documents.strategies import read_pieces
+from docsplit_hf.models.inference.long_documents import read_pieces
 
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import PassageSystem, document_encoder, encoding_options, rows_of_passages

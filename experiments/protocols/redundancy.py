@@ -21,7 +21,7 @@ from docsplit_hf.evaluation.experiment import (
 )
 from docsplit_hf.evaluation.load_system import Features, System
 from docsplit_hf.evaluation.task import EvaluationTask
-from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+from docsplit_hf.text.characters import replace_lone_surrogates
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 
 from ..papers_options import NO_SEED, PaperSettings

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from docsplit_hf import AutoModelForDocSplit
-from docsplit_hf.text.line_ranges import SMALLEST_RANGE
+from docsplit_hf.text.file_formats import SMALLEST_RANGE
 
 from .runs import OBJECTIVES, STEPS, step, train
 

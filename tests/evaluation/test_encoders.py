@@ -2,8 +2,7 @@ import pytest
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.evaluation.encoders import EncoderWithOptions, load_encoder
-from docsplit_hf.models.inference.encoder_names import split_name
-from docsplit_hf.models.inference.endpoint import EndpointEncoder
+from docsplit_hf.models.inference.endpoint import EndpointEncoder, split_name
 
 
 def test_names_and_options():

@@ -9,7 +9,7 @@ from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.models.inference.reader import Reader
 
 FILLER = (

@@ -1,7 +1,8 @@
-"""Files as people have them: names, endings, encodings, separators, and broken ones."""
+"""Files as people have them: names, endings, encodings, separators, broken ones; and read in ranges."""
 
 import contextlib
 import gzip
+import itertools
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import load_documents, load_labeled_examples
-from docsplit_hf.text.file_formats import find_columns, load_file
+from docsplit_hf.text.file_formats import byte_ranges, find_columns, lines_between, load_file
 
 TEXTS = [f"Café {i}, or tea?" for i in range(30)]
 LABELS = ["yes", "no", "maybe"] * 10
@@ -40,36 +41,30 @@ def write(path, content, encoding="utf-8"):
 
 names = st.text(st.sampled_from("a1[]*?{}!-~%#:;,+&@$'\"\\ .é"), min_size=1, max_size=8)
 names = names.filter(lambda name: name.strip("."))
+ENDINGS = ["csv", "jsonl", "txt", "csv.gz", "jsonl.gz", "txt.gz"]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=names, in_folder=st.booleans(), ending=st.sampled_from(["csv", "jsonl", "txt"]), streaming=st.booleans())
+@given(name=names, in_folder=st.booleans(), ending=st.sampled_from(ENDINGS), streaming=st.booleans())
 @example(name="a[1]", in_folder=False, ending="csv", streaming=False)
 @example(name="a[1]", in_folder=True, ending="jsonl", streaming=True)
 @example(name="c [2024]", in_folder=True, ending="txt", streaming=False)
 @example(name="**", in_folder=True, ending="csv", streaming=False)
-def test_a_path_is_taken_literally(tmp_path_factory, name, in_folder, ending, streaming):
+@example(name="a[1]", in_folder=False, ending="csv.gz", streaming=False)
+@example(name="a\\b", in_folder=False, ending="csv.gz", streaming=True)
+def test_a_path_is_taken_literally_or_refused(tmp_path_factory, name, in_folder, ending, streaming):
     folder = tmp_path_factory.mktemp("names")
     place = f"{{}}/x.{ending}" if in_folder else f"{{}}.{ending}"
-    for decoy in ("a", "a1", "1", "c 2", "aa"):
-        write(folder / place.format(decoy), content(ending, ["Decoy."], ["x"]))
-    path = write(folder / place.format(name), content(ending))
+    kind = ending.removesuffix(".gz")
+    for decoy in ("a", "a1", "1", "c 2", "aa", "a/b"):
+        write(folder / place.format(decoy), content(kind, ["Decoy."], ["x"]))
+    path = write(folder / place.format(name), content(kind))
     if "::" in name:
         with pytest.raises(ValueError, match="rename it"):
             load_file(path, streaming=streaming)
-    else:
-        assert [row["text"] for row in load_file(path, streaming=streaming)] == TEXTS
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=names, ending=st.sampled_from(["csv.gz", "jsonl.gz", "txt.gz"]), streaming=st.booleans())
-@example(name="a[1]", ending="csv.gz", streaming=False)
-@example(name="a\\b", ending="csv.gz", streaming=True)
-def test_a_compressed_file_is_read_or_refused_but_never_another_one(tmp_path_factory, name, ending, streaming):
-    folder = tmp_path_factory.mktemp("names")
-    write(folder / "a" / f"b.{ending}", content(ending[:-3], ["Decoy."], ["x"]))
-    path = write(folder / f"{name}.{ending}", content(ending[:-3]))
-    with contextlib.suppress(ValueError) if set(name) & set("[]*\\:") else contextlib.nullcontext():
+        return
+    may_refuse = kind != ending and set(name) & set("[]*\\:")
+    with contextlib.suppress(ValueError) if may_refuse else contextlib.nullcontext():
         assert [row["text"] for row in load_file(path, streaming=streaming)] == TEXTS
 
 
@@ -212,3 +207,15 @@ def test_a_file_that_changed_is_read_anew(tmp_path, ending):
     for count in (30, 10):
         file = write(tmp_path / f"a.{ending}", content(ending, TEXTS[:count], LABELS[:count]))
         assert len(load_labeled_examples(file, validation_size=0)["train"]) == count
+
+
+def test_each_line_begins_in_one_range(tmp_path):
+    file = tmp_path / "lines"
+    for content in (b"one\n\ntwo\r\n" + "drei \u00e4\n".encode() * 3 + b"last", b"\n\n", b"one", b""):
+        file.write_bytes(content)
+        for bounds in itertools.combinations_with_replacement(range(len(content) + 1), 3):
+            ranges = itertools.pairwise([0, *bounds, len(content)])
+            lines = [line for start, end in ranges for line in lines_between(file, start, end)]
+            assert lines == content.splitlines(keepends=True)
+    assert byte_ranges(0) == [(0, 0)] and byte_ranges(200_000) == [(0, 66666), (66666, 133333), (133333, 200000)]
+    assert len(byte_ranges(10**9)) == 240

@@ -1,8 +1,9 @@
-"""replaced_at_once: files of a folder are replaced all together or not at all, even if the process is killed."""
+"""Files of a folder are replaced all together or not at all, even if the process is killed; locks and checksums."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -10,8 +11,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-
-from .lock import locked
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +28,9 @@ def replaced_at_once(
 ) -> Iterator[Path]:
     """Give an empty folder to write to; its files take the place of those in ``folder`` together, when the block ends.
 
-    The new files are written beside the old ones and flushed to the disk. Then a journal says what is to be moved and
-    deleted, and it is done, ``last`` at the end. A process that dies before the journal is written leaves the old
-    files, one that dies after it the new ones: ``finish_replacement`` does the rest, in the next save or load. An error
-    in the block, such as a full disk, leaves the old files and nothing else. Other processes that save there wait.
-    Files that are not replaced stay, but for those that ``stale`` names. All names are relative to the folder.
+    The new files are flushed to the disk beside the old ones. Then a journal says what to move and delete, ``last`` at
+    the end. A process that dies before that leaves the old files; after it, ``finish_replacement`` goes on. An error in
+    the block leaves the old files. Other files stay, but for those that ``stale`` names.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,11 +54,10 @@ def replaced_at_once(
 
 
 def finish_replacement(folder: str | Path) -> bool:
-    """Finish what a killed process has begun to replace, or delete what it had not finished writing.
+    """Finish a replacement that a killed process began, or delete what it had not finished writing.
 
-    Call it before a folder is read. It waits for a process that saves there right now, where the system has locks;
-    where it has none, what was not finished is left to the next save. It gives whether another process was at work
-    there, so that what was read before may be of another state.
+    Call it before a folder is read. It waits for a process that saves there now, where the system has locks. It tells
+    whether anything was under way, so that what was read before may be of another state.
     """
     folder = Path(folder)
     if not (folder / STAGING).is_dir():
@@ -76,6 +72,40 @@ def finish_replacement(folder: str | Path) -> bool:
         if is_alone or (folder / STAGING / JOURNAL).is_file():  # moving twice does no harm
             _finish(folder)
     return True
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """Lock a folder, or a file, which is made if it is not there; yields whether the system has locks.
+
+    ``wait=False`` raises ``BlockingIOError`` if another process has the lock, or has just deleted the file.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows: let only one process write there at a time
+        yield False
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+    is_locked = True
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            is_locked = False
+            logger.warning("%s cannot be locked (%s): let only one process write there at a time.", path, error)
+        if not wait and os.fstat(descriptor).st_nlink == 0:
+            raise BlockingIOError(f"{path} was deleted by the process that had locked it")
+        yield is_locked
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(path: Path) -> str:
+    """64 hexadecimal digits of what a file holds."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def model_files(folder: Path) -> list[str]:

@@ -1,13 +1,19 @@
-"""open_checkpoint: the one way from the name of a model to what it is loaded from and what it says of itself."""
+"""Open checkpoints by name: the one that ships, a folder, a model on the Hub, an adapter."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import difflib
+import json
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -18,17 +24,54 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
-from ...text.paths import refuse_mistyped_path
+from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import finish_replacement
-from .settings import checkpoint_settings, read_json
-from .shipped_checkpoint import DEFAULT_CHECKPOINT, default_checkpoint, name_in_config
+from .sentence_transformers_files import checkpoint_settings, read_json
 
+DEFAULT_CHECKPOINT = "docsplit-small-en"
+DEFAULT_FOLDER = Path(__file__).absolute().with_name(DEFAULT_CHECKPOINT)
+# Arguments of a run that trains it further: on two CPU cores, minutes for a few thousand documents.
+DEFAULT_RECIPE = {"max_length": 128, "learning_rate": 5e-4, "num_train_epochs": 1, "warmup_steps": 10}
 # The arguments of a from_pretrained that find the files.
 HUB_ARGUMENTS = ("revision", "cache_dir", "token", "subfolder", "local_files_only")
 
 
+def default_checkpoint() -> str:
+    """The folder of the checkpoint that ships, for ``SentenceTransformer``, ``AutoModel`` and ``AutoTokenizer``.
+
+    What docsplit_hf itself loads needs no folder: the checkpoint is its default, and ``"docsplit-small-en"`` is its
+    name.
+
+    Raises:
+        FileNotFoundError: If this installation came without it.
+    """
+    if not (DEFAULT_FOLDER / "model.safetensors").is_file():
+        raise FileNotFoundError(
+            f"The checkpoint {DEFAULT_CHECKPOINT}, which ships with docsplit_hf, is not in {DEFAULT_FOLDER.parent}: "
+            "install docsplit_hf again, or name another model."
+        )
+    return str(DEFAULT_FOLDER)
+
+
+def name_in_config(config: PretrainedConfig) -> None:
+    """Replace the folder of the checkpoint that ships by its name: configurations are copied into cards and models."""
+    if config.name_or_path and Path(config.name_or_path) == DEFAULT_FOLDER:
+        config.name_or_path = DEFAULT_CHECKPOINT
+
+
+def name_in_adapter(folder: str | Path) -> None:
+    """The same in a saved adapter, if it is one. Before it is saved, peft would look for the name on the Hub."""
+    path = Path(folder) / "adapter_config.json"
+    if not path.is_file():
+        return
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if content.get("base_model_name_or_path") == str(DEFAULT_FOLDER):
+        content["base_model_name_or_path"] = DEFAULT_CHECKPOINT
+        path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
 class Checkpoint(NamedTuple):
-    """A checkpoint that is there. It has no configuration of its own if it is an adapter."""
+    """A checkpoint that was found. It has no configuration of its own if it is an adapter."""
 
     path: str  # a folder, or a name on the Hub
     revision: str | None
@@ -41,11 +84,7 @@ class Checkpoint(NamedTuple):
 def open_checkpoint(
     name: str | Path | None = None, revision: str | None = None, with_projection: bool = False, **hub_arguments: Any
 ) -> Checkpoint:
-    """Find a checkpoint: a folder, a model on the Hub, ``"docsplit-small-en"``, or None for the one that ships.
-
-    A folder here goes before the checkpoint that ships and before the Hub. ``with_projection``: whether the caller
-    applies the dense layers behind the pooling; otherwise they are refused, as is all that is not known here.
-    """
+    """Find a checkpoint by its name. ``with_projection``: the caller applies the dense layers behind the pooling."""
     path = find_checkpoint(name)
     files = {"revision": revision} | {key: value for key, value in hub_arguments.items() if key != "subfolder"}
     is_adapter = read_json(path, "adapter_config.json", **files) is not None
@@ -56,7 +95,7 @@ def open_checkpoint(
 
 
 def find_checkpoint(name: str | Path | None) -> str:
-    """The folder or the name on the Hub that is meant. A save to the folder that was interrupted is finished."""
+    """The folder or the name on the Hub that is meant. A folder here comes first; a save to it is finished."""
     if name is None:
         return default_checkpoint()
     name = os.fspath(name)
@@ -73,9 +112,72 @@ def find_checkpoint(name: str | Path | None) -> str:
 
 def load_base_model(checkpoint: Checkpoint, dtype: torch.dtype | str = "float32") -> PreTrainedModel:
     """The encoder of a checkpoint, without a head: an adapter is merged, and of T5 only the encoder is taken."""
-    if checkpoint.is_adapter:
-        return _load_adapter(checkpoint, dtype).base_model
-    return _load_stock(checkpoint.path, checkpoint.config, checkpoint.revision, dtype).base_model
+    load = _load_adapter if checkpoint.is_adapter else _load_stock
+    return load(checkpoint, dtype).base_model
+
+
+class AutoModelWithoutHead(AutoModel):
+    """What ``pipeline`` loads an encoder by: ``AutoModel``, which reports no head that is missing or left over.
+
+    Weights of float16 become float32 where there is no accelerator and nobody asked for a dtype: a CPU takes four times
+    as long in float16.
+    """
+
+    @classmethod
+    def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
+        """As ``AutoModel.from_pretrained``; ``dtype="auto"``, which ``pipeline`` passes on, counts as none."""
+        if finish_replacement(name) and "config" in kwargs:  # which pipeline read before the save was finished
+            kwargs["config"] = AutoConfig.from_pretrained(name)
+        try:
+            config, _ = PretrainedConfig.get_config_dict(name, **{k: kwargs[k] for k in HUB_ARGUMENTS if k in kwargs})
+        except OSError:  # an adapter has none; AutoModel refuses what is no model
+            config = {}
+        if next(iter(config.get("architectures") or []), "").endswith("ForMaskedLM"):
+            model = AutoModelForMaskedLM.from_pretrained(name, *arguments, **kwargs).base_model
+        else:
+            model = super().from_pretrained(name, *arguments, **kwargs)
+        name_in_config(model.config)
+        # transformers does not keep the revision, and the other files of the checkpoint must be of the same one.
+        model.loaded_revision = kwargs.get("revision")
+        is_open = kwargs.get("dtype", "auto") == "auto"
+        if is_open and model.dtype == torch.float16 and not torch.accelerator.is_available():
+            model.float()
+        return model
+
+
+def override_config(config: PretrainedConfig, overrides: Mapping[str, Any]) -> PretrainedConfig:
+    """A copy with other values of settings of its architecture, such as ``{"hidden_dropout_prob": 0.1}``."""
+    if not isinstance(overrides, Mapping):
+        raise ValueError(f"config_overrides is a dictionary such as {{'hidden_dropout_prob': 0.1}}, got {overrides!r}.")
+    # What every configuration has (labels, dtype, ...) is set elsewhere, or has nothing to do with an encoder.
+    fields, common = ({field.name for field in dataclasses.fields(kind)} for kind in (config, PretrainedConfig))
+    known = sorted({*(fields - common), *config.attribute_map})
+    changed = copy.deepcopy(config)
+    for name, value in overrides.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, cutoff=0.5)
+            advice = f"Did you mean {' or '.join(near)}?" if near else f"It has {', '.join(known)}."
+            raise ValueError(f"The configuration of {config.model_type!r} has no setting {name!r}. {advice}")
+        try:
+            setattr(changed, name, value)
+        except StrictDataclassError as error:
+            reason = " ".join(str(error.__cause__ or error).split())
+            raise ValueError(f"config_overrides has {name}={value!r}, which does not fit: {reason}") from error
+    return changed
+
+
+# ``_keys_to_ignore_on_save`` is private in transformers 5.23. ``save_pretrained(state_dict=...)`` is no public way: the
+# Trainer calls it with the whole state.
+
+
+def leave_unsaved(model: PreTrainedModel, names: Iterable[str]) -> None:
+    """Keep weights out of every checkpoint of a model."""
+    model._keys_to_ignore_on_save = {*unsaved_weights(model), *names}
+
+
+def unsaved_weights(model: nn.Module) -> set[str]:
+    """The names of the weights that the checkpoints of a model do not have."""
+    return set(model._keys_to_ignore_on_save or ())
 
 
 def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
@@ -88,21 +190,17 @@ def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
         ) from error
 
 
-def _load_stock(
-    path: str, config: PretrainedConfig, revision: str | None, dtype: torch.dtype | str, architecture: str | None = None
-) -> PreTrainedModel:
-    """The class that the checkpoint was saved from, so that all its weights have their place, or the one asked for."""
-    architecture = architecture or next(iter(config.architectures or []), "")
-    stock = AutoModelForMaskedLM if architecture.endswith("ForMaskedLM") else _without_decoder(config)
-    model = stock.from_pretrained(path, config=config, dtype=dtype, revision=revision)
-    name_in_config(model.config)
-    return model
-
-
-def _without_decoder(config: PretrainedConfig) -> type[AutoModel] | type[AutoModelForTextEncoding]:
+def _load_stock(checkpoint: Checkpoint, dtype: torch.dtype | str, architecture: str | None = None) -> PreTrainedModel:
+    """Load the class that the checkpoint was saved from, or ``architecture``, so that all its weights have a place."""
+    config = checkpoint.config
     # AutoModel makes T5's encoder and decoder, of which a T5EncoderModel's checkpoint has only the first.
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
-    return AutoModelForTextEncoding if encoder is not None and "Encoder" in encoder.__name__ else AutoModel
+    stock = AutoModelForTextEncoding if encoder is not None and "Encoder" in encoder.__name__ else AutoModel
+    if (architecture or next(iter(config.architectures or []), "")).endswith("ForMaskedLM"):
+        stock = AutoModelForMaskedLM
+    model = stock.from_pretrained(checkpoint.path, config=config, dtype=dtype, revision=checkpoint.revision)
+    name_in_config(model.config)
+    return model
 
 
 def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTrainedModel:
@@ -114,7 +212,7 @@ def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTraine
     base_path = find_checkpoint(adapter.base_model_name_or_path)
     config = _load_config(base_path, revision=adapter.revision)
     trained_on = (adapter.auto_mapping or {}).get("base_model_class")
-    base = _load_stock(base_path, config, adapter.revision, dtype, trained_on)
+    base = _load_stock(Checkpoint(base_path, adapter.revision, config, None, None, False), dtype, trained_on)
     model = PeftModel.from_pretrained(base, path, revision=revision)
     misplaced = model.load_adapter(path, "default", revision=revision).unexpected_keys
     if misplaced:

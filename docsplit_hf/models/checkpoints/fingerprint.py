@@ -1,14 +1,18 @@
-"""The fingerprint of an encoder: equal if and only if it gives the same embeddings."""
+"""Two ways to know an encoder again: a checksum of all that it depends on, and its embeddings of fixed texts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..portable.packing import engine_of, without_engine
 
 # A datastore knows an encoder by its embeddings of these texts: changing one would refuse every saved datastore.
 PROBE_TEXTS = (
@@ -16,6 +20,7 @@ PROBE_TEXTS = (
     "Glaciers store about two thirds of the fresh water on Earth!",
     "这家公司今天宣布了新的计划。 Où est la bibliothèque ? 0123456789",
 )
+PROBE_LENGTH = 16  # tokens: a probe does not depend on how much of a text is read
 # To be raised when this package computes other embeddings from the same encoder: kept ones are not used then.
 VERSION = 1
 # Settings that say where a model came from or how it is saved, and do not change its embeddings.
@@ -27,9 +32,7 @@ def encoder_fingerprint(
 ) -> str:
     """The SHA-256 of all that an embedding depends on: weights, configuration, tokenizer, dense layers and settings.
 
-    It changes with the dtype of the weights and the maximum length, and not with the device, packing and the place that
-    the model was loaded from. A datastore knows its encoder by ``Reader.probe`` instead, which does not change with
-    the dtype: neighbors found in one are good in another.
+    It changes with the dtype of the weights, and not with the device, packing and where the model was loaded from.
     """
     config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}
     described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]
@@ -41,6 +44,16 @@ def encoder_fingerprint(
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
             digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
+    """The embeddings of ``PROBE_TEXTS`` by torch; below them those in int8, if the encoder runs in int8."""
+    engine = engine_of(encoder)
+    with without_engine(encoder):
+        probe = embed(PROBE_TEXTS)
+    if getattr(engine, "precision", None) != "int8":
+        return probe
+    return np.concatenate([probe, embed(PROBE_TEXTS)])
 
 
 def _tokenizer_state(tokenizer: PreTrainedTokenizerBase | None) -> Any:

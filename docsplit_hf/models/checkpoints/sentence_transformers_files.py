@@ -1,38 +1,139 @@
-"""The files by which sentence-transformers loads a checkpoint, with the embeddings of ``DocumentEncoder``."""
+"""A checkpoint's files for sentence-transformers, read and written: its pooling, its maximum length, its dense layers.
+
+They come from others, so what they say is checked.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from safetensors.torch import save_file
+import torch
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError
+from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import PretrainedConfig
 
 from .atomic_replacement import open_to_readers
 
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
+logger = logging.getLogger(__name__)
+
+POOLING_MODES = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
+MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
+ACTIVATIONS = {kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU)}
+WEIGHTS = "model.safetensors"
+PICKLE = "pytorch_model.bin"  # all that some released checkpoints have, INSTRUCTOR's among them
+OTHERWISE = "the embeddings would not be the same. Use sentence-transformers for it."
+# Released checkpoints that do not say how they pool, by the beginning of a name on the Hub: as in their authors' code.
+RELEASED = {
+    "facebook/contriever": "mean",
+    "facebook/mcontriever": "mean",
+    "Contrastive-Tension/": "mean",
+    "princeton-nlp/unsup-simcse-": "cls",  # its MLP head is for training only
+}
 
 
-SENTENCE_TRANSFORMERS_POOLING = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
+def checkpoint_settings(
+    name: str,
+    config: PretrainedConfig | None,
+    revision: str | None = None,
+    with_projection: bool = False,
+    **hub_arguments: Any,
+) -> dict[str, str | int | None]:
+    """``pooling`` and ``max_length``, as far as a checkpoint says: in ``config.docsplit``, or as sentence-transformers.
+
+    ``config`` is None for an adapter, whose base model may have been trained otherwise. Modules that are not known here
+    are an error; dense layers are known with ``with_projection``.
+    """
+    saved = getattr(config, "docsplit", None)
+    if saved:
+        unknown = sorted(set(saved) - {"pooling", "max_length"})
+        if unknown:  # a misspelled name: the default would be taken
+            raise ValueError(f"config.docsplit of {name} has {unknown[0]!r}, and knows pooling and max_length alone.")
+        _check_length(f"config.docsplit of {name} has max_length", saved.get("max_length"))
+        return dict(saved)
+    settings: dict[str, str | int | None] = {}
+    files = {"revision": revision} | hub_arguments
+    modules = _modules(name, files)
+    _check_order(name, [kind for kind, _ in modules], with_projection)
+    folder = ["1_Pooling", *(folder for kind, folder in modules if kind == "Pooling")][-1]
+    pooling = read_json(name, f"{folder}/config.json", **files)
+    if pooling is not None:
+        settings["pooling"] = _pooling_mode(name, pooling)
+    elif known := _released_pooling(name, config):
+        logger.warning("%s does not say how it pools. It was trained with %r: that is its default here.", name, known)
+        settings["pooling"] = known
+    length = (read_json(name, "sentence_bert_config.json", **files) or {}).get("max_seq_length")
+    _check_length(f"sentence_bert_config.json of {name} has max_seq_length", length)
+    return settings | ({"max_length": length} if length else {})
+
+
+def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> Any:
+    """What a JSON file of a checkpoint holds; None if it has none, or, with a warning, if the Hub cannot be reached."""
+    try:
+        path = _find_file(name, file, **hub_arguments)
+    except OSError as error:
+        logger.warning("Could not look for %s of %s: %s", file, name, " ".join(str(error).split()))
+        return None
+    if path is None:
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} of {name} is not JSON: {error}. Download it again, or repair it.") from error
+    if not isinstance(content, kind):
+        raise ValueError(f"{file} of {name} holds a {type(content).__name__} instead of a {kind.__name__}: repair it.")
+    return content
+
+
+class UnitNorm(nn.Module):
+    """Rows of norm 1: what sentence-transformers calls Normalize, before a dense layer."""
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        return nn.functional.normalize(embeddings)
+
+
+def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:
+    """The modules ``Dense`` of a checkpoint, such as INSTRUCTOR's: ``(N, H)`` to ``(N, D)`` float32; None if none."""
+    modules = _modules(name, {"revision": revision})
+    layers: list[nn.Module] = [UnitNorm()] if _normalizes_first([kind for kind, _ in modules]) else []
+    for folder in [folder for kind, folder in modules if kind == "Dense"]:
+        config = read_json(name, f"{folder}/config.json", revision=revision) or {}
+        activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
+        if activation not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise ValueError(f"{name} has the activation {activation!r} in {folder}, none of {known}: {OTHERWISE}")
+        if config.get("use_residual"):
+            raise ValueError(f"{folder} of {name} has use_residual, which is not known here: {OTHERWISE}")
+        weights = _read_weights(name, folder, revision)
+        weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
+        if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+            shapes = {key: tuple(tensor.shape) for key, tensor in weights.items()}
+            raise ValueError(f"{folder} of {name} holds {shapes} and not the weights of a dense layer.")
+        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+        linear.load_state_dict({"weight": weight.float()} | ({} if bias is None else {"bias": bias.float()}))
+        layers += [linear, ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers).eval().requires_grad_(False) if layers else None
 
 
 def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
     """Write what ``SentenceTransformer(folder)`` needs, by ``config.docsplit``.
 
-    In a folder with an adapter only the settings are written, for ``DocumentEncoder`` to read: sentence-transformers
-    would put the adapter on an encoder without a head, where its names do not fit.
+    Beside an adapter only the settings: sentence-transformers would put it on an encoder without a head.
     """
     folder = Path(folder)
-    own = SENTENCE_TRANSFORMERS_POOLING[config.docsplit["pooling"]]
-    pooling = {f"pooling_mode_{name}": name == own for name in SENTENCE_TRANSFORMERS_POOLING.values()}
+    own = POOLING_MODES[config.docsplit["pooling"]]
+    pooling = {f"pooling_mode_{name}": name == own for name in POOLING_MODES.values()}
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.hidden_size, **pooling})
     length = {"max_seq_length": config.docsplit["max_length"], "do_lower_case": False}
     _write_json(folder / "sentence_bert_config.json", length)
-    if (folder / "adapter_config.json").exists():
-        return
-    _write_modules(folder, ["", "1_Pooling", "2_Normalize"])
+    if not (folder / "adapter_config.json").exists():
+        _write_modules(folder, ["", "1_Pooling", "2_Normalize"])
 
 
 def save_dense_module(folder: str | Path, layer: nn.Linear) -> None:
@@ -41,9 +142,101 @@ def save_dense_module(folder: str | Path, layer: nn.Linear) -> None:
     activation = f"{nn.Identity.__module__}.{nn.Identity.__name__}"
     sizes = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": True}
     _write_json(dense / "config.json", sizes | {"activation_function": activation})
-    save_file({f"linear.{name}": tensor for name, tensor in layer.state_dict().items()}, dense / "model.safetensors")
+    save_file({f"linear.{name}": tensor for name, tensor in layer.state_dict().items()}, dense / WEIGHTS)
     open_to_readers(dense)
     _write_modules(Path(folder), ["", "1_Pooling", "2_Normalize", dense.name, "4_Normalize"])
+
+
+def _find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:
+    """A file of a folder, or of a repository on the Hub; None if there is no such file."""
+    if Path(name).is_dir():
+        path = Path(name, file)
+        return path if path.is_file() else None
+    try:
+        return Path(hf_hub_download(name, file, **hub_arguments))
+    except EntryNotFoundError:  # also where the Hub cannot be asked, and the cache has no such file
+        return None
+    except HFValidationError as error:
+        raise OSError(str(error)) from error
+
+
+def _modules(name: str, hub_arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The kind and the folder of each module of sentence-transformers, in their order."""
+    modules = []
+    for module in read_json(name, "modules.json", kind=list, **hub_arguments) or []:
+        if not isinstance(module, dict):
+            raise ValueError(f"modules.json of {name} holds {module!r} where a module should be: repair it.")
+        kind, folder = str(module.get("type", "")).rpartition(".")[2], str(module.get("path"))
+        if not re.fullmatch(r"\w*", folder):
+            raise ValueError(f"{name} keeps its {kind} in {folder!r}, which is not the name of a folder inside it.")
+        modules.append((kind, folder))
+    return modules
+
+
+def _normalizes_first(kinds: list[str]) -> bool:
+    """Whether embeddings are brought to norm 1 between the pooling and the first dense layer."""
+    return kinds[:4] == ["Transformer", "Pooling", "Normalize", "Dense"]
+
+
+def _check_order(name: str, kinds: list[str], with_projection: bool) -> None:
+    """Refuse modules that are not known here, and those in another order."""
+    known = [kind for kind in MODULES if with_projection or kind != "Dense"]
+    unknown = [kind for kind in kinds if kind not in known]
+    if unknown:
+        raise ValueError(f"{name} sends its embeddings through {unknown[0]!r}, which is not known here: {OTHERWISE}")
+    order = [known.index(kind) for kind in kinds]
+    if _normalizes_first(kinds):
+        del order[2]
+    if order != sorted(order):
+        raise ValueError(
+            f"{name} sends its embeddings through {', '.join(kinds)}, in this order, and here it is "
+            f"{', '.join(known)}: {OTHERWISE}"
+        )
+
+
+def _released_pooling(name: str, config: PretrainedConfig | None) -> str | None:
+    """The pooling that a checkpoint was released for, by its name or its class; None if it is not known."""
+    if "Contriever" in (getattr(config, "architectures", None) or ()):  # wherever it lies
+        return "mean"
+    return next((pooling for start, pooling in RELEASED.items() if name.startswith(start)), None)
+
+
+def _check_length(place: str, length: Any) -> None:
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
+        raise ValueError(f"{place}={length!r}, which is no length: correct it, or leave it out.")
+
+
+def _pooling_mode(name: str, pooling: dict[str, Any]) -> str:
+    # sentence-transformers 6 writes one name or a list of names; before, it wrote a flag for each.
+    modes = pooling.get("pooling_mode") or [
+        key.removeprefix("pooling_mode_") for key, on in pooling.items() if key.startswith("pooling_mode_") and on
+    ]
+    modes = [modes] if isinstance(modes, str) else modes
+    known = {theirs: ours for ours, theirs in POOLING_MODES.items()} | {mode: mode for mode in ("cls", "mean", "max")}
+    if len(modes) != 1 or modes[0] not in known:
+        raise ValueError(f"{name} pools by {modes}, which is not known here: choose a pooling yourself.")
+    return known[modes[0]]
+
+
+def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, torch.Tensor]:
+    """Tensors by name. Of a pickle, nothing is executed."""
+    if path := _find_file(name, f"{folder}/{WEIGHTS}", revision=revision):
+        return load_file(path)
+    path = _find_file(name, f"{folder}/{PICKLE}", revision=revision)
+    if path is None:
+        raise OSError(f"{name} has neither {WEIGHTS} nor {PICKLE} in {folder!r}: download it again.")
+    refusal = (
+        f"{folder}/{PICKLE} of {name} is damaged, or holds more than tensors by their names: it is not read. Ask its "
+        f"author for {WEIGHTS}. If you trust the author, load the file with torch.load and write its tensors to "
+        f"{WEIGHTS} beside it, with safetensors.torch.save_file."
+    )
+    try:
+        weights = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a broken pickle can raise anything
+        raise ValueError(refusal) from error
+    if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+        raise ValueError(refusal)
+    return weights
 
 
 def _write_modules(folder: Path, paths: list[str]) -> None:

@@ -12,30 +12,28 @@ import torch
 from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from ...text.tokenization import check_texts
 from ..checkpoints.checkpoint import load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
-from ..checkpoints.projection import load_projection
-from ..portable.engine import engine_of
-from ..portable.packing import use_packing
+from ..checkpoints.sentence_transformers_files import load_projection
+from ..portable.packing import engine_of, use_packing
 from ..portable.pooling import check_pooling, pool
 from ..portable.positions import check_max_length, max_positions
-from ..special_tokens import special_tokens_around
-from .backend import Backend, Precision, check_backend, precision_settings, use_backend
-from .batching import check_texts, refuse_broken
-from .bfloat16 import BFloat16
-from .long_documents.pieces import Frame, Piece, token_ids
-from .long_documents.strategies import (
+from .backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
+from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
+from .long_documents import (
     ONE_PIECE,
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
+    Frame,
+    Passages,
+    Piece,
     SeveralVectors,
     SingleVector,
     check_strategy,
     read_pieces,
 )
-from .passages import Passages
-from .piece_embeddings import PassagesOfTexts, PieceAverages, Reading, Run, read_in_groups
-from .unfamiliar_texts import warn_of_unfamiliar_texts
+from .text_warnings import warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +50,7 @@ class DocumentEncoder:
             it does not; ``"off"``.
         instruction: What stands before every text, as INSTRUCTOR wants it, for example ``"Represent the science
             passage for retrieval:"``. Both are stripped and joined without a space. The text attends to the
-            instruction, and mean and max pooling leave it out: the first special token (BERT's ``[CLS]``; T5 has none)
-            and as many tokens as it has by itself. None: no instruction.
+            instruction, and mean and max pooling leave it out. None: no instruction.
         projection: Layers behind the pooling, float32, ``(N, H)`` to ``(N, D)``. None: the pooled states are the
             embeddings.
 
@@ -82,20 +79,13 @@ class DocumentEncoder:
         use_packing(model, packing)
         self.tokenizer = tokenizer
         self.pooling = check_pooling(pooling)
-        self.prefix, self.suffix = special_tokens_around(tokenizer)
         if max_length is None:
             max_length = max_positions(model) or tokenizer.model_max_length
         self.max_length = check_max_length(max_length, model)
-        if self.max_length <= len(self.prefix) + len(self.suffix):
-            raise ValueError(f"max_length={max_length} leaves no room for text beside the special tokens.")
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        if self.frame.room < 1:
-            raise ValueError(
-                f"The instruction {self.instruction!r} has {self.frame.instruction_length} tokens: with max_length="
-                f"{max_length} there is no room for text behind it. Use a shorter one, or a larger max_length."
-            )
+        _ = self.frame  # refuse now what leaves no room for text
         self.projection = None if projection is None else projection.eval().to(model.device)
 
     @classmethod
@@ -117,9 +107,8 @@ class DocumentEncoder:
 
         Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
         of sentence-transformers. Where it says nothing, the pooling is that of its authors, if it is known
-        (Contriever's ``"mean"``), or ``"cls"``; both are logged. Dense layers are read from safetensors, or, where
-        there is none, from a pickle of tensors, and of nothing else. Of a model with encoder and decoder, such as T5,
-        the encoder is loaded, if transformers has a class for it.
+        (Contriever's ``"mean"``), or ``"cls"``; both are logged. Of a model with encoder and decoder, such as T5, the
+        encoder is loaded, if transformers has a class for it.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
@@ -131,14 +120,12 @@ class DocumentEncoder:
             packing: As for the class.
             instruction: As for the class.
             backend: What computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (``docsplit_hf[openvino]``),
-                compiled of the weights as they are now. It is converted on this machine and kept in the cache; nothing
-                compiled is read from the checkpoint.
+                compiled of the weights as they are now and kept in this machine's cache.
             precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` at each call; or
                 ``"int8"``, with OpenVINO only: the fastest, and not the same. The first time it takes about a minute,
                 and logs the cosine to float32.
             calibration_texts: Some hundred texts like those that are to be embedded, from which int8 learns the ranges
-                of numbers; of more, 232 are drawn with a fixed seed. None: the documentation of installed packages,
-                which is English.
+                of numbers. None: the documentation of installed packages, which is English.
 
         Raises:
             ValueError: If the checkpoint does something to its embeddings that is not known here, its dense layers are
@@ -151,10 +138,9 @@ class DocumentEncoder:
         model = load_base_model(checkpoint, dtype)
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
-        if device is None and backend == "openvino":
-            device = "cpu"
         if device is None:
-            device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+            has_accelerator = backend != "openvino" and torch.accelerator.is_available()
+            device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
         encoder = cls(
             model.to(device),
             AutoTokenizer.from_pretrained(checkpoint.path, revision=revision),
@@ -189,11 +175,10 @@ class DocumentEncoder:
         return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
 
     def save_openvino(self, folder: str | Path) -> None:
-        """Write the compiled encoder into a checkpoint's folder, for others to run.
+        """Write the compiled encoder into a checkpoint's folder, where sentence-transformers looks for it.
 
-        It is where sentence-transformers looks for it: ``openvino/openvino_model.xml``, or
-        ``openvino/openvino_model_qint8_quantized.xml`` in int8. It is never read here, where the weights are converted
-        again: a folder may come from a stranger.
+        That is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8. It is never
+        read here, where the weights are converted again: a folder may come from a stranger.
 
         Args:
             folder: The folder of the checkpoint.
@@ -224,17 +209,16 @@ class DocumentEncoder:
             batch_size: The most texts in one forward. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
-            long_documents: What is read of texts longer than ``max_length``; all others are read whole. With one
-                forward per text: ``"first"``, the beginning; ``"head_tail"``, a quarter of the tokens from the
-                beginning and the others from the end. How much is not read is logged. ``"average"``: all of it, in
-                passages of whole sentences, each with the instruction before it. The embedding has the mean of the
-                passages' directions and norms, weighted by their tokens.
-            max_tokens_per_batch: The most tokens in one forward, padding included where there is any. None: 2,048 on a
-                CPU, 32,768 elsewhere.
-            bf16: Whether torch computes in bfloat16 (autocast), faster where the hardware has it; ``"auto"``: if it
-                has. The cosine to the float32 embedding stays above 0.9999. None: as it was loaded (``precision``).
-            truncate_dim: How many leading dimensions to give, as embeddings by themselves. It is for encoders that were
-                trained for it (``matryoshka_dims``). None: all.
+            long_documents: What is read of texts longer than ``max_length``. ``"first"``: the beginning;
+                ``"head_tail"``: a quarter of the tokens from the beginning and the others from the end; how much is not
+                read is logged. ``"average"``: all of it, in passages of whole sentences, each with the instruction
+                before it, whose directions and norms are averaged, weighted by their tokens.
+            max_tokens_per_batch: The most tokens in one forward, padding included. None: 2,048 on a CPU, 32,768
+                elsewhere.
+            bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
+                float32 embedding stays above 0.9999. None: as it was loaded (``precision``).
+            truncate_dim: How many leading dimensions to give, for encoders that were trained for it
+                (``matryoshka_dims``). None: all.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.
@@ -247,7 +231,9 @@ class DocumentEncoder:
         check_strategy(long_documents, SINGLE_VECTOR)
         size = self._size(truncate_dim)
         collected = PieceAverages(len(texts), size)
-        for pieces, found in self._read(texts, show_progress, (max_tokens_per_batch, batch_size), bf16, long_documents):
+        unit = "text" if long_documents in ONE_PIECE else "piece"
+        run = Run(unit, max_tokens_per_batch, batch_size, bf16, show_progress)
+        for pieces, found in self._read(texts, run, long_documents):
             collected.add(pieces, found[:, :size])
         embeddings = collected.all()
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
@@ -298,14 +284,11 @@ class DocumentEncoder:
         check_texts(texts)
         check_strategy(long_documents, SEVERAL_VECTORS)
         if long_documents == "late" and self.pooling != "mean":
-            raise ValueError(
-                f"Late chunking averages the states of a passage's tokens, and this encoder's pooling is "
-                f"{self.pooling!r}: take long_documents='passages'."
-            )
+            raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: take 'passages'.")
         size = self._size(truncate_dim)
         collected = PassagesOfTexts(len(texts), size)
-        options = long_documents, passage_length, overlap
-        for pieces, found in self._read(texts, show_progress, (max_tokens_per_batch, batch_size), bf16, *options):
+        run = Run("piece", max_tokens_per_batch, batch_size, bf16, show_progress)
+        for pieces, found in self._read(texts, run, long_documents, passage_length, overlap):
             found = found[:, :size]
             collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
         return collected.all()
@@ -313,35 +296,22 @@ class DocumentEncoder:
     @property
     def frame(self) -> Frame:
         """What stands around the tokens of a text, now: ``max_length`` and ``instruction`` may be set after loading."""
-        instruction = self.instruction or ""
-        length = len(token_ids(self.tokenizer, [instruction])[0])
-        return Frame(self.tokenizer, self.prefix, self.suffix, self.max_length, instruction, length)
+        return Frame.of(self.tokenizer, self.max_length, self.instruction or "")
 
     def _size(self, truncate_dim: int | None) -> int:
         if truncate_dim is not None and not 1 <= truncate_dim <= self.dimension:
             raise ValueError(f"truncate_dim must be from 1 to {self.dimension}, got {truncate_dim}.")
         return truncate_dim or self.dimension
 
-    def _read(
-        self,
-        texts: Sequence[str],
-        show_progress: bool,
-        limits: tuple[int | None, int | None],
-        bf16: BFloat16,
-        *strategy: Any,
-    ) -> Iterator[tuple[list[Piece], torch.Tensor]]:
-        """Pieces, a group at a time, and the embeddings of their parts, float32 ``(parts, D)``, on the CPU."""
+    def _read(self, texts: Sequence[str], run: Run, *strategy: Any) -> Iterator[tuple[list[Piece], torch.Tensor]]:
+        """Groups of pieces, and their embeddings, float32 ``(embeddings, D)``, on the CPU."""
         texts, frame = list(texts), self.frame
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
-        def embed(read: Reading) -> tuple[torch.Tensor]:
-            pooled = pool(read.states, read.attention_mask, self.pooling, read.prompt_length)
-            found = pooled if self.projection is None else self.projection(pooled.float())
-            refuse_broken(found, read.texts, texts, self.model, repr(self))
-            return (found,)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, prompt_length: int) -> tuple[torch.Tensor]:
+            pooled = pool(states, mask, self.pooling, prompt_length)
+            return (pooled if self.projection is None else self.projection(pooled.float()),)
 
-        run = Run("text" if strategy[0] in ONE_PIECE else "piece", *limits, bf16, show_progress)
-        pieces, sizes = read_pieces(texts, frame, *strategy), (self.dimension,)
-        given = self.model, self.tokenizer, texts, pieces, run, sizes, embed, frame.prompt_length
-        for group, (found,) in read_in_groups(*given):
+        given = frame, texts, read_pieces(texts, frame, *strategy), run, [self.dimension]
+        for group, (found,) in embed_pieces(self.model, repr(self), *given, pool_states):
             yield group, found

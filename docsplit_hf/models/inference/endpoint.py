@@ -1,6 +1,7 @@
-"""Embeddings from any OpenAI-compatible endpoint, ``/v1/embeddings``: OpenAI's, another service's, one's own server."""
+"""Encoders behind OpenAI-compatible endpoints, ``/v1/embeddings``: OpenAI's, another service's, one's own server.
 
-from __future__ import annotations
+Without ``from __future__ import annotations``: see ``configuration_knn_classifier.py``.
+"""
 
 import hashlib
 import importlib.util
@@ -9,16 +10,19 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import torch
+from torch import nn
 from tqdm.auto import tqdm
+from transformers import PreTrainedConfig, PreTrainedModel
 
-from ...text.lone_surrogates import replace_lone_surrogates
-from .batching import check_texts
-from .encoder_names import convert_options, split_name
-from .long_documents.cut_texts import shares_read, warn_of_cut_texts
+from ...text.characters import replace_lone_surrogates
+from ...text.tokenization import check_texts
+from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
+from .text_warnings import shares_read, warn_of_cut_texts
 
 if TYPE_CHECKING:
     from httpx2 import Request
@@ -38,8 +42,7 @@ class EndpointError(RuntimeError):
 class EndpointEncoder:
     """Embeds texts with a model behind an endpoint, through the ``openai`` client (the extra ``[endpoint]``).
 
-    The key comes from the environment, goes into one header, and is neither kept nor shown. Of OpenAI's environment
-    variables, only ``OPENAI_CUSTOM_HEADERS`` reaches other addresses, without its ``Authorization``.
+    The key comes from the environment, goes into one header, and is neither kept nor shown.
 
     The statuses 408, 409, 429 and 5xx, timeouts and lost connections are tried again, after waits that double up to
     8 seconds, or after what ``Retry-After`` asks for, up to two minutes. The fingerprint knows the address and the
@@ -77,17 +80,11 @@ class EndpointEncoder:
             raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {address.hostname!r} in it.")
         if "@" in address.netloc or address.query or address.fragment:
             raise ValueError(
-                f"The address of {address.hostname} holds more than an address: a key belongs into an environment "
-                "variable, and its name into key_variable."
+                f"Give the address of {address.hostname} alone: a key belongs into an environment variable."
             )
-        self.model = model
-        self.base_url = base_url.rstrip("/")
-        self.key_variable = key_variable
-        self.batch_size = batch_size
-        self.requests_per_minute = requests_per_minute
-        self.max_characters = max_characters
-        self.timeout = timeout
-        self.max_retries = max_retries
+        self.model, self.base_url, self.key_variable = model, base_url.rstrip("/"), key_variable
+        self.batch_size, self.requests_per_minute, self.max_characters = batch_size, requests_per_minute, max_characters
+        self.timeout, self.max_retries = timeout, max_retries
         for name in ("batch_size", "requests_per_minute", "max_characters", "timeout"):
             limit = getattr(self, name)
             if limit is not None and not limit > 0:
@@ -108,7 +105,15 @@ class EndpointEncoder:
 
     def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
         """Embed N texts: float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded."""
-        texts = self._prepare(texts)
+        check_texts(texts)
+        for i, text in enumerate(texts):
+            if not text[: self.max_characters].strip():
+                raise ValueError(f"Text {i} is blank as it is sent: endpoints embed no blank texts. Leave it out.")
+        texts = [replace_lone_surrogates(text) for text in texts]
+        if self.max_characters is not None:
+            lengths, most = [len(text) for text in texts], self.max_characters
+            warn_of_cut_texts(lengths, shares_read(lengths, most), most, "characters")
+            texts = [text[:most] for text in texts]
         size, batches = min(batch_size or self.batch_size, self.batch_size), []
         with (
             self._client() as client,
@@ -121,19 +126,7 @@ class EndpointEncoder:
         embeddings = np.concatenate(batches) if batches else np.empty((0, self.dimension or 0), dtype=np.float32)
         return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
 
-    def _prepare(self, texts: Sequence[str]) -> list[str]:
-        check_texts(texts)
-        for i, text in enumerate(texts):
-            if not text[: self.max_characters].strip():
-                raise ValueError(f"Text {i} is blank as it is sent: endpoints embed no blank texts. Leave it out.")
-        texts = [replace_lone_surrogates(text) for text in texts]
-        if self.max_characters is None:
-            return texts
-        lengths = [len(text) for text in texts]
-        warn_of_cut_texts(lengths, shares_read(lengths, self.max_characters), self.max_characters, "characters")
-        return [text[: self.max_characters] for text in texts]
-
-    def _client(self) -> OpenAI:
+    def _client(self) -> "OpenAI":
         from openai import DefaultHttpx2Client, OpenAI
 
         hooks = {"request": [self._wait_for_turn]}  # before repeated requests too
@@ -145,7 +138,7 @@ class EndpointEncoder:
             http_client=DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks),
         )
 
-    def _wait_for_turn(self, request: Request) -> None:
+    def _wait_for_turn(self, request: "Request") -> None:
         repeated = int(request.headers.get("x-stainless-retry-count", 0))
         if repeated:  # the client waits in silence, and says why at the end only
             logger.warning("%r gives no embeddings: attempt %d of %d.", self, repeated + 1, self.max_retries + 1)
@@ -156,16 +149,16 @@ class EndpointEncoder:
     def _key(self) -> str:
         return os.environ.get(self.key_variable, "").strip() if self.key_variable else ""
 
-    def _headers(self) -> dict[str, str | Omit]:
+    def _headers(self) -> "dict[str, str | Omit]":
         """In place of the headers that the client makes from OpenAI's environment variables, whatever the address."""
         from openai import omit
 
         if not self._key().isascii() or not self._key().isprintable():
             raise EndpointError(f"The key in {self.key_variable} holds characters that no header may hold.")
-        authorization = {"Authorization": f"Bearer {self._key()}" if self._key() else omit}
-        return authorization | {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+        authorization = f"Bearer {self._key()}" if self._key() else omit
+        return {"Authorization": authorization, "OpenAI-Organization": omit, "OpenAI-Project": omit}
 
-    def _request(self, client: OpenAI, texts: list[str]) -> CreateEmbeddingResponse:
+    def _request(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
         """The answer with status 200, after as many attempts as it takes."""
         from openai import APIConnectionError, APIStatusError
 
@@ -199,29 +192,63 @@ class EndpointEncoder:
             return "Check your limits there, or try later: requests_per_minute and batch_size ask for less at a time."
         return "If the texts are too long for it, max_characters cuts them."
 
-    def _embeddings(self, response: CreateEmbeddingResponse, number: int) -> np.ndarray:
+    def _embeddings(self, response: "CreateEmbeddingResponse", number: int) -> np.ndarray:
         """float32 of shape (number, D), in the order of the texts."""
         try:
             rows = sorted(response.data, key=lambda row: row.index)
-            indices = [row.index for row in rows]
-            embeddings = [np.array(row.embedding, dtype=np.float32) for row in rows]
+            indices, embeddings = [row.index for row in rows], np.array([row.embedding for row in rows], np.float32)
         except (AttributeError, ValueError, TypeError, OverflowError) as error:
-            raise EndpointError(
-                f"{self!r} does not answer like /v1/embeddings ({type(error).__name__}): "
-                f"{self._without_key(str(response))}"
-            ) from None
+            said = f"{type(error).__name__}: {self._without_key(str(response))}"
+            raise EndpointError(f"{self!r} does not answer like /v1/embeddings ({said})") from None
         if indices != list(range(number)):
             raise EndpointError(f"{self!r} was asked for {number} embeddings and gives those of {indices}.")
-        for embedding in embeddings:
-            self.dimension = self.dimension or embedding.size
-            if embedding.shape != (self.dimension,) or not embedding.size:
-                raise EndpointError(
-                    f"{self!r} gives an embedding of shape {embedding.shape} after one of {self.dimension} dimensions: "
-                    "has the model behind the name been changed?"
-                )
-            if not np.isfinite(embedding).all() or not embedding.any():
-                raise EndpointError(f"{self!r} gives an embedding that is not finite, or 0 in all dimensions.")
-        return np.stack(embeddings)
+        self.dimension = self.dimension or embeddings[0].size
+        if embeddings.shape[1:] != (self.dimension,) or not embeddings.size:
+            raise EndpointError(
+                f"{self!r} gives embeddings of shape {embeddings.shape[1:]} after one of {self.dimension} dimensions: "
+                "has the model behind the name been changed?"
+            )
+        if not (np.isfinite(embeddings) & embeddings.any(1, keepdims=True)).all():
+            raise EndpointError(f"{self!r} gives an embedding that is not finite, or 0 in all dimensions.")
+        return embeddings
+
+
+def is_address(name: Any) -> bool:
+    """Whether an encoder is named by the address of an endpoint."""
+    return isinstance(name, str) and name.startswith(("http://", "https://"))
+
+
+def split_name(name: str) -> tuple[str, dict[str, str]]:
+    """Split ``"name#option=value#option=value"``; after the address of an endpoint, the first option is its model.
+
+    >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
+    ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
+    """
+    base, *parts = name.split("#")
+    options: dict[str, str] = {}
+    if is_address(base):
+        if not parts or not parts[0]:
+            raise ValueError(f"{name!r} names no model: write it behind a #, as in 'https://api.openai.com/v1#MODEL'.")
+        options["model"] = parts.pop(0)
+    for part in parts:
+        option, equals, value = part.partition("=")
+        if not equals or not value.strip():
+            raise ValueError(f"In {name!r}, {part!r} is no option: write 'NAME#OPTION=VALUE'; # separates options.")
+        options[option.strip()] = value.strip()
+    return base, options
+
+
+def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) -> dict[str, Any]:
+    """The values of a name's options, each as the type that its option has in ``kinds``."""
+    converted = {}
+    for option, value in options.items():
+        if option not in kinds:
+            raise ValueError(f"{name!r} has the option {option!r}; known there are: {', '.join(kinds)}.")
+        try:
+            converted[option] = kinds[option](value)
+        except ValueError:
+            raise ValueError(f"In {name!r}, {option} must be a number, got {value!r}.") from None
+    return converted
 
 
 def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder:
@@ -230,3 +257,82 @@ def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder
     return EndpointEncoder(
         base_url=base_url, **{"key_variable": key_variable} | convert_options(name, options, OPTIONS)
     )
+
+
+@strict
+class EndpointClassifierConfig(KNNClassifierConfig):
+    """As ``KNNClassifierConfig``; ``endpoint`` is ``"https://HOST/v1#MODEL"``, and never names a key."""
+
+    model_type = "knn_endpoint_classifier"
+    sub_configs_defaults = {}
+    _auto_class = None  # its file does not travel
+
+    endpoint: str | None = None
+
+    def get_text_config(self, *args: Any, **kwargs: Any) -> PreTrainedConfig:
+        return self
+
+
+class EndpointClassifier(PreTrainedModel):
+    """A classifier by neighbors alone, whose embeddings come from an endpoint: ``EndpointEncoder``'s, of norm 1.
+
+    It goes where a ``KNNClassifier`` goes: into ``pipeline("docsplit-knn", model=...)``, without a tokenizer, and into
+    ``KNNDatastore.build(model, None, dataset)``. What is saved has the address and the model's name, and no key nor the
+    name of one: a stranger's folder could have any secret of your environment sent. The datastore knows the endpoint by
+    what it makes of three fixed texts, so that another model behind the name is refused.
+
+    How much of a long text it reads, nobody here knows. So it takes neither pairs, nor ``long_documents``,
+    ``max_length``, ``bf16`` or ``return_read``, and it cannot be trained.
+
+    Args:
+        config: With the address.
+        key_variable: As for ``EndpointEncoder``.
+
+    Raises:
+        ValueError: If the address is none, or the configuration names a variable of the environment.
+    """
+
+    config_class = EndpointClassifierConfig
+
+    def __init__(self, config: EndpointClassifierConfig, key_variable: str | None = None) -> None:
+        super().__init__(config)
+        if "key_variable" in split_name(config.endpoint or "")[1]:
+            raise ValueError(
+                f"The configuration names an environment variable to send to {config.endpoint!r}. Delete that from "
+                "config.json, and give its name with key_variable if the address is to have it."
+            )
+        self.endpoint = load_endpoint(config.endpoint, key_variable)
+        # PreTrainedModel asks its parameters for a device and a dtype, and wants some to save.
+        self.nothing = nn.Parameter(torch.empty(0), requires_grad=False)
+        self.post_init()
+
+    @classmethod
+    def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> "EndpointClassifier":
+        """Load by an address, or from a folder or repository that a pipeline was saved to.
+
+        Args:
+            name: ``"https://HOST/v1#MODEL"``, maybe followed by ``#max_characters=20000``, ``#requests_per_minute=60``
+                and ``#key_variable=MY_API_KEY``; or a folder, or a repository on the Hub.
+            *arguments, **kwargs: ``key_variable``, where it is not in the name; all else as for ``PreTrainedModel``.
+
+        Raises:
+            ValueError: As for the class.
+            OSError: If there is no such folder or repository.
+        """
+        if not is_address(name):
+            model = super().from_pretrained(name, *arguments, **kwargs)
+            logger.warning("Texts are sent to %s: the configuration in %s says so.", model.config.endpoint, name)
+            return model
+        parts = name.split("#")
+        variables = [part.partition("=")[2] for part in parts if part.startswith("key_variable=")]
+        endpoint = "#".join(part for part in parts if not part.startswith("key_variable="))
+        config = EndpointClassifierConfig(
+            endpoint=endpoint, id2label={}, label2id={}, decouple=False, normalize=True, knn_weight=1.0
+        )
+        return cls(config, kwargs.get("key_variable") or next(iter(variables), None))
+
+    def forward(self, *arguments: Any, **kwargs: Any) -> None:
+        """Refused: there is nothing here to run or to train."""
+        raise NotImplementedError(
+            f"{self.endpoint!r} embeds, and nothing can be trained here: KNNClassifier.from_encoder(...) can be."
+        )

@@ -5,32 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..checkpoints.fingerprint import PROBE_TEXTS
+from ...text.tokenization import check_texts
+from ..checkpoints.fingerprint import PROBE_LENGTH, PROBE_TEXTS, make_probe
+from ..portable.modeling_knn_classifier import KNNClassifier
 from ..portable.packing import use_packing
 from ..portable.positions import check_max_length, max_positions
-from ..special_tokens import special_tokens_around
-from .backend import use_backend
-from .batching import check_texts, refuse_broken
-from .bfloat16 import BFloat16
-from .endpoint_classifier import EndpointClassifier
-from .long_documents.cut_texts import log_at_end, unlogged
-from .long_documents.pair_pieces import pair_pieces
-from .long_documents.pieces import Frame, Piece
-from .long_documents.strategies import ONE_PIECE, SEVERAL_VECTORS, read_pieces
-from .piece_embeddings import PassagesOfTexts, PieceAverages, Reading, Run, read_in_groups
-from .probe import PROBE_LENGTH, make_probe
-from .unfamiliar_texts import warn_of_unfamiliar_texts
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from ..portable.modeling_knn_classifier import KNNClassifier
-    from .passages import Passages
+from .backend import BFloat16, use_backend
+from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
+from .endpoint import EndpointClassifier
+from .long_documents import ONE_PIECE, SEVERAL_VECTORS, Frame, Passages, Piece, pair_pieces, read_pieces
+from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +28,7 @@ NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too lar
 
 
 class Predictions(NamedTuple):
-    """What a ``KNNClassifier`` says of N texts, in their order."""
+    """The output of a ``KNNClassifier`` for N texts, in their order."""
 
     logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
     retrieval_embeddings: np.ndarray  # float32 (N, R)
@@ -50,12 +40,12 @@ class Predictions(NamedTuple):
 class Reader:
     """A classifier with its tokenizer, and how it reads: ``Reader.of`` makes the one for a model.
 
-    None means: ``max_length`` and ``long_documents`` as the configuration says, ``bf16`` as the model was loaded,
-    ``max_tokens_per_batch`` 2,048 on a CPU and 32,768 elsewhere, ``batch_size`` no limit.
+    None: ``max_length`` and ``long_documents`` as the configuration says, ``bf16`` as the model was loaded, batches of
+    2,048 tokens on a CPU and 32,768 elsewhere.
     """
 
     model: KNNClassifier
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerBase | None
     max_length: int | None = None
     max_tokens_per_batch: int | None = None
     batch_size: int | None = None
@@ -66,9 +56,11 @@ class Reader:
     is_here = True  # the model runs in this process, and says what it reads
 
     @staticmethod
-    def of(model: KNNClassifier, tokenizer: PreTrainedTokenizerBase | None, **options: Any) -> Reader:
-        """The reader for a model; ``options`` are the fields."""
-        return (EndpointReader if isinstance(model, EndpointClassifier) else Reader)(model, tokenizer, **options)
+    def of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None = None, **options: Any) -> Reader:
+        """The reader for a model, by its own tokenizer if none is given; ``options`` are the fields."""
+        if isinstance(model, EndpointClassifier):
+            return EndpointReader(model, None, **options)
+        return Reader(model, _own_tokenizer(model) if tokenizer is None else tokenizer, **options)
 
     def with_options(self, **options: Any) -> Reader:
         """The same with other fields."""
@@ -80,49 +72,36 @@ class Reader:
         own = self.model.config.max_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
         return self.max_length or min(own, NO_LIMIT)
 
-    def run_by(
-        self,
-        packing: str | None = None,
-        backend: str | None = None,
-        precision: str | None = None,
-        calibration_texts: Sequence[str] | None = None,
-    ) -> None:
-        """Have the encoder computed without padding, and as ``use_backend`` says; None: as it is."""
+    def run_by(self, packing: str | None = None, *backend: Any) -> None:
+        """Set how the encoder is computed: with packing or not, and as ``use_backend`` takes it; None: no change."""
         if packing is not None:
             use_packing(self.model, packing)
-        own = self.model.encoder, self.tokenizer, self.model.config.pooling
-        use_backend(*own, backend, precision, calibration_texts)
+        use_backend(self.model.encoder, self.tokenizer, self.model.config.pooling, *backend)
 
     def check(self) -> None:
-        """Refuse a way to read long texts that the model has no positions or no pooling for."""
+        """Refuse settings for long texts that do not fit the model."""
         config, most = self.model.config, replace(self, max_length=None).length
         strategy = self.long_documents or config.long_documents
         if strategy == "late" and {config.pooling, config.retrieval_pooling or config.pooling} != {"mean"}:
-            raise ValueError(
-                f"Late chunking is for mean pooling, and the pooling is {config.pooling!r}: take 'passages'."
-            )
-        if config.passage_length is not None and config.passage_length > most:
-            raise ValueError(
-                f"passage_length={config.passage_length} is more than the {most} tokens that the model reads."
-            )
+            raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: take 'passages'.")
+        length = config.passage_length
+        if length is not None and length > most:
+            raise ValueError(f"passage_length={length} is more than the {most} tokens that the model reads.")
 
     def probe(self) -> np.ndarray:
-        """The fingerprint of the encoder: its retrieval embeddings of a few fixed texts, float32 ``(3, R)``.
+        """By what a datastore knows the encoder: its retrieval embeddings of a few fixed texts, float32 ``(3, R)``.
 
-        Unlike a checksum of the weights it does not depend on their dtype, nor on the device; and it also changes with
-        the tokenizer, the pooling and the retrieval head. They are computed by torch, and of an encoder that runs in
-        int8 again in int8, ``(6, R)``: these change with what it was quantized on.
+        They hardly change with the dtype of the weights, unlike a checksum. They are computed by torch, and of an
+        encoder that runs in int8 again in int8, ``(6, R)``.
         """
         fixed = Reader(self.model, self.tokenizer, PROBE_LENGTH, bf16=False, long_documents="first")
         with unlogged():
             return make_probe(self.model.encoder, lambda texts: fixed.read(texts).retrieval_embeddings)
 
     def read(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Logits and retrieval embeddings of N texts, or of pairs of texts, in their order.
+        """Logits and retrieval embeddings of N texts, or of pairs, in their order; a pair of None is a text alone.
 
-        A text pair of None stands for a text alone. Of a text of more than 65,536 characters no more is tokenized than
-        is read, if its tokenizer allows it; in a pair, where the longer one is cut first, the tokens of both are
-        counted.
+        Of a text of more than 65,536 characters no more is tokenized than is read, if its tokenizer allows it.
         """
         model, config = self.model, self.model.config
         check_texts(texts)
@@ -141,42 +120,32 @@ class Reader:
         passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
         name = f"{type(model).__name__} {config.name_or_path}".rstrip()
 
-        def say(read: Reading) -> tuple[torch.Tensor, torch.Tensor]:
-            output = model.read_states(read.states, read.attention_mask)
-            for values in (output.logits, output.retrieval_embeddings):
-                refuse_broken(values, read.texts, texts, model, name)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, _: int) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask)
             return output.retrieval_embeddings, output.logits
 
         unit = "text" if strategy in ONE_PIECE else "piece"
         run = Run(unit, self.max_tokens_per_batch, self.batch_size, self.bf16, self.show_progress)
-        pieces = self._pieces(texts, text_pairs, strategy)
-        for group, (found, said) in read_in_groups(model.encoder, self.tokenizer, texts, pieces, run, sizes, say):
+        is_paired = any(pair is not None for pair in text_pairs)
+        frame = Frame.of(self.tokenizer, check_max_length(self.length, model.encoder), is_paired=is_paired)
+        pieces = self._pieces(texts, text_pairs, frame, strategy)
+        for group, (found, said) in embed_pieces(model, name, frame, texts, pieces, run, sizes, pool_states):
             embeddings.add(group, found)
             logits.add(group, said)
             shares[[piece.text for piece in group]] = [piece.share for piece in group]
             if strategy in SEVERAL_VECTORS:
                 passages.add(group, found)
-        several = passages.all() if strategy in SEVERAL_VECTORS else None
-        if several is not None and (several.counts == 1).all():
-            several = None
-        return Predictions(logits.all().numpy(), embeddings.all().numpy(), shares, several)
+        several = passages.all()
+        has_several = (several.counts > 1).any()
+        return Predictions(logits.all().numpy(), embeddings.all().numpy(), shares, several if has_several else None)
 
-    def _pieces(self, texts: list[str], text_pairs: list[str | None], strategy: str) -> Iterator[Piece]:
-        """What is read of texts, or of pairs of texts."""
-        is_paired = any(pair is not None for pair in text_pairs)
-        max_length = check_max_length(self.length, self.model.encoder)
-        special = self.tokenizer.num_special_tokens_to_add(pair=is_paired)
-        if max_length <= special:
-            raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
-        frame = Frame(self.tokenizer, *special_tokens_around(self.tokenizer), max_length)
-        if not is_paired:
+    def _pieces(self, texts: list[str], text_pairs: list[str | None], frame: Frame, strategy: str) -> Iterator[Piece]:
+        """The pieces of texts, or of pairs of texts."""
+        if all(pair is None for pair in text_pairs):
             passage_length = self.model.config.passage_length
-            return read_pieces(texts, frame, strategy, passage_length and min(passage_length, max_length))
+            return read_pieces(texts, frame, strategy, passage_length and min(passage_length, frame.max_length))
         if strategy != "first":
-            raise ValueError(
-                f"long_documents={strategy!r} is for texts alone. Pairs are read from their beginnings: make a "
-                "pipeline for them without it (long_documents='first')."
-            )
+            raise ValueError(f"long_documents={strategy!r} is for texts alone: leave it out for pairs of texts.")
         return pair_pieces(texts, text_pairs, frame)
 
 
@@ -189,16 +158,12 @@ class EndpointReader(Reader):
     def run_by(self, packing: str | None = None, *given: Any) -> None:
         """Refused but for packing, which an endpoint has no use for."""
         if any(value is not None for value in given):
-            raise ValueError(
-                "backend, precision and calibration_texts do not reach an endpoint, which embeds elsewhere."
-            )
+            raise ValueError("backend, precision and calibration_texts do not reach an endpoint: leave them out.")
 
     def check(self) -> None:
         """Refuse what does not reach the endpoint."""
-        names = ["max_length", "max_tokens_per_batch", "bf16", "long_documents"]
-        given = [(name, getattr(self, name)) for name in names]
-        given += [(name, getattr(self.model.config, name)) for name in ("long_documents", "passage_length")]
-        for name, value in given:
+        for name in ("max_length", "max_tokens_per_batch", "bf16", "long_documents", "passage_length"):
+            value = getattr(self, name, None) or getattr(self.model.config, name, None)
             if value not in (None, False, "first"):
                 raise ValueError(
                     f"{name}={value!r} does not reach {self.model.endpoint!r}, which reads texts as it does: leave it "
@@ -212,9 +177,7 @@ class EndpointReader(Reader):
     def read(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
         """Embeddings of N texts, of norm 1, without logits."""
         if any(pair is not None for pair in text_pairs or ()):
-            raise ValueError(
-                f"{self.model.endpoint!r} embeds texts, and no pairs: join the two texts of a pair into one."
-            )
+            raise ValueError(f"{self.model.endpoint!r} embeds no pairs: join the two texts of a pair into one.")
         self.check()
         embeddings = self.model.endpoint.encode(texts, show_progress=self.show_progress, batch_size=self.batch_size)
         return Predictions(np.empty((len(embeddings), 0), dtype=np.float32), embeddings)
@@ -224,3 +187,11 @@ def _log_empty(counts: np.ndarray, _: str) -> None:
     empty, texts = counts.tolist()
     if empty:
         logger.warning("%d of %d texts are empty: what is said of them is a guess.", empty, texts)
+
+
+def _own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    """Ask once more for the tokenizer that transformers did not find, for its reason."""
+    name = model.config.name_or_path
+    if not name:
+        raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
+    return AutoTokenizer.from_pretrained(name, revision=getattr(model, "loaded_revision", None))

@@ -15,14 +15,9 @@ from transformers.configuration_utils import SubConfigSpec
 LONG_DOCUMENTS = ("first", "head_tail", "average", "passages", "late")
 
 
-def _at_least(least: int):
-    """A validator for a whole number, which may be missing."""
-
-    def check(value: int | None) -> None:
-        if value is not None and value < least:
-            raise ValueError(f"must be {least} or above, got {value}.")
-
-    return check
+def _positive(value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"must be 1 or above, got {value}.")
 
 
 def _share(value: float | None) -> None:
@@ -79,17 +74,17 @@ class KNNClassifierConfig(PreTrainedConfig):
     encoder_config: dict | PreTrainedConfig | None = None
     pooling: str = "cls"
     retrieval_pooling: str | None = None
-    max_length: int | None = validated_field(_at_least(1), default=None)
+    max_length: int | None = validated_field(_positive, default=None)
     long_documents: str = validated_field(_strategy, default="first")
-    passage_length: int | None = validated_field(_at_least(1), default=None)
+    passage_length: int | None = validated_field(_positive, default=None)
     decouple: bool = True
-    retrieval_dimension: int | None = validated_field(_at_least(1), default=None)
-    truncate_dim: int | None = validated_field(_at_least(1), default=None)
+    retrieval_dimension: int | None = validated_field(_positive, default=None)
+    truncate_dim: int | None = validated_field(_positive, default=None)
     normalize: bool = False
     classifier_dropout: int | float | None = validated_field(_share, default=None)
     classifier_activation: str | None = None
     initializer_range: float = 0.02
-    k: int = validated_field(_at_least(1), default=64)
+    k: int = validated_field(_positive, default=64)
     knn_temperature: int | float = validated_field(_temperature, default=10.0)
     knn_weight: int | float = validated_field(_share, default=0.5)
     knn_calibration: dict | None = None
@@ -116,9 +111,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     def validate_truncate_dim(self) -> None:
         """Refuse to cut r, which is as long as ``retrieval_dimension`` says, or more than there is. As above."""
         if self.truncate_dim is not None and self.decouple:
-            raise ValueError(
-                f"truncate_dim={self.truncate_dim} does not go with decouple=True: retrieval_dimension is for that."
-            )
+            raise ValueError(f"truncate_dim={self.truncate_dim} does not go with decouple=True, of its own size.")
         if self.truncate_dim is not None and self.truncate_dim > self.hidden_size:
             raise ValueError(f"truncate_dim={self.truncate_dim} is more than the {self.hidden_size} dimensions of h.")
 

@@ -52,11 +52,9 @@ class KNNClassifier(PreTrainedModel):
         r = W2 gelu(W1 h), or h itself with ``decouple=False``          (section 2.2)
 
     The paper leaves open the depth, width and activation of the MLP. Here it has one hidden layer of h's width with
-    GELU. The paper writes equation 1 with an activation around W h that it does not name. Around the logits, most
-    activations bound or cut them: after tanh, no label of 100 has a probability above 7 %. Here equation 1 has none;
-    with ``classifier_activation="tanh"`` the head is ``softmax(W tanh(V h))``, which is the stock one of RoBERTa, and
-    that of BERT but for a dropout before V. V has random weights, while BERT's own is pretrained. Dropout comes before
-    V and before W.
+    GELU. The paper writes equation 1 with an activation around W h that it does not name; here it has none, since most
+    would bound the logits. With ``classifier_activation="tanh"`` the head is ``softmax(W tanh(V h))``, which is the
+    stock one of RoBERTa. Dropout comes before V and before W.
 
     Without labels in the configuration (``num_labels=0``) there is no classification head: neighbors alone decide.
 
@@ -170,9 +168,7 @@ class KNNClassifier(PreTrainedModel):
 
         Args:
             encoder: The encoder, without a head.
-            num_labels: As in ``from_encoder``.
-            id2label: As in ``from_encoder``.
-            **config_arguments: As in ``from_encoder``.
+            num_labels, id2label, **config_arguments: As in ``from_encoder``.
 
         Raises:
             ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given.
@@ -234,19 +230,14 @@ class KNNClassifier(PreTrainedModel):
         """What is said of the encoder's states ``(B, L, H)``, where the mask ``(B, L)`` is 1."""
         hidden = pool(states, attention_mask, self.config.pooling)
         logits = hidden.new_zeros(len(hidden), 0) if self.classifier is None else self.classifier(self.dropout(hidden))
-        return KNNClassifierOutput(
-            logits=logits, retrieval_embeddings=self._retrieval_embeddings(states, attention_mask, hidden)
-        )
-
-    def _retrieval_embeddings(
-        self, states: torch.Tensor, attention_mask: torch.Tensor, hidden: torch.Tensor
-    ) -> torch.Tensor:
         pooling = self.config.retrieval_pooling or self.config.pooling
         embeddings = hidden if pooling == self.config.pooling else pool(states, attention_mask, pooling)
         if self.retrieval_head is not None:
             embeddings = self.retrieval_head(embeddings)
-        embeddings = embeddings[:, : self.config.retrieval_size]
-        return nn.functional.normalize(embeddings.float()) if self.config.normalize else embeddings.float()
+        embeddings = embeddings[:, : self.config.retrieval_size].float()
+        if self.config.normalize:
+            embeddings = nn.functional.normalize(embeddings)
+        return KNNClassifierOutput(logits=logits, retrieval_embeddings=embeddings)
 
 
 def classification_loss(
@@ -281,12 +272,10 @@ def _classification_head(config: KNNClassifierConfig) -> nn.Module:
 
 
 def _classifier_dropout(config: KNNClassifierConfig) -> float:
-    """Encoders name it differently; of those that are there, the one that its own classifier would take."""
-    own = [
-        getattr(config.encoder_config, name, None)
-        for name in ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob", "dropout")
-    ]
-    return next((value for value in (config.classifier_dropout, *own) if isinstance(value, (int, float))), 0.0)
+    """The configuration's, or that which the encoder's own classifier would take, under any of its names."""
+    names = ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob", "dropout")
+    values = [config.classifier_dropout, *(getattr(config.encoder_config, name, None) for name in names)]
+    return next((value for value in values if isinstance(value, (int, float))), 0.0)
 
 
 KNNClassifier.register_for_auto_class("AutoModelForSequenceClassification")

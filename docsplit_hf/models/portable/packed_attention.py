@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import dropout as drop
+from torch.nn.functional import scaled_dot_product_attention
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
-from .sequence_attention import attention_by_sequence
-
-FLASH_DTYPES = (torch.bfloat16, torch.float16)
+HALF = (torch.bfloat16, torch.float16)
 NOT_PACKED = ("position_bias", "softcap", "s_aux")  # arguments that change the attention weights, by row
+SHORT = 384  # tokens; for longer sequences the backward of torch's flash attention is faster
+WEIGHTS_AT_ONCE = 300_000  # attention weights; more of them do not stay in the caches
 
 
 @torch.compiler.disable  # its shapes are the lengths of texts: it would be compiled again for each batch
@@ -32,11 +34,10 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """The attention function of the implementation ``"docsplit_packed"``, as transformers calls it.
 
-    ``query``: ``(1, heads, T, head_dim)``, the sequences one after the other; ``key``, ``value``: ``(1, key_heads, T,
-    head_dim)``. ``cu_seq_lens_q``, ``(N + 1,)`` int32, has where the sequences begin, and where the last ends; without
-    it the rows are not packed, and transformers' ``"sdpa"`` does the work. A token sees those less than
-    ``sliding_window`` away. The result is ``(1, T, heads, head_dim)``, and None in place of the attention weights.
-    ``NotImplementedError``: the module asks for something that cannot be done by sequence.
+    ``query``: ``(1, heads, T, head_dim)``, the sequences one after the other. ``cu_seq_lens_q``, ``(N + 1,)`` int32:
+    where they begin, and where the last ends; without it transformers' ``"sdpa"`` does the work. A token sees those
+    less than ``sliding_window`` away. The result is ``(1, T, heads, head_dim)``. ``NotImplementedError``: it cannot be
+    done.
     """
     if cu_seq_lens_q is None:
         states, options = (query, key, value, attention_mask), {"sliding_window": sliding_window} | kwargs
@@ -78,7 +79,99 @@ def has_flash(device: torch.device, dtype: torch.dtype) -> bool:
     return (
         device.type == "cuda"
         and torch.version.cuda is not None
-        and dtype in FLASH_DTYPES
+        and dtype in HALF
         and torch.backends.cuda.is_flash_attention_available()
         and torch.cuda.get_device_capability(device) >= (8, 0)
     )
+
+
+def attention_by_sequence(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    lengths: list[int],
+    scaling: float | None = None,
+    reach: int | None = None,
+    causal: bool = False,
+) -> torch.Tensor:
+    """Attention within each sequence, ``(1, T, heads, head_dim)``; neighbors of the same length are computed at once.
+
+    ``query``, ``key``, ``value``: ``(1, heads, T, head_dim)``; ``lengths`` sum to T. A token sees those at most
+    ``reach`` away, or all.
+    """
+    runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths) if length]
+    # split, not slices: the backward of each slice fills a zero tensor of the size of the whole.
+    sizes = [length * count for length, count in runs]
+    parts = []
+    for (length, count), *states in zip(runs, *(x.split(sizes, 2) for x in (query, key, value)), strict=True):
+        # (1, heads, count * length, head_dim) -> (count, heads, length, head_dim)
+        states = [x.unflatten(2, (count, length))[0].transpose(0, 1) for x in states]
+        if reach is not None and length > reach + 1:
+            output = _windowed(*states, scaling, reach, causal)
+        elif length <= SHORT and query.dtype in HALF and query.device.type == "cpu" and not causal:
+            output = _ShortAttention.apply(*states, query.shape[-1] ** -0.5 if scaling is None else scaling)
+        else:
+            output = scaled_dot_product_attention(*states, scale=scaling, is_causal=causal)
+        parts.append(output.transpose(1, 2).flatten(0, 1))
+    return torch.cat(parts)[None]
+
+
+def _windowed(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None, reach: int, causal: bool
+) -> torch.Tensor:
+    """Attention of blocks of queries to the keys around them: linear in the length. ``(N, heads, L, head_dim)``"""
+    rows, heads, length, _ = query.shape
+    block = max(reach, 1)
+    blocks = -(-length // block)
+    padded = blocks * block - length
+
+    def extend(x: torch.Tensor) -> torch.Tensor:
+        """``(N, heads, L, D)`` to ``(N * blocks, heads, block + 2 * reach, D)``."""
+        x = nn.functional.pad(x, (0, 0, reach, reach + padded))
+        return x.unfold(2, block + 2 * reach, block).permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+    queries = nn.functional.pad(query, (0, 0, 0, padded)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
+    positions = torch.arange(blocks * block, device=query.device).view(blocks, block, 1)
+    others = positions[:, :1] - reach + torch.arange(block + 2 * reach, device=query.device)
+    seen = ((positions - others).abs() <= reach) & (others >= 0) & (others < length)
+    if causal:
+        seen &= others <= positions
+    seen |= positions >= length  # the output of the padding is cut off, but must not be NaN
+    seen = seen.repeat(rows, 1, 1)[:, None]
+    output = scaled_dot_product_attention(queries, extend(key), extend(value), attn_mask=seen, scale=scaling)
+    return output.unflatten(0, (rows, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
+
+
+class _ShortAttention(torch.autograd.Function):
+    """Attention with another backward, which computes the weights again and has matrix products do the work.
+
+    On a CPU torch's own takes 3 to 10 times as long in half precision, up to a few hundred tokens.
+    """
+
+    @staticmethod
+    def forward(ctx, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
+        ctx.save_for_backward(query, key, value)
+        ctx.scaling = scaling
+        return scaled_dot_product_attention(query, key, value, scale=scaling)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        count, heads, length, _ = gradient.shape
+        at_once = max(1, WEIGHTS_AT_ONCE // length**2)
+        tensors = (tensor.flatten(0, 1).split(at_once) for tensor in (*ctx.saved_tensors, gradient))
+        parts = [_attention_gradients(*part, ctx.scaling) for part in zip(*tensors, strict=True)]
+        return (*(torch.cat(part).unflatten(0, (count, heads)) for part in zip(*parts, strict=True)), None)
+
+
+def _attention_gradients(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor, scaling: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients for query, key and value of ``(N, L, head_dim)``, given that for the output."""
+    query = query * scaling
+    weights = (query @ key.mT).softmax(-1)
+    weights_gradient = gradient @ value.mT
+    # A private operator of torch 2.13. Public ways are up to 39 % slower (torch.autograd.grad of the softmax) or round
+    # otherwise: weights * (g - (weights * g).sum(-1, keepdim=True)).
+    scores_gradient = torch.ops.aten._softmax_backward_data(weights_gradient, weights, -1, weights.dtype)
+    return scores_gradient @ key * scaling, scores_gradient.mT @ query, weights.mT @ gradient

@@ -1,4 +1,4 @@
-"""Run an encoder without padding: the tokens of all rows as one row, and attention within each row alone."""
+"""Run an encoder: by its engine, or without padding, with the tokens of all rows as one row, or on padded rows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 from transformers.utils import ModelOutput
 
-from .engine import engine_of
 from .packed_attention import compute_dtype, has_flash, packed_attention
 from .positions import position_offset
-from .sparse_attention import sparse_attention_arguments
 
 logger = logging.getLogger(__name__)
 
+Engine = Callable[..., ModelOutput]  # what runs an encoder in place of its own forward, such as a compiled copy
 PACKINGS = ("auto", "on", "off")
 NO_WEIGHTS = "its weights are not there to try it with"
 PACKED = "docsplit_packed"  # the name of the attention implementation; a packed encoder is known by it
 
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, per token: rounding
 
+_engines: WeakKeyDictionary[nn.Module, Engine] = WeakKeyDictionary()  # copies and pickles of an encoder have none
 _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
 _found_obstacle: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # by trying an encoder, once
 _logged_obstacle: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
@@ -37,14 +37,11 @@ _switched_off: WeakSet[nn.Module] = WeakSet()
 def run_encoder(
     encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, **arguments: torch.Tensor
 ) -> ModelOutput:
-    """Run an encoder on padded rows; without the padding if ``use_packing`` has been switched on for it.
+    """Run an encoder on rows ``(N, L)``, padded on the right: by its engine if it has one, packed where that is on.
 
-    An encoder that has an engine (``set_engine``) is run by it, on padded rows.
-
-    ``input_ids``, ``attention_mask``: ``(N, L)``, padded on the right. The tokens of all rows become one row of T
-    tokens with the positions of their own rows, and attention stays within each row. ``last_hidden_state`` and
-    gradients are those of the padded rows, and 0 at the padding. Further arguments of shape ``(N, L)``, such as
-    ``token_type_ids``, are packed too; with others the rows stay padded.
+    Packed, all tokens become one row, and attention stays within their own rows. ``last_hidden_state`` and gradients
+    are those of the padded rows, and 0 at the padding. With arguments of another shape than ``(N, L)`` the rows stay
+    padded.
     """
     engine = engine_of(encoder)
     if engine is not None:
@@ -52,8 +49,35 @@ def run_encoder(
     of_tokens = all(isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values())
     if is_packed(encoder) and of_tokens and "position_ids" not in arguments:
         return _run_packed(encoder, input_ids, attention_mask, arguments)
-    arguments |= sparse_attention_arguments(encoder, attention_mask, _parameters(encoder))
+    arguments |= _sparse_attention_arguments(encoder, attention_mask)
     return _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+
+
+def set_engine(encoder: nn.Module, engine: Engine | None) -> None:
+    """Have ``run_encoder`` call ``engine`` in place of the encoder, in this process; None: the encoder again."""
+    if engine is None:
+        _engines.pop(encoder, None)
+    else:
+        _engines[encoder] = engine
+
+
+def engine_of(encoder: nn.Module) -> Engine | None:
+    """The engine of an encoder, which must not be in training then."""
+    engine = _engines.get(encoder)
+    if engine is not None and encoder.training:
+        name = type(encoder).__name__
+        raise ValueError(f"{name} runs as a compiled copy, which does not learn: load it without backend=.")
+    return engine
+
+
+@contextlib.contextmanager
+def without_engine(encoder: nn.Module) -> Iterator[None]:
+    """Within it, the encoder runs itself."""
+    engine = _engines.pop(encoder, None)
+    try:
+        yield
+    finally:
+        set_engine(encoder, engine)
 
 
 def attention_implementation(encoder: nn.Module) -> str | None:
@@ -62,10 +86,7 @@ def attention_implementation(encoder: nn.Module) -> str | None:
 
 
 def is_packed(encoder: nn.Module) -> bool:
-    """Whether ``run_encoder`` runs an encoder without padding now: packing is switched on, and pays.
-
-    A GPU without flash attention in the dtype that is computed in, which autocast may decide, is faster with padding.
-    """
+    """Whether ``run_encoder`` packs now: it is on, and on a GPU there is flash attention in the dtype at hand."""
     if attention_implementation(encoder) != PACKED or engine_of(encoder) is not None:
         return False
     device = next(encoder.parameters()).device
@@ -73,20 +94,15 @@ def is_packed(encoder: nn.Module) -> bool:
 
 
 def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
-    """Switch packing on for a model where its results stay the same, or off; tells whether it is on now.
+    """Switch packing on for a model, or off; tells whether it is on now.
 
-    ``packing``: ``"auto"``, where it gives the same, unless it was switched off; ``"on"``, and an error where it does
-    not give the same; ``"off"``, until it is switched on.
+    ``packing``: ``"auto"``, on where it gives the same, unless it was switched off; ``"on"``, and an error where it
+    does not give the same; ``"off"``, until it is switched on. Whether it gives the same is tried on a few tokens:
+    encoders with attention of their own (Longformer, DeBERTa, ...) stay padded, which is logged once.
 
     A packed encoder has the attention implementation ``"docsplit_packed"``, which is transformers' ``"sdpa"`` for all
-    callers but ``run_encoder``; nothing of it is saved. Whether an encoder can be packed is found out by running it
-    both ways on a few tokens: one that has attention of its own (Longformer, BigBird, DeBERTa, ...) gives something
-    else, and stays padded, which is said once in the log. So does one with another ``attn_implementation`` than
-    transformers' default, and one on a GPU that has no flash attention in the dtype at hand (float32, old GPUs).
-
-    Attention dropout: CUDA's flash attention drops each weight by itself. On a CPU whole keys of a head are dropped,
-    for all tokens of a row, at the same rate and with the same expected value, which costs nothing; ``packing="off"``
-    drops each attention weight by itself, and costs a multiple.
+    callers but ``run_encoder``; nothing of it is saved. Attention dropout on a CPU drops whole keys of a head, at the
+    same rate and with the same expected value.
     """
     if packing not in PACKINGS:
         raise ValueError(f"packing must be one of {PACKINGS}, got {packing!r}.")
@@ -111,6 +127,21 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
         logger.info("%s runs with padding: %s.", type(encoder).__name__, obstacle)
         _logged_obstacle[encoder] = obstacle
     return False
+
+
+def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Prepare an encoder with sparse attention for one forward, and return further arguments of it.
+
+    Longformer's first token gets global attention, as in its own classification model. BigBird turns its attention from
+    sparse to full for good when it meets a short batch: sparse is put back.
+    """
+    if hasattr(encoder, "set_attention_type") and encoder.attention_type != encoder.config.attention_type:
+        encoder.set_attention_type(encoder.config.attention_type)
+    if "global_attention_mask" not in _parameters(encoder):
+        return {}
+    global_attention_mask = torch.zeros_like(attention_mask)
+    global_attention_mask[:, 0] = 1
+    return {"global_attention_mask": global_attention_mask}
 
 
 def _run_packed(
@@ -141,8 +172,7 @@ def _run_packed(
 def _fill_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """On a CPU, up to 3 % more tokens, the first ones again as sequences of their own, whose states are not used.
 
-    Where hardly two batches have as many tokens, oneDNN keeps kernels for each number that it has seen, and the C
-    library's heap is left in pieces: training grew by 7 MB a step. Filled up, there are few numbers.
+    So there are few numbers of tokens: oneDNN keeps kernels for each one, and training grew by 7 MB a step.
     """
     if tokens.device.type != "cpu":
         return tokens, lengths
@@ -151,8 +181,10 @@ def _fill_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor,
     return torch.cat([tokens, tokens[:more]]), torch.cat([lengths, again])
 
 
+# A DocSplit model calls run_encoder from its own forward, and keeps the stock one as stock_forward.
+
+
 def _stock(encoder: nn.Module) -> Callable[..., ModelOutput]:
-    # A DocSplit model calls run_encoder from its own forward, and keeps the stock one as stock_forward.
     return getattr(encoder, "stock_forward", encoder)
 
 
@@ -181,7 +213,9 @@ def _obstacle(encoder: PreTrainedModel) -> str | None:
 def _try(encoder: PreTrainedModel) -> str | None:
     """Why the encoder gives something else without padding; None if it gives the same."""
     input_ids, attention_mask = (tensor.to(encoder.device) for tensor in _example(encoder))
-    with torch.no_grad(), _evaluating(encoder):
+    training = {module: module.training for module in encoder.modules()}
+    encoder.eval()
+    with torch.no_grad():
         expected = _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         encoder.set_attn_implementation(PACKED)
         try:
@@ -190,6 +224,8 @@ def _try(encoder: PreTrainedModel) -> str | None:
             return f"without it, it fails with {type(error).__name__} ({error})"
         finally:
             encoder.set_attn_implementation("sdpa")
+            for module, was_training in training.items():
+                module.training = was_training
     expected, found = (states[attention_mask.bool()].float() for states in (expected, found))
     difference = ((found - expected).norm(dim=1) / expected.norm(dim=1)).max()
     return None if difference <= TOLERANCE.get(encoder.dtype, 1e-3) else "its results would not be the same"
@@ -205,17 +241,6 @@ def _example(encoder: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
     if getattr(config, "mask_token_id", None) is not None:
         input_ids[0, 2] = config.mask_token_id  # ESM looks at the share of masked tokens in a row
     return input_ids.masked_fill(attention_mask == 0, getattr(config, "pad_token_id", None) or 0), attention_mask
-
-
-@contextlib.contextmanager
-def _evaluating(encoder: nn.Module) -> Iterator[None]:
-    training = {module: module.training for module in encoder.modules()}
-    encoder.eval()
-    try:
-        yield
-    finally:
-        for module, was_training in training.items():
-            module.training = was_training
 
 
 def _mask(*args, **kwargs) -> torch.Tensor | None:

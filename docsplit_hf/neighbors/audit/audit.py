@@ -8,7 +8,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ...text.one_line import on_one_line
+from ...text.characters import on_one_line
 
 Labels = str | list[str]
 SHOWN = 10  # rows of a printed table

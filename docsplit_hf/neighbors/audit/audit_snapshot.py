@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...text.one_line import on_one_line
+from ...text.characters import on_one_line
 from ..experts.corpus import texts_in
 from ..experts.document_vectors import unit
 from .audit import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier

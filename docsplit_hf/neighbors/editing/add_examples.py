@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.passages import Passages
+from ...models.inference.long_documents import Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ..store.datastore import KNNDatastore
 from ..store.duplicates import first_of_equals, ids_of_examples, number_texts

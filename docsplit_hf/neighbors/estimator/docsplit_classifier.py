@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from ...models.inference.long_documents.strategies import SINGLE_VECTOR, check_strategy
+from ...models.inference.long_documents import SINGLE_VECTOR, check_strategy
 from ..experts.fitted_experts import ask_experts, ready_experts
 from ..fit import fit
 from ..store.datastore import KNNDatastore

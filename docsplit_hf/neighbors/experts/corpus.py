@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...text.lone_surrogates import replace_lone_surrogates
+from ...text.characters import replace_lone_surrogates
 from ..store.row_table import joined_texts
 from .document_vectors import DocumentVectors, fit_document_vectors
 from .soft_labels import neighbor_graph

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from ...models.inference.passages import Passages
+    from ...models.inference.long_documents import Passages
     from ..store.snapshot import Snapshot
 
 

@@ -13,7 +13,7 @@ from ..store.keys.key_matrix import as_float32
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...models.inference.passages import Passages
+    from ...models.inference.long_documents import Passages
     from ..store import neighbors
     from ..store.snapshot import Snapshot
     from .corpus import Corpus

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...text.lone_surrogates import replace_lone_surrogates
+from ...text.characters import replace_lone_surrogates
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -12,7 +12,7 @@ from .knn_distribution import add_one_smoothing, knn_probabilities, neighbor_wei
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...models.inference.passages import Passages
+    from ...models.inference.long_documents import Passages
     from ...models.inference.reader import Predictions
     from ..store.neighbors import Neighbors
     from ..store.store import Store

@@ -14,7 +14,7 @@ ENTRY, HANDLER = "docsplit_knn_pipeline.py", "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 # The package that neighbors/ belongs to, and what it stands on: imports run downwards only.
 ROOT = Path(__file__).parents[2]
-ROOMS = ("text", "models", "metrics", "training", "shards", "neighbors")
+ROOMS = ("text", "models", "metrics", "training", "neighbors")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
         "impl": f"{Path(ENTRY).stem}.{SelfContainedPipeline.__name__}",
@@ -46,7 +46,7 @@ def save_code(folder: Path) -> None:
         raise ValueError(
             "self_contained=True writes what docsplit_hf needs, and it is not installed here: pip install docsplit_hf."
         ) from error
-    files = [ROOT / "__init__.py", ROOT / "registration.py"]
+    files = [ROOT / name for name in ("__init__.py", "registration.py", "shards.py")]
     files += [file for room in ROOMS for pattern in ("*.py", "card.md") for file in (ROOT / room).rglob(pattern)]
     for file in files:
         target = folder / PACKAGE / file.relative_to(ROOT)

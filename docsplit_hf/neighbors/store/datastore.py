@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-    from ...models.inference.bfloat16 import BFloat16
-    from ...models.inference.passages import Passages
+    from ...models.inference.backend import BFloat16
+    from ...models.inference.long_documents import Passages
     from ...models.portable.modeling_knn_classifier import KNNClassifier
     from .neighbors import Neighbors
     from .store import Store

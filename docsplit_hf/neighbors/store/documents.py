@@ -15,7 +15,7 @@ from .snapshot import Buffers, Snapshot, append, remove_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ...models.inference.passages import Passages
+    from ...models.inference.long_documents import Passages
     from .keys.passage_table import PassageTable
 
 PREFIX = "d"  # of automatic ids, which are others than those of examples

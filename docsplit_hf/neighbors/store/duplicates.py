@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...text.lone_surrogates import replace_lone_surrogates
+from ...text.characters import replace_lone_surrogates
 from .row_table import values_of
 from .search.index import candidate_distances
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.long_documents.strategies import SEVERAL_VECTORS
-from ...models.inference.passages import Passages
+from ...models.inference.long_documents import SEVERAL_VECTORS, Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
 from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot

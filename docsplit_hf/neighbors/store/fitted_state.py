@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...text.lone_surrogates import replace_lone_surrogates
+from ...text.characters import replace_lone_surrogates
 
 DTYPES = ("float32", "float64", "int64", "int32", "bool")
 
@@ -33,7 +33,7 @@ class FittedState:
             if not _is_text(term):
                 raise ValueError(
                     f"The term {term!r} of the vocabulary is no string, or has half a character (a lone surrogate): "
-                    "clean it with docsplit_hf.text.lone_surrogates.replace_lone_surrogates."
+                    "clean it with docsplit_hf.text.characters.replace_lone_surrogates."
                 )
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.checkpoints.fingerprint import PROBE_TEXTS
-from ...models.inference.long_documents.cut_texts import unlogged
+from ...models.inference.text_warnings import unlogged
 from .keys.passage_table import take_passages
 from .sampling import take_rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...text.lone_surrogates import replace_lone_surrogates
+from ...text.characters import replace_lone_surrogates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ def make_rows(
             row = next(row for row, value in enumerate(values) if value and replace_lone_surrogates(value) != value)
             raise ValueError(
                 f"The {name} of row {row} has half a character (a lone surrogate) at {error.start}: clean it with "
-                "docsplit_hf.text.lone_surrogates.replace_lone_surrogates."
+                "docsplit_hf.text.characters.replace_lone_surrogates."
             ) from error
     table = pa.table(columns)
     if (repeated := repeated_id(table)) is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import faiss
     import pyarrow as pa
 
-    from ...models.inference.passages import Passages
+    from ...models.inference.long_documents import Passages
     from .fitted_state import FittedState
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...models.inference.passages import Passages
+    from ...models.inference.long_documents import Passages
     from .fitted_state import FittedState
     from .neighbors import Neighbors
     from .snapshot import Snapshot

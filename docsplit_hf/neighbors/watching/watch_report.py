@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...text.one_line import on_one_line
+from ...text.characters import on_one_line
 from .change import Change
 
 WIDTH, MOST_LABELS, MOST_CHARACTERS = 100, 20, 60  # of what is printed: of a line, labels, of a text

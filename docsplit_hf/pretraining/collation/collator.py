@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ...models.special_tokens import special_tokens_around
+from ...text.tokenization import special_tokens_around
 from .masking import IGNORED_LABEL, mask_tokens
 from .streaming import EPOCH_KEY
 from .views import ViewFunction, count_views, get_views

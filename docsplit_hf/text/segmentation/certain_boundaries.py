@@ -14,8 +14,6 @@ import re
 import string
 from collections.abc import Iterator
 
-from .protected_spans import find_protected_spans, merge_spans
-
 _MARKS = re.compile(r"[.!?]+\s*")
 # Marks of other scripts, pysbd's own placeholders, and line separators other than the line end.
 _NOT_FOLLOWED = re.compile("[。．！？（「\x0b\x0c\x1c-\x1f\x85\u2028\u2029∯♨☝☉☈☇☄ȸȹ☏ƪ♟♝∮♬♭ᓰᓱᓳᓴᓷᓸ✂⌬⎋]")
@@ -54,11 +52,24 @@ _AFTER_TITLE = re.compile(r"\s|:\d")
 _AFTER_NUMBER_WORD = re.compile(r"\s\d|\s+\(")
 
 
+# The parts in quotation marks, brackets or dashes, within which pysbd ends no sentence.
+# Within parentheses, brackets and double quotation marks pysbd means to allow escaped characters, but its pattern takes
+# only a span of one unit: no backslash at all, or one escaped character and nothing else.
+_PARENTHESES = re.compile(r"\((?:[^()\\]+|\\[^()])\)")
+_PAIRS = ('""', "[]", "“”", "«»")
+_DASHES = re.compile(r"--[^-]*--")
+# Single quotation marks open after white space and close where no letter follows.
+_SINGLE = (
+    ("'", "'", re.compile(r"(?<=\s)'"), re.compile(r"'(?![a-zA-Z])")),
+    ("‘", "’", re.compile(r"(?<=\s)‘"), re.compile(r"’(?![a-zA-Z])")),
+)
+_APOSTROPHE_BEFORE_SPACE = re.compile(r"'[^\S\r\n]")
+
+
 def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
     """Cut a line of English at the boundaries that pysbd finds there for certain, in linear time.
 
-    The pieces join to the line. Each comes with whether it is one sentence of pysbd's for certain; where it is not,
-    it is to be split by pysbd, which would find both its ends.
+    The pieces join to the line. Each comes with whether it is one sentence of pysbd's, or to be split by pysbd.
     """
     if _NOT_FOLLOWED.search(line) or _holds_list(line) or _holds_exclamation_word_or_aside(line):
         return [(line, False)]
@@ -169,7 +180,7 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
 
 
 def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
-    """The same for marks other than a single full stop."""
+    """The same as ``_full_stop_ends`` for other marks."""
     end = position + len(marks)
     before, after = line[position - 1 : position], line[end : end + 1]
     if "." in marks:
@@ -282,3 +293,60 @@ def _abbreviations() -> dict[str, re.Pattern[str]]:
     rules = dict.fromkeys(lists.ABBREVIATIONS, _AFTER_ABBREVIATION)
     rules |= dict.fromkeys(lists.NUMBER_ABBREVIATIONS, _AFTER_NUMBER_WORD)
     return rules | dict.fromkeys(lists.PREPOSITIVE_ABBREVIATIONS, _AFTER_TITLE)
+
+
+def find_protected_spans(line: str) -> dict[int, int]:
+    """The end of each span in which pysbd splits at no mark, by its start. Those of different kinds may overlap."""
+    spans: dict[int, int] = {}
+    if "(" in line:
+        spans.update(match.span() for match in _PARENTHESES.finditer(line))
+    if "--" in line:
+        spans.update(match.span() for match in _DASHES.finditer(line))
+    for opening, closing in _PAIRS:
+        if opening in line:
+            _add_pairs(spans, line, opening, closing)
+    for opening, closing, opens, closes in _SINGLE:
+        # Without an apostrophe before white space pysbd takes them all for leading ones, as in 'tis.
+        if opening in line and (opening != "'" or _APOSTROPHE_BEFORE_SPACE.search(line)):
+            _add_single(spans, line, closing, opens, closes)
+    return spans
+
+
+def merge_spans(spans: dict[int, int]) -> list[tuple[int, int]]:
+    """Start and end of spans in order; those that nest or overlap are merged."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans.items()):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _add_pairs(spans: dict[int, int], line: str, opening: str, closing: str) -> None:
+    start, end = line.find(opening), -1
+    while start >= 0:
+        # What was found for an earlier start is kept: to look again would take quadratic time.
+        if end <= start and (end := line.find(closing, start + 1)) < 0:
+            return
+        backslash = line.find("\\", start + 1, end)
+        if backslash >= 0 and (backslash, end) != (start + 1, start + 3):
+            start = line.find(opening, max(start + 1, backslash - 1))
+        elif end == start + 1:
+            start = line.find(opening, start + 1)  # an empty span is none: of "" the second one opens
+        else:
+            spans[start] = end + 1
+            start = line.find(opening, end + 1)
+
+
+def _add_single(
+    spans: dict[int, int], line: str, closing: str, opens: re.Pattern[str], closes: re.Pattern[str]
+) -> None:
+    opened = opens.search(line)
+    while opened:
+        closed = closes.search(line, opened.end())
+        end = closed.end() if closed else line.rfind(closing) + 1  # pysbd goes back to the last apostrophe
+        if end <= opened.end():
+            return
+        spans[opened.start()] = end
+        opened = opens.search(line, end)

@@ -1,4 +1,4 @@
-"""segment_documents: from texts to token ids and sentence lengths, once, cached and in parallel."""
+"""From texts to token ids and sentence lengths, once, cached and in parallel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..lone_surrogates import replace_lone_surrogates
-from ..unusable_rows import (
+from ..characters import replace_lone_surrogates
+from ..sources import (
     EMPTY,
     KEPT,
     NOT_A_STRING,
@@ -21,9 +21,8 @@ from ..unusable_rows import (
     keep_usable,
     refuse_other_types,
 )
-from ..windows import WINDOW, certain_cuts, windows
+from ..tokenization import PLAIN, WINDOW, certain_cuts, tokens_per_sentence, windows
 from .sentences import Segmentation, get_segmenter
-from .tokens_per_sentence import tokens_per_sentence
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OUTCOME = "_docsplit_outcome"
-_FALLBACKS = "_docsplit_fallbacks"
-_REPLACED = "_docsplit_replaced"
+CHOICES = ("drop", "dropout_pair", "error")  # what becomes of documents of one sentence
+_REMARKS = _OUTCOME, _FALLBACKS, _REPLACED = "_docsplit_outcome", "_docsplit_fallbacks", "_docsplit_replaced"
 
 
 def segment_documents(
@@ -47,10 +45,9 @@ def segment_documents(
 ) -> Dataset | IterableDataset:
     """Split every document into sentences and tokenize it, so that views are cut from integers from then on.
 
-    A document is tokenized once, as a whole; each token belongs to the sentence that holds its last character. (With a
-    tokenizer that does not give offsets, each sentence is tokenized on its own.) What cannot be used is dropped and
-    counted: documents that are not strings, that are empty or white space, and, by default, those of one sentence,
-    which have no halves. The counts are logged.
+    A document is tokenized once, as a whole; each token belongs to the sentence that holds its last character. What
+    cannot be used is dropped and counted in the log: documents that are not strings, that are empty or white space,
+    and, by default, those of one sentence, which have no halves.
 
     Args:
         dataset: Documents with a column of texts. A ``Dataset`` is processed now, in ``num_proc`` processes, with a
@@ -85,9 +82,8 @@ def segment_documents(
     """
     import datasets
 
-    choices = ("drop", "dropout_pair", "error")
-    if single_sentence not in choices:
-        raise ValueError(f"single_sentence must be one of {choices}, got {single_sentence!r}.")
+    if single_sentence not in CHOICES:
+        raise ValueError(f"single_sentence must be one of {CHOICES}, got {single_sentence!r}.")
     check_text_column(dataset, text_column)
     function_arguments = {
         "tokenizer": tokenizer,
@@ -116,7 +112,7 @@ def segment_documents(
             f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. Check that column "
             f"{text_column!r} is the one with the texts; single_sentence='dropout_pair' keeps those of one sentence."
         )
-    return keep_usable(segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED]), outcomes)
+    return keep_usable(segmented.remove_columns(list(_REMARKS)), outcomes)
 
 
 def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:
@@ -124,13 +120,11 @@ def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> N
     import datasets
 
     if isinstance(dataset, datasets.Dataset):
-        if len(dataset) == 0:
-            raise ValueError("The data set is empty: there is nothing to segment.")
-        columns = dataset.column_names
+        columns = dataset.column_names if len(dataset) else []
     else:
         columns = dataset.column_names or list(next(iter(dataset.take(1)), {}))
-        if not columns:
-            raise ValueError("The data set is empty: there is nothing to segment.")
+    if not columns:
+        raise ValueError("The data set is empty: there is nothing to segment.")
     if text_column not in columns:
         raise ValueError(f"There is no column {text_column!r}. The data set has {sorted(columns)}: choose text_column.")
     if dataset.features is not None and text_column in dataset.features:
@@ -156,10 +150,7 @@ def _segment_batch(
         elif len(lengths) > 1 or (len(lengths) == 1 and single_sentence == "dropout_pair"):
             outcomes.append(KEPT)
         elif len(lengths) == 1 and single_sentence == "error":
-            raise ValueError(
-                f"The document {text[:80]!r} has one sentence, which cannot be split into halves: drop such "
-                "documents (single_sentence='drop') or pair them with themselves ('dropout_pair')."
-            )
+            raise ValueError(f"The document {text[:80]!r} has one sentence: single_sentence='drop' leaves it out.")
         else:
             outcomes.append(SINGLE_SENTENCE if lengths else EMPTY)
     return {
@@ -173,14 +164,13 @@ def _segment_batch(
 
 def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> list[tuple[list[int], list[int]]]:
     """For each document its token ids and the number of them in each sentence that has any."""
-    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     if not tokenizer.is_fast:
-        parts = [[tokenizer(sentence, **options)["input_ids"] for sentence in document] for document in documents]
+        parts = [[tokenizer(sentence, **PLAIN)["input_ids"] for sentence in document] for document in documents]
         return [(list(chain.from_iterable(part)), [len(ids) for ids in part if ids]) for part in parts]
     if any(sum(map(len, document)) > WINDOW for document in documents):
         cuts = certain_cuts(tokenizer)
-        return [_tokenize_windows(document, tokenizer, cuts, options) for document in documents]
-    encoding = tokenizer(["".join(document) for document in documents], return_offsets_mapping=True, **options)
+        return [_tokenize_windows(document, tokenizer, cuts) for document in documents]
+    encoding = tokenizer(["".join(document) for document in documents], return_offsets_mapping=True, **PLAIN)
     return [
         (ids, tokens_per_sentence(sentences, np.array(offsets).reshape(-1, 2)[:, 1]))
         for ids, sentences, offsets in zip(encoding["input_ids"], documents, encoding["offset_mapping"], strict=True)
@@ -188,12 +178,12 @@ def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) ->
 
 
 def _tokenize_windows(
-    sentences: list[str], tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None, options: dict[str, Any]
+    sentences: list[str], tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None
 ) -> tuple[list[int], list[int]]:
     """The same of a long document, in the memory of its tokens: with their offsets they take ten times as much."""
     ids, ends, start = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int64)], 0
     for window in windows("".join(sentences), cuts):
-        encoding = tokenizer(window, return_offsets_mapping=True, **options)
+        encoding = tokenizer(window, return_offsets_mapping=True, **PLAIN)
         ids.append(np.array(encoding["input_ids"], dtype=np.int32))
         ends.append(np.array(encoding["offset_mapping"]).reshape(-1, 2)[:, 1] + start)
         start += len(window)

@@ -51,8 +51,7 @@ class Segmentation(NamedTuple):
 def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> Callable[[str], Segmentation]:
     """The function that splits a text into sentences: ``"pysbd"``, ``"newline"`` (a line is a sentence), or one's own.
 
-    The sentences join to the text, and none is blank unless the text is: a blank piece belongs to the sentence before,
-    a leading one to the first. The function is picklable if ``segmenter`` is.
+    The sentences join to the text, and none is blank unless the text is. It is picklable if ``segmenter`` is.
     """
     if callable(segmenter):
         return functools.partial(_segment_with, segmenter)
@@ -80,11 +79,9 @@ def split_lines_plain(text: str) -> list[str]:
 class PysbdSegmenter:
     """Split text with the rules of pysbd, in bounded time and without losing a character.
 
-    The text is split at line ends first. Of English, pysbd sees only what :func:`cut_at_certain_boundaries` leaves
-    uncertain, about a hundredth of ordinary prose; of another language all of it. What it would see beyond the limits
-    at the top of this module, or does not return every character of, goes by :func:`split_plain` and is counted. After
-    ``PIECE_SECONDS`` in one piece, so does the rest of what pysbd would see; that timer works in the main thread only,
-    not on Windows, not while another timer runs.
+    Of English, pysbd sees only what ``cut_at_certain_boundaries`` leaves uncertain, of other languages all. What it
+    would see beyond the limits above, or does not return every character of, goes by ``split_plain`` and is counted.
+    The timer works in the main thread only, not on Windows, not while another timer runs.
     """
 
     language: str = "en"

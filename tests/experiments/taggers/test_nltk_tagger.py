@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tag import PerceptronTagger
 
-from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+from docsplit_hf.text.characters import replace_lone_surrogates
 from experiments.protocols.redundancy import nouns_and_verbs_ratio
 from experiments.taggers.load_tagger import load_tagger
 from experiments.taggers.nltk_tagger import load_nltk, nltk_tagger

@@ -6,7 +6,7 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+from docsplit_hf.text.characters import replace_lone_surrogates
 from experiments.taggers.parts_of_speech import GROUPS
 from experiments.taggers.spacy_tagger import load_spacy, spacy_tagger
 

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from docsplit_hf.models.checkpoints.atomic_replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
+from docsplit_hf.models.checkpoints.atomic_replacement import (
+    JOURNAL,
+    STAGING,
+    finish_replacement,
+    locked,
+    replaced_at_once,
+)
 
 OLD = {"config.json": "old", "old.json": "old", "notes.txt": "mine", "datastore/manifest.json": "old"}
 NEW = {"config.json": "new", "new/new.json": "new", "notes.txt": "mine", "datastore/manifest.json": "new"}
@@ -24,12 +30,6 @@ def content(folder):
 def replace(folder):
     with replaced_at_once(folder, "datastore/manifest.json", lambda folder: ["old.json", "config.json"]) as staging:
         write(staging, {name: text for name, text in NEW.items() if text == "new"})
-
-
-def test_all_files_are_replaced_and_those_of_others_stay(tmp_path):
-    write(tmp_path, OLD)
-    replace(tmp_path)
-    assert content(tmp_path) == NEW
 
 
 # In the n-th folder the process ends at once before the n-th step that the disk sees, told by Python's audit events.
@@ -103,3 +103,15 @@ def test_a_journal_that_names_a_file_elsewhere_is_refused(name, tmp_path):
     with pytest.raises(ValueError, match="which is not in .*: delete"):
         finish_replacement(tmp_path / "folder")
     assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["folder", "file"])
+def test_one_at_a_time(name, tmp_path):
+    pytest.importorskip("fcntl", reason="Windows has none")
+    (tmp_path / "folder").mkdir()
+    with locked(tmp_path / name) as is_locked:
+        assert is_locked
+        with pytest.raises(BlockingIOError), locked(tmp_path / name, wait=False):
+            pass
+    with locked(tmp_path / name, wait=False) as is_locked:
+        assert is_locked

@@ -1,12 +1,37 @@
-"""From a name to a checkpoint; what it says of itself is tested in test_settings."""
+"""From a name to a checkpoint, the one that ships, and what pipeline loads an encoder by."""
+
+import copy
+import json
+import os
+from pathlib import Path
 
 import pytest
+import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModel, BertConfig, BertModel, DistilBertConfig, pipeline
 
-from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
-from docsplit_hf.models.checkpoints.checkpoint import find_checkpoint, open_checkpoint
-from docsplit_hf.models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER
+from docsplit_hf import (
+    AutoModelForDocSplit,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DocumentEncoder,
+    KNNClassifier,
+    KNNClassifierConfig,
+    __version__,
+    default_checkpoint,
+    load_system,
+    segment_documents,
+)
+from docsplit_hf.models.checkpoints.checkpoint import (
+    DEFAULT_CHECKPOINT,
+    DEFAULT_FOLDER,
+    AutoModelWithoutHead,
+    find_checkpoint,
+    open_checkpoint,
+    override_config,
+)
 
 
 def test_a_folder_says_how_it_pools_and_an_adapter_has_no_configuration_of_its_own(tiny_model, tmp_path):
@@ -54,7 +79,7 @@ def test_how_the_hub_is_asked_is_the_same_for_all_files(monkeypatch, tiny_config
         asked[file] = arguments
         raise LocalEntryNotFoundError(file)
 
-    monkeypatch.setattr(f"{package}.settings.hf_hub_download", download)
+    monkeypatch.setattr(f"{package}.sentence_transformers_files.hf_hub_download", download)
     monkeypatch.setattr(
         f"{package}.checkpoint.AutoConfig.from_pretrained",
         lambda _, **arguments: asked.update({"config.json": arguments}) or tiny_config,
@@ -62,3 +87,156 @@ def test_how_the_hub_is_asked_is_the_same_for_all_files(monkeypatch, tiny_config
     given = {"revision": "v1", "token": "secret", "cache_dir": "elsewhere"}
     assert open_checkpoint("me/model", **given)[3:] == (None, None, False)
     assert len(asked) == 5 and all(given.items() <= arguments.items() for arguments in asked.values())
+
+
+def test_its_folder_is_small_and_holds_what_loading_needs():
+    files = {str(path.relative_to(DEFAULT_FOLDER)): path for path in DEFAULT_FOLDER.rglob("*") if path.is_file()}
+    assert set(files) == {
+        "1_Pooling/config.json", "README.md", "config.json", "model.safetensors", "modules.json",
+        "sentence_bert_config.json", "tokenizer.json", "tokenizer_config.json",
+    }  # fmt: skip
+    assert sum(path.stat().st_size for path in files.values()) <= 16_000_000
+    for name, path in files.items():
+        if name not in ("model.safetensors", "README.md"):
+            json.loads(path.read_text())
+
+
+def test_it_is_float16_on_disk_and_float32_in_training():
+    assert {tensor.dtype for tensor in load_file(DEFAULT_FOLDER / "model.safetensors").values()} == {torch.float16}
+    model = AutoModelForDocSplit.from_pretrained()
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    classifier = KNNClassifier.from_encoder(num_labels=2)
+    assert {parameter.dtype for parameter in classifier.parameters()} == {torch.float32}
+
+
+def test_none_and_its_name_are_the_same(texts):
+    expected = DocumentEncoder.from_pretrained(default_checkpoint()).encode(texts[:3], show_progress=False)
+    for encoder in (
+        DocumentEncoder.from_pretrained(),
+        DocumentEncoder.from_pretrained(DEFAULT_CHECKPOINT),
+        load_system(DEFAULT_CHECKPOINT).encoder,
+    ):
+        assert (encoder.encode(texts[:3], show_progress=False) == expected).all()
+        assert repr(encoder).startswith(f"DocumentEncoder('{DEFAULT_CHECKPOINT}', ")
+
+
+def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("docsplit_hf.models.checkpoints.checkpoint.DEFAULT_FOLDER", tmp_path / DEFAULT_CHECKPOINT)
+    with pytest.raises(FileNotFoundError, match="install docsplit_hf again"):
+        DocumentEncoder.from_pretrained()
+
+
+def test_the_pipeline_without_a_model_becomes_a_classifier(texts, tmp_path, transformers_log):
+    pipe = pipeline("docsplit-knn", device="cpu")
+    (notice,) = transformers_log.records  # and no report of weights that would have to be trained
+    assert notice.levelname == "INFO" and notice.getMessage() == (
+        f"No model was given: docsplit-knn uses docsplit-small-en, which ships with docsplit_hf {__version__}."
+    )
+    with pytest.raises(ValueError, match=r"call add_examples\(texts, labels\)") as empty:
+        pipe(texts[0])
+    assert "text-classification" not in str(empty.value)  # which would classify with random weights
+    names = ["river" if "river" in text else "other" for text in texts]
+    pipe.add_examples(texts, names)
+    assert [answer["label"] for answer in pipe(list(texts), k=1)] == names
+    pipe.save_pretrained(tmp_path / "saved")
+    assert not mentions_of_its_folder(tmp_path / "saved")
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert f"base_model: {DEFAULT_CHECKPOINT}" in card
+    again = pipeline("docsplit-knn", model=str(tmp_path / "saved"), device="cpu")
+    assert again(list(texts), k=1) == pipe(list(texts), k=1)
+
+
+def test_an_adapter_on_it_names_it_and_finds_it(texts, tmp_path):
+    import peft
+    from datasets import Dataset
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
+    model = AutoModelForDocSplit.from_pretrained()
+    model = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
+    arguments = ContrastiveTrainingArguments(str(tmp_path), use_cpu=True, max_steps=1, per_device_train_batch_size=4)
+    documents = segment_documents(Dataset.from_dict({"text": texts}), tokenizer)
+    trainer = ContrastiveTrainer(model, arguments, documents, processing_class=tokenizer)
+    trainer.train()
+    trainer.save_model()
+    assert not mentions_of_its_folder(tmp_path)
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["base_model_name_or_path"] == DEFAULT_CHECKPOINT
+    card = (tmp_path / "README.md").read_text()
+    assert f"base_model: {DEFAULT_CHECKPOINT}" in card and f"| Starting point | {DEFAULT_CHECKPOINT} |" in card
+    assert "base = AutoModelForMaskedLM.from_pretrained(default_checkpoint())" in card
+    adapted = DocumentEncoder.from_pretrained(str(tmp_path)).encode(texts[:2], show_progress=False)
+    merged = DocumentEncoder(trainer.model.merge_and_unload().base_model, tokenizer, "mean")
+    assert adapted == pytest.approx(merged.encode(texts[:2], show_progress=False), abs=1e-5)
+    assert abs(adapted - DocumentEncoder.from_pretrained().encode(texts[:2], show_progress=False)).max() > 1e-3
+
+
+def mentions_of_its_folder(folder):
+    """The files with the path of the checkpoint in them: of where this package is installed."""
+    path = os.fsencode(DEFAULT_FOLDER)
+    return [file for file in Path(folder).rglob("*") if file.is_file() and path in file.read_bytes()]
+
+
+def test_the_encoder_of_a_masked_lm_without_a_report(tiny_checkpoint, tiny_model, transformers_log):
+    encoder = AutoModelWithoutHead.from_pretrained(tiny_checkpoint)
+    assert type(encoder) is BertModel and encoder.pooler is None and "REPORT" not in transformers_log.text
+    for name, tensor in tiny_model.base_model.state_dict().items():
+        assert encoder.state_dict()[name].equal(tensor)
+    AutoModel.from_pretrained(tiny_checkpoint)
+    assert "UNEXPECTED" in transformers_log.text  # what it is for, as long as transformers does so
+
+
+def test_all_else_as_auto_model_loads_it(tiny_config, tmp_path):
+    for model in (BertModel(tiny_config), KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, num_labels=2))):
+        model.save_pretrained(tmp_path)
+        loaded = AutoModelWithoutHead.from_pretrained(tmp_path)
+        assert type(loaded) is type(model) and loaded.state_dict().keys() == model.state_dict().keys()
+
+
+@pytest.mark.parametrize(
+    "accelerator, dtype, expected",
+    [
+        (False, {"dtype": "auto"}, torch.float32),  # as pipeline() passes it on
+        (False, {}, torch.float32),
+        (False, {"dtype": "float16"}, torch.float16),
+        (True, {"dtype": "auto"}, torch.float16),
+    ],
+)
+def test_float16_on_a_cpu_only_if_it_is_asked_for(tiny_model, tmp_path, monkeypatch, accelerator, dtype, expected):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerator)
+    tiny_model.half().save_pretrained(tmp_path)
+    assert AutoModelWithoutHead.from_pretrained(tmp_path, **dtype).dtype == expected
+
+
+def test_which_revision_it_is_of_is_kept_for_what_lies_beside_it(tiny_checkpoint):
+    assert AutoModelWithoutHead.from_pretrained(tiny_checkpoint, revision="abc").loaded_revision == "abc"
+
+
+def test_a_changed_copy():
+    config = BertConfig(docsplit={"pooling": "mean", "max_length": 9})
+    before = copy.deepcopy(config)
+    changed = override_config(config, {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0.3})
+    assert (changed.hidden_dropout_prob, changed.attention_probs_dropout_prob) == (0, 0.3)
+    assert config.to_dict() == before.to_dict()
+    changed.hidden_dropout_prob = changed.attention_probs_dropout_prob = 0.1
+    assert changed.to_dict() == before.to_dict()
+
+
+def test_the_other_name_of_a_setting():
+    assert override_config(DistilBertConfig(), {"hidden_size": 24}).dim == 24
+
+
+@pytest.mark.parametrize(
+    "overrides, message",
+    [
+        ({"hidden_dropout": 0.1}, "'bert' has no setting 'hidden_dropout'. Did you mean hidden_dropout_prob"),
+        ({"attention_dropout": 0.1}, "'attention_dropout'. Did you mean attention_probs_dropout_prob"),
+        ({"docsplit": {}}, "no setting 'docsplit'"),  # --pooling and --max_length set it
+        ({"dtype": "float16"}, "no setting 'dtype'"),
+        ({"xyzzy": 1}, "no setting 'xyzzy'. It has .*hidden_dropout_prob, "),
+        ({"hidden_dropout_prob": "0.1"}, "hidden_dropout_prob='0.1', which does not fit: .*expected float"),
+        ([0.1], r"a dictionary such as .*got \[0.1\]"),
+    ],
+)
+def test_settings_that_there_are_not(overrides, message):
+    with pytest.raises(ValueError, match=message):
+        override_config(BertConfig(docsplit={}), overrides)

@@ -4,10 +4,8 @@ Read out of its source, huggingface/text-embeddings-inference at 0d124dc (July 2
 """
 
 import json
-import shutil
 from pathlib import Path
 
-import pytest
 from safetensors import safe_open
 from tokenizers import Tokenizer
 
@@ -78,30 +76,7 @@ def check(folder):
     assert weights_of(config).items() <= found.items()
 
 
-@pytest.fixture
-def trained(make_baseline, tmp_path):
-    make_baseline("info_nce").save_model(str(tmp_path / "trained"))
-    return tmp_path / "trained"
-
-
-def test_what_ships_and_what_a_trainer_saves_can_be_served(trained):
-    check(Path(default_checkpoint()))
-    check(trained)
-
-
-COMPACT = {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True}
-
-
-@pytest.mark.parametrize("file, change", [
-    ("1_Pooling/config.json", lambda content: COMPACT),  # as sentence-transformers saves since 5.4
-    ("sentence_bert_config.json", lambda content: {"max_seq_length": None}),
-    ("config.json", lambda content: content | {"architectures": ["BertForSequenceClassification"]}),
-    ("config.json", lambda content: content | {"num_hidden_layers": 3}),
-    ("config.json", lambda content: content | {"pad_token_id": None}),
-])  # fmt: skip
-def test_the_check_sees_what_cannot(trained, file, change, tmp_path):
-    folder = shutil.copytree(trained, tmp_path / "changed")
-    content = json.loads((folder / file).read_text())
-    (folder / file).write_text(json.dumps(change(content)))
-    with pytest.raises((AssertionError, KeyError)):
+def test_what_ships_and_what_a_trainer_saves_can_be_served(make_baseline, tmp_path):
+    make_baseline("info_nce").save_model(str(tmp_path))
+    for folder in (Path(default_checkpoint()), tmp_path):
         check(folder)

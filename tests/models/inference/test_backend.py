@@ -1,223 +1,117 @@
-"""Tests of encoders that OpenVINO computes: the same embeddings in float32, near ones in int8, exported once."""
+"""When torch computes in bfloat16, and when oneDNN computes its products."""
 
-import copy
-import importlib.util
-import logging
-import os
-import subprocess
-import sys
-import threading
-
-import huggingface_hub.constants
 import pytest
 import torch
-from transformers import BertModel, LongformerConfig, LongformerModel
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
 
-from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.models.inference import backend
-from docsplit_hf.models.inference.backend import use_backend
-from docsplit_hf.models.inference.openvino import cache as openvino_cache
-from docsplit_hf.models.inference.openvino import export as openvino_export
-from docsplit_hf.models.inference.openvino.quantize_int8 import narrowing
-from docsplit_hf.models.portable.engine import engine_of
-
-openvino = pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path_factory.mktemp("home")))
-        yield openvino_cache.export_folder()
-
-
-@pytest.fixture(scope="module")
-def checkpoint(make_tiny_config, tokenizer, tmp_path_factory):
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("checkpoint")
-    BertModel(make_tiny_config()).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def load(checkpoint, texts):
-    def load(backend="openvino", precision="float32", calibration_texts=None, **options):
-        if precision == "int8":
-            calibration_texts = texts[:40]
-        given = {"backend": backend, "precision": precision, "calibration_texts": calibration_texts}
-        return DocumentEncoder.from_pretrained(checkpoint, "mean", **given, **options)
-
-    return load
-
-
-@pytest.fixture(scope="module")
-def exact(load, texts):
-    return load("torch").encode(texts, show_progress=False)
-
-
-def test_in_float32_it_is_torch_in_any_batches_and_for_texts_of_any_length(load, texts, exact):
-    encoder = load()
-    for options in ({}, {"batch_size": 1}, {"max_tokens_per_batch": 99}):
-        assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(exact, abs=1e-4)
-    odd = ["", "river", "garden " * 500]
-    by_torch = load("torch").encode_passages(odd, show_progress=False)
-    assert encoder.encode_passages(odd, show_progress=False).embeddings == pytest.approx(by_torch.embeddings, abs=1e-4)
-    found = {}  # a request at a time would mix up what threads ask
-    jobs = [
-        threading.Thread(target=lambda i=i: found.update({i: encoder.encode(texts[i:], show_progress=False)}))
-        for i in range(6)
-    ]
-    for job in jobs:
-        job.start()
-    for job in jobs:
-        job.join()
-    assert all(rows == pytest.approx(exact[i:], abs=1e-4) for i, rows in found.items()) and len(found) == 6
-    assert encoder.fingerprint == load("torch").fingerprint
-
-
-def test_int8_and_bfloat16_are_near_and_known_by_their_fingerprints(load, texts, exact, caplog):
-    caplog.set_level(logging.INFO, "docsplit_hf")
-    encoders = [load(precision="int8"), load(precision="bfloat16"), load("torch", "bfloat16"), load()]
-    assert "Quantizing BertModel on 40 texts of calibration_texts, drawn with seed 0" in caplog.text
-    assert "Cosine to torch's float32 of 32 texts" in caplog.text
-    for encoder, least in zip(encoders[:3], (0.9, 0.999, 0.999), strict=True):
-        cosines = (encoder.encode(texts, show_progress=False) * exact).sum(1)
-        assert least < cosines.min() and cosines.min() < 0.9999999
-    assert len({encoder.fingerprint for encoder in encoders}) == 4
-
-
-def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(load, texts, cache, caplog, monkeypatch):
-    encoder = load()
-    first = encoder.encode(texts, show_progress=False)
-    before = sorted(path.name for path in cache.iterdir())
-    with monkeypatch.context() as patch:
-        patch.setattr(openvino_export, "convert", None)
-        patch.setattr("docsplit_hf.models.inference.openvino.engine.convert", None)  # it cannot be exported now
-        kept = load()
-        assert (kept.encode(texts, show_progress=False) == first).all()
-        use_backend(kept.model.train(), kept.tokenizer, "mean", "openvino")
-        assert not kept.model.training  # also where nothing had to be exported
-    assert "damaged" not in caplog.text
-    (path,) = cache.glob(f"{engine_of(encoder.model).key}-*/model.bin")
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    assert load().encode(texts, show_progress=False) == pytest.approx(first, abs=1e-6)
-    assert "is damaged: it is deleted and exported again" in caplog.text
-    assert len(before) == len(list(cache.iterdir()))
-
-
-def test_a_home_that_cannot_be_written_to_is_said(load, texts, exact, tmp_path, monkeypatch, caplog):
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path / "file"))
-    assert load().encode(texts[:3], show_progress=False) == pytest.approx(exact[:3], abs=1e-4)
-    assert "could not be kept" in caplog.text
-
-
-def test_copies_and_checkpoints_are_of_the_encoder_itself_which_does_not_learn_meanwhile(load, texts, exact, tmp_path):
-    encoder = load(precision="int8")
-    twin = copy.deepcopy(encoder)
-    assert twin.encode(texts, show_progress=False) == pytest.approx(exact, abs=1e-5)
-    encoder.model.save_pretrained(tmp_path)
-    encoder.tokenizer.save_pretrained(tmp_path)
-    saved = DocumentEncoder.from_pretrained(tmp_path, "mean")
-    assert saved.encode(texts, show_progress=False) == pytest.approx(exact, abs=1e-5)
-    encoder.model.train()
-    with pytest.raises(ValueError, match="a compiled copy, which does not learn"):
-        encoder.encode(texts, show_progress=False)
-
-
-def test_it_is_written_where_sentence_transformers_looks_for_it_and_never_read_from_there(load, texts, exact, tmp_path):
-    encoder = load(precision="int8")
-    encoder.save_openvino(tmp_path)
-    written = tmp_path / "openvino" / "openvino_model_qint8_quantized.xml"
-    model = openvino.Core().read_model(written)
-    assert {port.any_name for port in model.inputs} == {"input_ids", "attention_mask", "token_type_ids"}
-    assert [port.any_name for port in model.outputs] == ["last_hidden_state"]
-    with pytest.raises(ValueError, match="load it with backend='openvino'"):
-        load("torch").save_openvino(tmp_path)
-    written.write_text("what a stranger wrote")
-    encoder.model.save_pretrained(tmp_path)
-    encoder.tokenizer.save_pretrained(tmp_path)
-    loaded = DocumentEncoder.from_pretrained(tmp_path, "mean", backend="openvino")
-    assert loaded.encode(texts[:4], show_progress=False) == pytest.approx(exact[:4], abs=1e-4)
-
-
-def test_a_pipeline_runs_by_it_pairs_too(checkpoint, texts, load):
-    model = KNNClassifier.from_encoder(checkpoint, 0, pooling="mean", decouple=False, normalize=True, knn_weight=1.0)
-    tokenizer = load("torch").tokenizer
-    pairs = [{"text": text, "text_pair": other} for text, other in zip(texts[:8], texts[8:16], strict=True)]
-    answers = []
-    for name in ("torch", "openvino", None):  # None leaves it as it is
-        pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu", backend=name)
-        pipe.add_examples(texts[16:24], ["a", "b"] * 4)
-        answers.append([answer["neighbors"][0]["distance"] for answer in pipe(pairs, k=4, return_neighbors=1)])
-    assert answers[1] == pytest.approx(answers[0], abs=1e-4) and answers[1] == answers[2] != answers[0]
-
-
-def test_what_does_not_exist_or_go_together_is_refused(load, texts, tokenizer, monkeypatch):
-    for given, message in (
-        ({"backend": "onnx"}, "backend must be one of 'torch', 'openvino', got 'onnx'"),
-        ({"precision": "int4"}, "precision must be one of .* got 'int4'"),
-        ({"backend": "torch", "precision": "int8"}, "pass backend='openvino'"),
-        ({"calibration_texts": ["a"]}, "calibration_texts are for precision='int8'"),
-        ({"dtype": "bfloat16"}, "load it with device='cpu' and dtype='float32'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load(**given)
-    with pytest.raises(ValueError, match="bf16=True, but the encoder runs by OpenVINO in float32"):
-        load().encode(texts, bf16=True)
-    encoder = load("torch")
-    with pytest.raises(ValueError, match="calibration_texts are empty"):
-        use_backend(encoder.model, tokenizer, "mean", "openvino", "int8", [" "])
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
-    windows = LongformerModel(
-        LongformerConfig(vocab_size=300, attention_window=4, initializer_range=1.0, **sizes)
-    ).eval()
-    with pytest.raises(ValueError, match="LongformerModel by OpenVINO in float32 gives other embeddings"):
-        use_backend(windows, tokenizer, "mean", "openvino")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install docsplit_hf\[openvino\]"):
-        load()
-    assert backend.BACKENDS == ("torch", "openvino")
-
-
-def test_the_products_that_narrow_are_found(load):
-    names = narrowing(openvino_export.convert(load("torch").model))
-    assert [name.split("/")[0].split("encoder.", 2)[-1] for name in names] == [
-        "layer.0.output.dense",
-        "layer.1.output.dense",
-    ]
-
-
-def test_an_export_that_is_far_off_is_refused(load, monkeypatch):
-    monkeypatch.setattr(openvino_export, "VERSION", 0)
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.LEAST", {"float32": 1.01})
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.VERSION", 0)
-    with pytest.raises(
-        ValueError, match="1.01 is asked for. Give calibration_texts like those that are to be embedded"
-    ):
-        load()
-
-
-AFTER_TWO_ENCODERS = """
-import gc, os, signal, sys
 from docsplit_hf import DocumentEncoder
-signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
-first, second = (DocumentEncoder.from_pretrained(sys.argv[1], "mean", backend="openvino") for _ in range(2))
-del first
-gc.collect()
-del second
-gc.collect()
-os.kill(os.getpid(), signal.SIGUSR1)
-print("alive")
-"""
+from docsplit_hf.models.inference import backend
+from docsplit_hf.models.inference.backend import (
+    OneDNNLinear,
+    inference_mode,
+    is_for_onednn,
+    is_in_bfloat16,
+    knows_bfloat16,
+    onednn_is_faster,
+)
+
+CPU = torch.device("cpu")
 
 
-def test_a_signal_after_two_encoders_have_ended_is_handled(checkpoint, cache):
-    """Of two cores of OpenVINO, the second would leave the process a freed stack for signals."""
-    environment = os.environ | {"HF_HOME": str(cache.parents[1])}
-    command = [sys.executable, "-c", AFTER_TWO_ENCODERS, checkpoint]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "handled\nalive\n"), done.stderr
+@pytest.fixture
+def processor(monkeypatch):
+    monkeypatch.setattr(backend, "_warned", set())
+    return lambda **named: monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: named, raising=False)
+
+
+def test_auto_takes_it_where_the_processor_has_it(tiny_model, processor, monkeypatch):
+    for named in ({"avx512_f": True, "avx512_bf16": True}, {"amx_bf16": True}, {"neon": True, "bf16": True}):
+        processor(**named)
+        assert knows_bfloat16(CPU) and is_in_bfloat16(tiny_model, "auto", CPU)
+    processor(avx512_f=True, avx512_bf16=False)
+    assert knows_bfloat16(CPU) is False and not is_in_bfloat16(tiny_model, "auto", CPU)
+    monkeypatch.delattr(torch.cpu, "get_capabilities")  # an older torch
+    assert knows_bfloat16(CPU) is None and not is_in_bfloat16(tiny_model, "auto", CPU)
+    with pytest.raises(ValueError, match="bf16 must be True, False"):
+        is_in_bfloat16(tiny_model, "yes", CPU)
+
+
+def test_a_processor_without_it_is_said_once(tiny_model, processor, caplog):
+    processor(avx512_bf16=True)
+    assert is_in_bfloat16(tiny_model, True, CPU) and not caplog.text
+    processor(avx512_bf16=False)
+    for _ in range(2):
+        assert is_in_bfloat16(tiny_model, True, CPU)
+    assert caplog.text.count('say bf16="auto"') == 1
+
+
+def test_what_an_encoder_was_loaded_for_holds_where_a_call_says_nothing(tiny_checkpoint, texts):
+    exact, loaded = (
+        DocumentEncoder.from_pretrained(tiny_checkpoint, "mean", precision=name) for name in ("float32", "bfloat16")
+    )
+
+    def embed(encoder, bf16):
+        return encoder.encode(texts[:4], show_progress=False, bf16=bf16).tolist()
+
+    assert embed(loaded, None) == embed(loaded, True) == embed(exact, True) != embed(exact, None)
+    assert embed(loaded, False) == embed(exact, False) == embed(exact, None)
+
+
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.skipif(not onednn_is_faster(CPU), reason="This processor has no AVX-512, or torch no oneDNN.")
+
+
+@given(rows=st.integers(0, 300), inputs=st.integers(1, 70), outputs=st.integers(1, 70), bias=st.booleans())
+def test_products_are_those_of_torch(rows: int, inputs: int, outputs: int, bias: bool):
+    layer, tokens = nn.Linear(inputs, outputs, bias), torch.randn(rows, inputs)
+    with torch.inference_mode():
+        expected = layer(tokens)
+        with OneDNNLinear():
+            torch.testing.assert_close(layer(tokens), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [torch.randn(2, 5, 8), torch.randn(8), torch.randn(4, 6, 8)[:, 0], torch.randn(6, 16)[:, ::2],
+     torch.randn(1, 8).expand(7, 8), torch.randn(8, 5).T],
+    ids=["three dimensions", "one row", "first token", "every other", "expanded", "transposed"],
+)  # fmt: skip
+def test_any_shape_and_stride_will_do(tokens: torch.Tensor):
+    layer = nn.Linear(8, 3)
+    with torch.inference_mode():
+        expected = layer(tokens)
+        with OneDNNLinear():
+            torch.testing.assert_close(layer(tokens), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "bias", [torch.randn(8)[::2], torch.ones(1).expand(4), torch.ones(1), torch.tensor(2.0), torch.randn(1, 4)],
+    ids=["every other", "expanded", "one", "scalar", "two dimensions"],
+)  # fmt: skip
+def test_biases_that_do_not_lie_side_by_side_are_left_to_torch(bias: torch.Tensor):
+    rows, weight = torch.randn(3, 8), torch.randn(4, 8)
+    with torch.inference_mode(), OneDNNLinear():
+        torch.testing.assert_close(torch.nn.functional.linear(rows, weight, bias), rows @ weight.T + bias)
+
+
+def test_what_is_not_float32_is_left_to_torch():
+    rows, weight = torch.randn(3, 8), torch.randn(4, 8)
+    assert is_for_onednn(rows, weight)
+    assert not is_for_onednn(rows.double(), weight.double())
+    assert not is_for_onednn(rows.to("meta"), weight.to("meta"))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not is_for_onednn(rows, weight)
+        with inference_mode(CPU, bf16=True):
+            assert torch.nn.functional.linear(rows, weight).dtype == torch.bfloat16
+
+
+def test_inference_goes_through_it(monkeypatch: pytest.MonkeyPatch):
+    seen = []
+    monkeypatch.setattr(
+        "docsplit_hf.models.inference.backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
+    )
+    with inference_mode(CPU):
+        nn.Linear(8, 3)(torch.randn(2, 8))
+    assert len(seen) == 1

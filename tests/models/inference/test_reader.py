@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.inference.long_documents.cut_texts import unlogged
 from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.text_warnings import unlogged
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +43,6 @@ def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):
         expected = classifier.eval()(**inputs).logits[0].numpy()
     predictions = Reader(classifier, tokenizer).read(["a river", "x"], ["a garden", "y z"])
     assert predictions.logits[0] == pytest.approx(expected, abs=1e-5)
-
-
-def test_what_is_cut_is_logged(classifier, tokenizer, caplog):
-    Reader(classifier, tokenizer, max_length=64).read(["river " * 200, "garden", "river " * 62])
-    assert "1 of 3 texts are longer than 64 tokens" in caplog.text
 
 
 def test_no_texts_and_any_characters(classifier, tokenizer):

@@ -10,7 +10,6 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForSequenceClassification,
-    BertForSequenceClassification,
     BertModel,
     RobertaConfig,
     RobertaForSequenceClassification,
@@ -58,23 +57,6 @@ def test_with_tanh_it_is_the_stock_head_of_roberta(batch, training):
         torch.manual_seed(0)  # the same dropout
         found.append(model(**inputs).logits)
     torch.testing.assert_close(*found)
-
-
-def test_with_tanh_it_is_the_stock_head_of_bert_and_saved_as_it_is(tiny_config, batch, tmp_path):
-    stock = BertForSequenceClassification(tiny_config).eval()
-    ours = KNNClassifier.around(stock.bert, 2, classifier_activation="tanh").eval()
-    ours.classifier[0].load_state_dict(stock.bert.pooler.dense.state_dict())
-    ours.classifier[-1].load_state_dict(stock.classifier.state_dict())
-    ours.save_pretrained(tmp_path)
-    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
-    torch.testing.assert_close(loaded(**batch).logits, stock(**batch).logits)
-    assert loaded(**batch).logits.equal(ours(**batch).logits)
-
-
-def test_shared_representation_is_what_is_classified(tiny_config, batch):
-    model = KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, decouple=False, num_labels=2)).eval()
-    first_token = model.encoder(**batch).last_hidden_state[:, 0]
-    torch.testing.assert_close(model(**batch).retrieval_embeddings, first_token)
 
 
 @pytest.mark.parametrize("options, size", [({"retrieval_dimension": 7}, 7), ({"decouple": False}, 32), ({}, 32)])

@@ -1,15 +1,28 @@
 """Packed equals padded: states, losses and all gradients; what cannot be packed stays as it was."""
 
-import copy
 import logging
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertModel,
+    BigBirdConfig,
+    BigBirdModel,
+    LongformerConfig,
+)
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from docsplit_hf.models.portable.packing import PACKED, attention_implementation, is_packed, run_encoder, use_packing
-from docsplit_hf.pretraining.model import AutoModelForDocSplit
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig
+from docsplit_hf.models.portable.packing import (
+    PACKED,
+    attention_implementation,
+    is_packed,
+    run_encoder,
+    use_packing,
+)
 
 LENGTHS = [40, 1, 7, 23, 1, 2, 23, 40]
 SMALL = {
@@ -95,16 +108,6 @@ def test_rows_are_filled_up_by_several_sequences():
     _assert_packed_equals_padded(_model("bert", SMALL), batch)
 
 
-@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
-def test_an_encoder_without_a_head_is_packed_too(architecture):
-    batch = {name: _batch()[name] for name in ("input_ids", "attention_mask")}
-    config = AutoConfig.for_model(architecture, **PACKABLE[architecture])
-    model = AutoModelForDocSplit.from_config(config, pooling="mean", mlm_head=False).eval()
-    padded = model(**batch).embeddings
-    assert use_packing(model, "on")
-    torch.testing.assert_close(model(**batch).embeddings, padded, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("architecture", PADDED)
 def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
     model, batch = _model(architecture, PADDED[architecture]), _batch()
@@ -129,18 +132,6 @@ def test_off_stays_off_until_it_is_switched_on():
     assert not use_packing(model) and use_packing(model, "on")
     with pytest.raises(ValueError, match="'maybe'"):
         use_packing(model, "maybe")
-
-
-def test_a_chosen_attention_implementation_is_kept():
-    model = AutoModel.from_config(AutoConfig.for_model("bert", **SMALL), attn_implementation="eager")
-    assert not use_packing(model)
-    assert attention_implementation(model) == "eager"
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("architecture", ["bert", "modernbert", "eurobert"])
-def test_half_precision_does_not_hide_what_can_be_packed(architecture, dtype):
-    assert use_packing(_model(architecture, PACKABLE[architecture]).to(dtype), "on")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -181,14 +172,6 @@ def test_other_callers_meet_the_stock_model(architecture):
     found = stock(**inputs).logits, stock(input_ids=inputs["input_ids"]).logits
     for one, other in zip(expected, found, strict=True):
         torch.testing.assert_close(one, other)
-
-
-def test_nothing_of_it_is_saved(tmp_path):
-    model = _model("bert", SMALL)
-    use_packing(model)
-    model.save_pretrained(tmp_path)
-    assert "docsplit_packed" not in (tmp_path / "config.json").read_text()
-    assert attention_implementation(AutoModel.from_pretrained(tmp_path)) == "sdpa"
 
 
 def test_gradient_checkpointing_replays_packed_rows():
@@ -238,21 +221,53 @@ def test_in_bfloat16_packed_is_as_close_to_float32_as_padded():
     assert (packed - exact).abs().mean() < 1.5 * (padded - exact).abs().mean()
 
 
-def test_packed_rows_have_few_different_lengths():
-    """On a CPU memory grows with each number of tokens that is new."""
-    stock, found, real = BertModel(BertConfig(**SMALL)).eval(), [], []
-    model = copy.deepcopy(stock)
-    use_packing(model)
-    model.embeddings.register_forward_pre_hook(
-        lambda _, args, kwargs: found.append(kwargs["input_ids"].numel()), with_kwargs=True
-    )
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(60):
-        batch = _batch(torch.randint(1, 41, (24,), generator=generator).tolist())
-        mask = batch["attention_mask"]
-        packed = run_encoder(model, batch["input_ids"], mask).last_hidden_state
-        padded = stock(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
-        torch.testing.assert_close(packed[mask == 1], padded[mask == 1], rtol=1e-4, atol=1e-5)
-        real.append(int(mask.sum()))
-    assert all(tokens <= length <= 1.04 * tokens for tokens, length in zip(real, found, strict=True))
-    assert len(set(found)) < len(set(real)) / 2
+SPARSE = SMALL | {"vocab_size": 300, "num_attention_heads": 2, "max_position_embeddings": 400}
+SPARSE |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def longformer_config():
+    return LongformerConfig(**SPARSE, attention_window=[16, 16], pad_token_id=1)
+
+
+def change_far_away(ids):
+    """Change tokens from 3 windows after the first token on: 2 layers of half a window to each side do not reach."""
+    changed = ids.clone()
+    changed[:, 3 * 16 :] = 7
+    return changed
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", ["with a head", "without a head", "classifier"])
+def test_longformers_first_token_sees_the_whole_document(kind, training):
+    torch.manual_seed(0)
+    if kind == "classifier":
+        model = KNNClassifier(KNNClassifierConfig(encoder_config=longformer_config(), num_labels=2, decouple=False))
+    else:
+        model = AutoModelForDocSplit.from_config(longformer_config(), mlm_head=kind == "with a head")
+    model.train(training)
+    ids = torch.randint(10, 300, (1, 128))
+    texts = [ids, change_far_away(ids)]
+    outputs = [model(x, torch.ones_like(x)) for x in texts]
+    near, far = (x.retrieval_embeddings if kind == "classifier" else x.embeddings for x in outputs)
+    assert (near - far).abs().max() > 1e-4
+    if kind == "with a head":  # what a plain call gives: the test would notice a window that reaches
+        near, far = (model.longformer(x, torch.ones_like(x)).last_hidden_state[:, 0] for x in texts)
+        assert near.equal(far)
+
+
+def big_bird_config():
+    return BigBirdConfig(**SPARSE, block_size=8, num_random_blocks=1, attention_type="block_sparse")
+
+
+def test_a_short_batch_does_not_change_what_bigbird_makes_of_a_long_one(tokenizer):
+    torch.manual_seed(0)
+    model = AutoModelForDocSplit.from_config(big_bird_config()).eval()
+    long, short = torch.randint(10, 300, (1, 256)), torch.randint(10, 300, (1, 24))
+    with torch.no_grad():
+        before = model(long, torch.ones_like(long)).embeddings
+        model(short, torch.ones_like(short))
+        assert model.bert.attention_type == "original_full"  # transformers has switched it
+        assert model(long, torch.ones_like(long)).embeddings.equal(before)
+    encoder = DocumentEncoder(BigBirdModel(big_bird_config()), tokenizer, max_length=400)
+    first, _, again = (encoder.encode([t], show_progress=False) for t in ("river " * 300, "a garden", "river " * 300))
+    assert (again == first).all()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.models.inference.reader import Predictions
 from docsplit_hf.neighbors.mixing.datastore_calibration import (
     KnownExamplesError,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.fitted_state import DTYPES, FittedState
 
 NAMES = ["fruit", "mineral", "vegetable"]

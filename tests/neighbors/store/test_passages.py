@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.duplicates import equal_neighbors
 from docsplit_hf.neighbors.store.keys.passage_table import take_passages, whole_rows
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import segment_documents
-from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
+from docsplit_hf.text.characters import replace_lone_surrogates
 from docsplit_hf.text.segmentation.segment_documents import _tokenize
 
 TEXTS = [

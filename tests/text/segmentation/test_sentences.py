@@ -18,19 +18,6 @@ PROSE = (
     "The committee met on Tuesday, said Dr. Smith, and approved the plan of the U.S. government. Nobody was against "
     'it (not even Mr. Jones)! "Why?" he asked. It had cost 3.14 million, e.g. for the new roof. '
 )
-PROSE_LINES = [
-    "The house was built in 1890. It burned down twice, and nobody knows why. The owner left.",
-    "Dr. Smith met Mrs. Jones at 5 p.m. on Friday. They talked about the U.S. economy.",
-    "What is this? It is a test! Good.",
-    'He said "I will come." She did not believe him.',
-    "The price rose by 3.5 percent (see Fig. 2). Analysts expected 4.1 percent.",
-    "No sentence end here",
-    "One sentence alone.",
-    "1. Open the box. 2. Take the key. 3. Close the box.",
-    "a) the first item b) the second item c) the third item",
-    '"A quotation first" Then a sentence.',
-    "(An aside first) Then a sentence.",
-]
 HOSTILE = {
     "empty": "",
     "bracketed numbers": BRACKETED_NUMBERS,
@@ -110,23 +97,6 @@ def test_hostile_text_takes_less_than_two_seconds(text):
     assert_faithful(text, sentences)
 
 
-@pytest.mark.parametrize("text", [*PROSE_LINES, "\n".join(PROSE_LINES[:7])])
-def test_prose_is_split_as_by_pysbd(text):
-    assert PysbdSegmenter()(text) == Segmentation(pysbd_sentences(text), 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Fruit, e.g. apples, is cheap. It is 3.14.", ["Fruit, e.g. apples, is cheap. ", "It is 3.14."]),
-        ("One\r\n\r\n  Two. Three", ["One\r\n\r\n  ", "Two. ", "Three"]),
-        ("\n \nOne. Two.\n\n", ["\n \nOne. ", "Two.\n\n"]),
-    ],
-)
-def test_ordinary_english(text, expected):
-    assert PysbdSegmenter()(text) == Segmentation(expected, 0)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -139,16 +109,6 @@ def test_ordinary_english(text, expected):
 )
 def test_plain_rule(text, expected):
     assert split_plain(text) == expected
-
-
-@given(st.lists(st.integers(1, 1_500), max_size=30), st.data())
-@settings(max_examples=50, deadline=None)
-def test_pieces_are_short_unless_a_sentence_is_not(lengths, data):
-    ends = [data.draw(st.sampled_from(["Dr. ", "ending. "])) for _ in lengths]
-    plain = ["x" * max(0, length - len(end)) + end for length, end in zip(lengths, ends, strict=True)]
-    pieces = sentences._pieces("".join(plain))
-    assert "".join(pieces) == "".join(plain)
-    assert all(len(piece) <= sentences.PIECE_CHARACTERS or piece in plain for piece in pieces)
 
 
 def test_long_line_goes_through_pysbd_in_pieces():
@@ -214,21 +174,6 @@ def test_after_one_time_out_the_document_goes_by_the_plain_rule(monkeypatch):
     assert time.perf_counter() - start < 1.0
     assert result.sentences[0] == "Dr. Smith left.\n" and result.sentences[-2:] == ["Dr. ", "Smith left."]
     assert result.fallbacks == 51
-
-
-@needs_timer
-def test_running_timer_is_not_disturbed():
-    rang = threading.Event()
-    previous = signal.signal(signal.SIGALRM, lambda *_: rang.set())
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
-        assert sentences._call_within(0.05, time.sleep, 0.1) is None
-        assert 0.0 < signal.getitimer(signal.ITIMER_REAL)[0] < 0.25
-        time.sleep(0.3)
-        assert rang.is_set()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def test_works_outside_the_main_thread():

@@ -13,20 +13,28 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity, pad
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
 from ...checkpoints.fingerprint import encoder_fingerprint
-from ...portable.engine import without_engine
-from ...portable.packing import run_encoder
+from ...portable.packing import run_encoder, without_engine
 from ...portable.pooling import pool
 from ...portable.positions import max_positions
-from .cache import export_folder, load_exported, one_at_a_time, store_exported
-from .core import openvino_core
-from .export import SEED, VERSION, Rows, calibration_rows, convert
-from .quantize_int8 import quantize
+from .export import (
+    SEED,
+    VERSION,
+    calibration_texts_of,
+    convert,
+    export_folder,
+    input_names,
+    load_exported,
+    one_at_a_time,
+    store_exported,
+)
+from .quantize_int8 import openvino_core, quantize
 
 if TYPE_CHECKING:
     import openvino
@@ -34,9 +42,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LEAST = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.9}  # of a text's embedding to torch's in float32
+CALIBRATION_LENGTH, MEASURED_LENGTH = 128, 512  # tokens; ranges do not depend on the length, and the time does
 MULTIPLE = 8  # tokens: OpenVINO prepares itself for each shape that it meets, so there should be few
 # OpenVINO chooses for what is not quantized: bfloat16, where the processor has it.
 HINTS = {"float32": {"INFERENCE_PRECISION_HINT": "f32"}, "bfloat16": {"INFERENCE_PRECISION_HINT": "bf16"}, "int8": {}}
+
+Rows = dict[str, np.ndarray]
 
 
 class OpenVINOEngine:
@@ -95,29 +106,42 @@ def openvino_engine(
     if exported == "int8":
         described.append(None if calibration_texts is None else list(calibration_texts))
     key = hashlib.sha256(repr(described).encode()).hexdigest()
-    run_as = precision, key, max_positions(encoder) or sys.maxsize
+    longest = max_positions(encoder) or sys.maxsize
+    run_as = precision, key, longest
+
+    def rows_of(texts: list[str], length: int) -> list[Rows]:
+        return _rows(tokenizer(texts, truncation=True, max_length=min(length, longest))["input_ids"], encoder)
+
     with one_at_a_time(key):
         model = load_exported(key)
         if model is not None:
             return OpenVINOEngine(model, *run_as)
         start = time.perf_counter()
-        rows, others = calibration_rows(encoder, tokenizer, calibration_texts)
+        calibrated, measured = calibration_texts_of(calibration_texts)
         model = convert(encoder)
         if exported == "int8":
             source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
             message = "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine."
-            logger.info(message, type(encoder).__name__, len(rows), source, SEED)
-            model = quantize(model, rows)
+            logger.info(message, type(encoder).__name__, len(calibrated), source, SEED)
+            model = quantize(model, rows_of(calibrated, CALIBRATION_LENGTH))
         engine = OpenVINOEngine(model, *run_as)
-        _check(encoder, engine, others, pooling, time.perf_counter() - start)
+        _check(encoder, engine, rows_of(measured, MEASURED_LENGTH), pooling, time.perf_counter() - start)
         store_exported(model, key)
     return engine
+
+
+def _rows(encoded: list[list[int]], encoder: PreTrainedModel) -> list[Rows]:
+    """What an encoder reads of each text, (1, L)."""
+    ids = [np.array([row], dtype=np.int64) for row in encoded]
+    values = {"attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
+    others = input_names(encoder)[1:]
+    return [{"input_ids": row, **{name: values[name](row) for name in others}} for row in ids]
 
 
 def _check(
     encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str, seconds: float
 ) -> None:
-    """Refuse an engine whose embeddings are far from torch's in float32, and log how far they are."""
+    """Refuse an engine whose embeddings are far from torch's in float32, and log how near they are."""
     name, cosines, least = type(encoder).__name__, _cosines(encoder, engine, rows, pooling), LEAST[engine.precision]
     if not cosines.min() >= least:
         raise ValueError(

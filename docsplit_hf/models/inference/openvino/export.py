@@ -1,33 +1,44 @@
-"""From an encoder of torch to a model of OpenVINO, and the texts on which int8 is calibrated."""
+"""From an encoder of torch to a model of OpenVINO; what was exported on this machine is kept in its cache.
+
+No model is ever read from a checkpoint's folder or repository: it would be a stranger's graph in a native parser, and
+its embeddings need not be those of the weights beside it. The cache may be deleted at any time.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import inspect
 import logging
+import os
+import shutil
+import uuid
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
-from ....text.lone_surrogates import replace_lone_surrogates
-from ...portable.positions import max_positions
-from ..batching import check_texts
+from ....text.characters import replace_lone_surrogates
+from ....text.package_documentation import load_package_documentation
+from ....text.tokenization import check_texts
+from ...checkpoints.atomic_replacement import locked, sha256_of
+from .quantize_int8 import openvino_core
 
 if TYPE_CHECKING:
     import openvino
 
+logger = logging.getLogger(__name__)
+
 VERSION = 1  # to be raised when what is exported changes: what is kept is not used then
+FILES = ("model.xml", "model.bin")
 CALIBRATED, MEASURED = 200, 32  # texts: from more of them the ranges of activations hardly change
-CALIBRATION_LENGTH, MEASURED_LENGTH = 128, 512  # tokens; ranges do not depend on the length, and the time does
 SEED = 0
 PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # there on every machine, and read in seconds
-
-Rows = dict[str, np.ndarray]
 
 
 class _States(nn.Module):
@@ -49,47 +60,33 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
     ids = torch.arange(18).view(2, 9) % 7 + 1
     mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
     example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
-    with torch.no_grad(), _quiet():
-        try:
+    noisy = logging.getLogger("transformers.modeling_utils")  # tracing warns; its outcome is measured afterwards
+    level = noisy.level
+    noisy.setLevel(logging.ERROR)
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             model = openvino.convert_model(_States(encoder, names).eval(), example_input=example)
-        except Exception as error:  # of any kind: it runs the encoder's own code
-            raise ValueError(
-                f"OpenVINO cannot convert {type(encoder).__name__} ({type(error).__name__}: {str(error)[:200]}): leave "
-                "backend='openvino' out."
-            ) from error
+    except Exception as error:  # of any kind: it runs the encoder's own code
+        name, reason = type(encoder).__name__, f"{type(error).__name__}: {str(error)[:200]}"
+        raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave backend='openvino' out.") from error
+    finally:
+        noisy.setLevel(level)
     for port, name in zip(model.inputs, names, strict=True):
         port.set_names({name})
     model.outputs[0].set_names({"last_hidden_state"})
     return model
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the warnings of tracing, whose outcome is measured afterwards."""
-    noisy = logging.getLogger("transformers.modeling_utils")
-    level = noisy.level
-    noisy.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        noisy.setLevel(level)
-
-
 def input_names(encoder: PreTrainedModel) -> list[str]:
-    """What an encoder reads, of what tokenizers give."""
+    """The inputs of an encoder, among those that tokenizers give."""
     known = inspect.signature(encoder.forward).parameters
     return [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in known]
 
 
-def calibration_rows(
-    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str] | None
-) -> tuple[list[Rows], list[Rows]]:
-    """Inputs (1, L) to calibrate on, and others to measure on, if there are enough; drawn with a seed."""
+def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Texts to calibrate on, and others to measure on if there are enough, drawn with a seed."""
     if texts is None:
-        from ....text.package_documentation import load_package_documentation
-
         texts = load_package_documentation(PACKAGES, test_size=CALIBRATED + MEASURED, seed=SEED)["test"]["text"]
     check_texts(texts, "Calibration text")
     texts = [replace_lone_surrogates(text) for text in texts if text.strip()]
@@ -97,17 +94,54 @@ def calibration_rows(
         raise ValueError("calibration_texts are empty: give some hundred texts like those that are to be embedded.")
     chosen = np.random.default_rng(SEED).permutation(len(texts))[: CALIBRATED + MEASURED].tolist()
     few = len(chosen) < 4 * MEASURED
-    measured, calibrated = chosen[:MEASURED], chosen if few else chosen[MEASURED:]
-    return tuple(
-        _rows([texts[i] for i in numbers], encoder, tokenizer, length)
-        for numbers, length in ((calibrated, CALIBRATION_LENGTH), (measured, MEASURED_LENGTH))
-    )
+    calibrated, measured = chosen if few else chosen[MEASURED:], chosen[:MEASURED]
+    return [texts[i] for i in calibrated], [texts[i] for i in measured]
 
 
-def _rows(texts: list[str], encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, length: int) -> list[Rows]:
-    length = min(length, max_positions(encoder) or length)
-    encoded = tokenizer(texts, truncation=True, max_length=length)["input_ids"]
-    ids = [np.array([row], dtype=np.int64) for row in encoded]
-    values = {"attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
-    others = input_names(encoder)[1:]
-    return [{"input_ids": row, **{name: values[name](row) for name in others}} for row in ids]
+def export_folder() -> Path:
+    """``docsplit_hf/openvino`` below ``HF_HOME``."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HOME) / "docsplit_hf" / "openvino"
+
+
+@contextlib.contextmanager
+def one_at_a_time(key: str) -> Iterator[None]:
+    """Other processes that want the same export wait, and find it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            export_folder().mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(export_folder() / f"{key}.lock"))
+        except OSError as error:
+            logger.warning("%s cannot be written to: what is exported is not kept. %s", export_folder(), error)
+        yield
+
+
+def store_exported(model: openvino.Model, key: str) -> None:
+    """Keep a model. If that fails, as in a read-only home, a warning is logged."""
+    import openvino
+
+    temporary = export_folder() / f"{uuid.uuid4().hex}.tmp"
+    try:
+        temporary.mkdir(parents=True)
+        openvino.save_model(model, temporary / FILES[0], compress_to_fp16=False)
+        # The name carries the checksum of the content, so that the two are never apart.
+        os.replace(temporary, export_folder() / f"{key}-{_sha256_of(temporary)}")
+    except (OSError, RuntimeError) as error:  # OpenVINO raises the latter
+        logger.warning("The model could not be kept in %s, and will be exported again: %s", export_folder(), error)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def load_exported(key: str) -> openvino.Model | None:
+    """A model that was kept. What does not match its checksum is deleted with a warning."""
+    for path in sorted(export_folder().glob(f"{key}-*")):
+        with contextlib.suppress(FileNotFoundError):
+            if path.name == f"{key}-{_sha256_of(path)}":
+                return openvino_core().read_model(path / FILES[0])
+        logger.warning("The exported model %s is damaged: it is deleted and exported again.", path)
+        shutil.rmtree(path)
+    return None
+
+
+def _sha256_of(folder: Path) -> str:
+    return hashlib.sha256("".join(sha256_of(folder / name) for name in FILES).encode()).hexdigest()

@@ -1,11 +1,12 @@
 """From a model of OpenVINO in float32 to one in int8, by a program of its own: ``python quantize_int8.py FOLDER``.
 
 NNCF makes cores of OpenVINO that end one after the other, which must not happen in a process that goes on (see
-``openvino_core``). The file imports nothing of this package, and is run by its path.
+``openvino_core``). The file is run by its path, and imports nothing of this package.
 """
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import tempfile
@@ -24,15 +25,25 @@ SMOOTHING = 0.7
 MODEL, ROWS, QUANTIZED = "float32.xml", "rows.npz", "int8.xml"
 
 
-def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]]) -> openvino.Model:
-    """The same with matrix products in int8, whose ranges are those of ``rows``.
+@functools.cache
+def openvino_core() -> openvino.Core:
+    """The one core of OpenVINO in a process, which never ends.
 
-    Without those of the first layers that narrow: an activation function leaves them outliers, and what is lost early
-    is carried on. Two in a hundred nearest neighbors more stay in place, for a fourteenth of the speed.
+    A core sets a stack of its own for signals, and at its end the one that was there before. Of two, the second would
+    set the first one's, which is freed: at the next signal the process crashes (openvino 2026.4.1).
     """
     import openvino
 
-    from .core import openvino_core
+    return openvino.Core()
+
+
+def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]]) -> openvino.Model:
+    """The same with matrix products in int8, whose ranges are those of ``rows``.
+
+    But for the first layers that narrow, whose inputs have outliers: two in a hundred more of the nearest neighbors
+    stay, for a fourteenth of the speed.
+    """
+    import openvino
 
     with tempfile.TemporaryDirectory() as folder:
         openvino.save_model(model, Path(folder) / MODEL, compress_to_fp16=False)
@@ -41,9 +52,8 @@ def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]]) -> op
         done = subprocess.run([sys.executable, "-P", __file__, folder], stdout=2)
         if done.returncode:
             raise RuntimeError(
-                f"The program that quantizes ended with {done.returncode}; what it said is above. A negative number "
-                "that nothing was said of is mostly a lack of memory: give fewer calibration_texts, or leave "
-                "precision='int8' out."
+                f"The program that quantizes ended with {done.returncode}; what it said is above. If it said nothing, "
+                "memory was short: give fewer calibration_texts, or leave precision='int8' out."
             )
         quantized = Path(folder) / QUANTIZED  # read whole, as the folder goes
         return openvino_core().read_model(quantized.read_bytes(), quantized.with_suffix(".bin").read_bytes())

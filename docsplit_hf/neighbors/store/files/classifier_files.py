@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....models.checkpoints.atomic_replacement import model_files, replaced_at_once
-from ....models.checkpoints.checksum import sha256_of
+from ....models.checkpoints.atomic_replacement import model_files, replaced_at_once, sha256_of
 from ...self_contained.save_code import code_files
 from ..datastore_error import DatastoreError
 from .hub_folder import FOLDER, local_folder

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once
-from ....models.checkpoints.checksum import sha256_of
+from ....models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once, sha256_of
 from ..datastore_error import REMEDY, DatastoreError
 from ..documents import no_documents
 from ..fitted_state import FittedState

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....models.checkpoints.checksum import sha256_of
-from ....shards.read_shards import Shard, Shards, ShardsError, read_shards
+from ....models.checkpoints.atomic_replacement import sha256_of
+from ....shards import Shard, Shards, ShardsError, read_shards
 from ..keys.key_matrix import check_finite
 from ..keys.mapped_keys import KeyFile, MappedKeys
 from ..row_table import TEXTS, fault_of_ids

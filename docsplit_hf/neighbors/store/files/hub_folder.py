@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....text.paths import refuse_mistyped_path
+from ....text.sources import refuse_mistyped_path
 
 FOLDER = "datastore"  # in the folder or repository of a model
 CARD = "README.md"

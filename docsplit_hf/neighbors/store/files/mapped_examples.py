@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....models.checkpoints.checksum import sha256_of
+from ....models.checkpoints.atomic_replacement import sha256_of
 from ..datastore_error import REMEDY, DatastoreError
 from ..keys.key_matrix import check_finite
 from ..keys.mapped_keys import KeyFile, MappedKeys

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....models.checkpoints.lock import locked
+from ....models.checkpoints.atomic_replacement import locked
 
 if TYPE_CHECKING:
     import pyarrow as pa

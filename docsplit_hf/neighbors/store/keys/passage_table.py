@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....models.inference.passages import Passages
+from ....models.inference.long_documents import Passages
 from .key_matrix import BLOCK_ROWS, GrowableArray, as_matrix, check_finite
 
 if TYPE_CHECKING:

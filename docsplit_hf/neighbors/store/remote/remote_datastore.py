@@ -28,7 +28,7 @@ from .rows import LOCATING, all_keys, content_numbers, names_of, to_snapshot
 from .writing import check_found, find_rows, new_rows, put, renumbered
 
 if TYPE_CHECKING:
-    from ....models.inference.passages import Passages
+    from ....models.inference.long_documents import Passages
     from ..datastore import KNNDatastore
     from ..fitted_state import FittedState
     from ..neighbors import Neighbors

@@ -13,7 +13,7 @@ from .collection import FIELDS, MOST_FOUND, PK, Collection
 from .rows import DOCUMENT, all_keys
 
 if TYPE_CHECKING:
-    from ....models.inference.passages import Passages
+    from ....models.inference.long_documents import Passages
     from ..neighbors import Neighbors
     from ..snapshot import Snapshot
 

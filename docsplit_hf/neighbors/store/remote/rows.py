@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....models.inference.passages import Passages
+from ....models.inference.long_documents import Passages
 from ..labels import encode_labels
 from ..snapshot import Buffers, Snapshot, add_rows, empty_snapshot
 from .collection import MOST_BYTES, PK, VECTOR

@@ -14,8 +14,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....models.checkpoints.checksum import sha256_of
-from ....models.checkpoints.lock import locked
+from ....models.checkpoints.atomic_replacement import locked, sha256_of
 from .index import build_index
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.datastore_error import DatastoreError
 from docsplit_hf.neighbors.store.files.row_cache import row_folder
 from docsplit_hf.neighbors.store.search import index_cache
-from docsplit_hf.shards.read_shards import ShardsError
+from docsplit_hf.shards import ShardsError
 
 from ..datastores import NAMES, answers, everything, make_queries
 from ..shards import seal, write_shards

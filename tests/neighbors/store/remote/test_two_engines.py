@@ -8,7 +8,7 @@ import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.passages import Passages
+from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore
 
 from ...conftest import labels_of

@@ -1,0 +1,261 @@
+"""Blocks of datatrove: one .jsonl file for many tasks; a corpus of any size into sentences, or into embeddings."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+
+from .models.checkpoints.checkpoint import find_checkpoint
+from .models.checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from .models.inference.encoder import DocumentEncoder
+from .models.inference.long_documents import SINGLE_VECTOR, check_strategy
+from .models.inference.text_warnings import cut_texts_summed_up, unlogged
+from .shards import ShardWriter, begin_corpus, is_finished
+from .text.characters import replace_lone_surrogates
+from .text.file_formats import lines_between
+from .text.segmentation.segment_documents import SegmentAndDrop
+from .text.segmentation.sentences import get_segmenter
+from .training.markdown import public_name
+
+if importlib.util.find_spec("datatrove") is None:
+    raise ModuleNotFoundError("docsplit_hf.corpus runs in datatrove: pip install 'docsplit_hf[datatrove]'")
+
+from datatrove.data import Document  # noqa: E402
+from datatrove.pipeline.base import PipelineStep  # noqa: E402
+from datatrove.pipeline.readers.base import BaseReader  # noqa: E402
+
+logger = logging.getLogger(__name__)
+
+SEGMENTED_TOGETHER, EMBEDDED_TOGETHER = 100, 1_000  # documents
+DTYPES = ("float16", "float32")
+
+
+class JsonlRangeReader(BaseReader):
+    """Reads the lines of a ``.jsonl`` file that begin in a task's range of bytes.
+
+    Args:
+        path: The file, in UTF-8 and not compressed.
+        **options: Those of datatrove's readers: ``text_key``, ``id_key``, ``adapter``, ... A row without an id gets one
+            of its task and its line.
+    """
+
+    name = "Ranges of a .jsonl file"
+
+    def __init__(self, path: str | Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.path = str(path)
+
+    def run(self, data: Iterator[Document] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """The documents of a task, after those of the steps before."""
+        yield from data or ()
+        path = Path(self.path)
+        start, end = (path.stat().st_size * part // world_size for part in (rank, rank + 1))
+        for number, line in enumerate(lines_between(path, start, end)):
+            text = line.decode("utf-8-sig").strip()
+            if not text:
+                continue
+            try:
+                row = json.loads(text)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}: the line {text[:80]!r} is not JSON: {error}. Correct it.") from error
+            if not isinstance(row, dict) or not isinstance(row.get(self.text_key) or "", str):
+                raise ValueError(f"{path}: the line {text[:80]!r} has no text in {self.text_key!r}. Correct it.")
+            if row.get(self.id_key) is None:
+                row.pop(self.id_key, None)
+            document = self.get_document_from_dict(row, path.name, f"{rank:05d}/{number}")
+            if document is None:
+                self.stat_update("left out, without text")
+                continue
+            self.update_doc_stats(document)
+            yield document
+
+
+class SegmentDocuments(PipelineStep):
+    """Splits documents into sentences and tokenizes them, once for all runs of pretraining.
+
+    Each document that is given on has ``input_ids`` and ``sentence_lengths`` among its metadata, as those of
+    ``docsplit_hf.segment_documents``; datatrove's ``ParquetWriter(..., expand_metadata=True)`` writes them. What cannot
+    be used is dropped, and counted in the statistics.
+
+    Args:
+        model: The encoder that is to be trained, of which the tokenizer is taken. None: the one that ships.
+        segmenter, language, single_sentence: As in ``docsplit_hf.segment_documents``.
+
+    Raises:
+        ValueError: If there is no such segmenter or language.
+    """
+
+    name = "Segment"
+    type = "docsplit_hf"
+
+    def __init__(
+        self, model: str | None = None, segmenter: str = "pysbd", language: str = "en", single_sentence: str = "drop"
+    ) -> None:
+        super().__init__()
+        get_segmenter(segmenter, language)  # which refuses what it does not know, before any task is started
+        self.model, self.segmenter, self.language = model, segmenter, language
+        self.single_sentence = single_sentence
+
+    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """The documents of a task that can be trained on, segmented."""
+        tokenizer = AutoTokenizer.from_pretrained(find_checkpoint(self.model))
+        segmenter = get_segmenter(self.segmenter, self.language)
+        segment = SegmentAndDrop(
+            tokenizer=tokenizer, text_column="text", segmenter=segmenter, single_sentence=self.single_sentence
+        )
+        for documents in iter(lambda: list(islice(data, SEGMENTED_TOGETHER)), []):
+            with self.track_time("batch"):
+                rows = segment({"text": [document.text for document in documents], "document": documents})
+            self.stat_update("dropped", value=len(documents) - len(rows["document"]), unit="batch")
+            columns = (rows["document"], rows["input_ids"], rows["sentence_lengths"])
+            for document, input_ids, sentence_lengths in zip(*columns, strict=True):
+                document.metadata |= {"input_ids": input_ids, "sentence_lengths": sentence_lengths}
+                yield document
+
+
+class EmbedDocuments(PipelineStep):
+    """Embeds the documents of each task of a pipeline into a shard of ``folder``, which is there whole or not at all.
+
+    A task whose shard is there reads nothing and gives nothing on; of one that was killed, nothing is left but what the
+    next run deletes. On a CPU a task computes on one thread, so that a shard has the same bytes whatever else runs:
+    take as many tasks as the machine has cores, or more. ``KNNDatastore.from_shards`` reads the folder.
+
+    Args:
+        folder: Where the shards go, on a file system that all tasks see.
+        model: As ``DocumentEncoder.from_pretrained`` takes it, with ``max_length``, ``precision`` and
+            ``calibration_texts``.
+        long_documents: ``"first"``, ``"head_tail"`` or ``"average"``, as in ``DocumentEncoder.encode``: one vector for
+            each document.
+        dtype: Of the embeddings on the disk, ``"float16"`` or ``"float32"``.
+        keep_texts: Whether the shards have the texts.
+        label_key: Where the metadata of a document have its label. None: no labels.
+        source: What is embedded, as JSON has it; a folder that was begun with another is refused.
+
+    Raises:
+        ValueError: If the folder was begun with another encoder, another number of tasks or another source, or an
+            argument is none of its choices.
+    """
+
+    name = "Embed"
+    type = "docsplit_hf"
+
+    def __init__(
+        self,
+        folder: str | Path,
+        model: str | None = None,
+        max_length: int | None = None,
+        long_documents: str = "first",
+        precision: str = "float32",
+        calibration_texts: Sequence[str] | None = None,
+        dtype: str = "float16",
+        keep_texts: bool = True,
+        label_key: str | None = None,
+        source: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
+        texts = None if calibration_texts is None else tuple(calibration_texts)
+        self.encoder = model, max_length, precision, texts
+        self.folder, self.long_documents = str(folder), check_strategy(long_documents, SINGLE_VECTOR)
+        self.dtype, self.keep_texts, self.label_key, self.source = dtype, keep_texts, label_key, source
+
+    def begin(self, tasks: int) -> DocumentEncoder:
+        """Write what all shards have in common, or check it, and give the encoder."""
+        encoder, fingerprint = _load(*self.encoder)
+        described = {
+            "name": public_name(encoder.model.config.name_or_path),
+            "fingerprint": fingerprint,
+            "pooling": encoder.pooling,
+            "max_length": encoder.max_length,
+            "precision": self.encoder[2],
+            "long_documents": self.long_documents,
+        }
+        shared = {
+            "tasks": tasks,
+            "dimension": encoder.dimension,
+            "dtype": self.dtype,
+            "encoder": described,
+            "source": self.source,
+            "label_key": self.label_key,
+            "keep_texts": self.keep_texts,
+            "label_names": None,
+            "probe": _probe(encoder).tolist(),
+        }
+        begin_corpus(Path(self.folder), shared)
+        return encoder
+
+    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Embed the documents of a task, and give them on."""
+        folder = Path(self.folder)
+        with _one_thread():
+            encoder = self.begin(world_size)
+            if is_finished(folder, rank):
+                logger.info("The shard of task %d is there already.", rank)
+                return
+            with ShardWriter(folder, rank, encoder.dimension, self.dtype) as shard, cut_texts_summed_up():
+                for documents in iter(lambda: list(islice(data, EMBEDDED_TOGETHER)), []):
+                    with self.track_time("batch"):
+                        self._embed(encoder, documents, shard)
+                    yield from documents
+
+    def _embed(self, encoder: DocumentEncoder, documents: list[Document], shard: ShardWriter) -> None:
+        used = [document for document in documents if document.text.strip()]
+        self.stat_update("embedded", value=len(used), unit="batch")
+        self.stat_update("left out, white space only", value=len(documents) - len(used), unit="batch")
+        ids = [replace_lone_surrogates(str(document.id)) for document in used]
+        texts = [replace_lone_surrogates(document.text) for document in used]
+        keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
+        shard.add(ids, texts if self.keep_texts else [None] * len(used), [self._label(one) for one in used], keys)
+
+    def _label(self, document: Document) -> str | None:
+        if self.label_key is None:
+            return None
+        label = document.metadata.get(self.label_key)
+        if label is None:
+            raise ValueError(f"The document {document.id} has no {self.label_key!r}: label all documents, or none.")
+        if not isinstance(label, (str, int)):
+            raise ValueError(f"The label of the document {document.id} is {label!r}: give it one label.")
+        return replace_lone_surrogates(str(label))
+
+
+@functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once
+def _load(
+    model: str | None, max_length: int | None, precision: str, texts: tuple[str, ...] | None
+) -> tuple[DocumentEncoder, str]:
+    """An encoder, and its fingerprint."""
+    options = {"backend": "openvino", "calibration_texts": texts} if precision == "int8" else {}
+    encoder = DocumentEncoder.from_pretrained(model, max_length=max_length, precision=precision, **options)
+    return encoder, encoder.fingerprint
+
+
+def _probe(encoder: DocumentEncoder) -> Any:
+    """As ``Reader.probe`` gives it of a classifier around this encoder."""
+    length = encoder.max_length
+    encoder.max_length = min(length, PROBE_LENGTH)
+    try:
+        with unlogged():
+            return make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
+    finally:
+        encoder.max_length = length
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Within it, torch computes on one thread: with others, the last bits of an embedding may be others."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

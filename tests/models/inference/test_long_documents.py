@@ -1,0 +1,227 @@
+"""Strategies for long texts: what is read of each, and that one passage is what it always was."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import BertModel
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.models.inference import long_documents
+from docsplit_hf.models.inference.long_documents import (
+    SEVERAL_VECTORS,
+    SINGLE_VECTOR,
+    Frame,
+    passage_bounds,
+    read_pieces,
+)
+from docsplit_hf.text import tokenization
+
+INSTRUCTION = "Represent the text:"
+RIVERS = "The river feeds the valley. "
+
+
+@pytest.fixture
+def encoder(tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return DocumentEncoder(BertModel(tiny_config), tokenizer, pooling="mean")
+
+
+@pytest.fixture(scope="module")
+def frame(tokenizer):
+    return Frame.of(tokenizer, 20)
+
+
+@pytest.fixture(scope="module")
+def long_text(texts):
+    return " ".join(texts * 12) + " 河流滋养山谷。" * 2000  # 100,000 characters
+
+
+def text_of(piece, tokenizer):
+    return tokenizer.decode(piece.input_ids, skip_special_tokens=True)
+
+
+def ids_of(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
+def test_short_texts_are_read_alike_to_the_bit(encoder, tokenizer, texts, instruction):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+    room = 62 - len(ids_of(tokenizer, instruction or ""))
+    short = [text for text in texts if len(ids_of(tokenizer, text)) <= room] + ["", " a garden "]
+    expected = encoder.encode(short, show_progress=False)
+    for strategy in SINGLE_VECTOR:
+        assert (encoder.encode(short, show_progress=False, long_documents=strategy) == expected).all(), strategy
+    for strategy in SEVERAL_VECTORS:
+        passages = encoder.encode_passages(short, show_progress=False, long_documents=strategy, passage_length=64)
+        assert (passages.embeddings == expected).all() and (passages.counts == 1).all()
+        assert passages.spans.tolist() == [[0, len(text)] for text in short]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(data=st.data())
+def test_passages_hold_every_token_in_order_and_say_where_they_stand(frame, tokenizer, data):
+    words = st.sampled_from(["river", "garden", "valley.", "stone!", "山谷。", "\n", "  ", "a", "\ud800", ""])
+    text = data.draw(st.lists(words, max_size=120).map(" ".join))
+    found = list(read_pieces([text, "a garden"], frame, "passages"))
+    own = [piece for piece in found if piece.text == 0]
+    inner = [piece.input_ids[len(frame.prefix) : len(piece.input_ids) - len(frame.suffix)] for piece in own]
+    valid = text.replace("\ud800", "\ufffd")
+    assert np.concatenate(inner).tolist() == ids_of(tokenizer, valid)
+    assert all(len(piece.input_ids) <= 20 for piece in own)
+    assert [piece.is_only for piece in own] == [len(own) == 1] * len(own)
+    assert found[-1].is_only
+    if len(own) > 1:
+        assert all(ids_of(tokenizer, valid[p.start : p.end]) == ids.tolist() for p, ids in zip(own, inner, strict=True))
+
+
+@pytest.mark.parametrize("instruction", ["", INSTRUCTION])
+@pytest.mark.parametrize("strategy", ["head_tail", "passages", "late"])
+def test_a_window_at_a_time_is_the_same_as_all_at_once(tokenizer, long_text, strategy, instruction, monkeypatch):
+    text = "  " + long_text[:12_000].replace("\n", " ")
+    frame = Frame.of(tokenizer, 40, instruction)
+    # No sentence goes on in the next window where every word is one.
+    monkeypatch.setattr(long_documents, "split_lines_plain", lambda part: re.findall(r"\s*\S+\s*", part))
+    whole = list(read_pieces([text, "a garden"], frame, strategy, 20))
+    for module in (tokenization, long_documents):
+        monkeypatch.setattr(module, "WINDOW", 500)
+    monkeypatch.setattr(tokenization.windows, "__defaults__", (500,))
+    monkeypatch.setattr(tokenization.beginning, "__defaults__", (500,))
+    parts = list(read_pieces([text, "a garden"], frame, strategy, 20))
+    assert len(parts) == len(whole)
+    for one, other in zip(parts, whole, strict=True):
+        assert one.input_ids.tolist() == other.input_ids.tolist()
+        assert (one.start, one.end, one.is_only) == (other.start, other.end, other.is_only)
+        assert np.array_equal(one.spans, other.spans)
+
+
+@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
+def test_the_average_is_that_of_the_passages_by_their_tokens(encoder, tokenizer, long_text, instruction, monkeypatch):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+    texts = ["a garden", long_text, "", RIVERS * 30]
+    passages = encoder.encode_passages(texts, show_progress=False)
+    frame = encoder.frame
+    pieces = read_pieces(texts, frame, "passages")
+    weights = np.array([len(piece.input_ids) - frame.instruction_length for piece in pieces])
+    sums = np.add.reduceat(passages.embeddings * weights[:, None], np.cumsum([0, *passages.counts[:-1]]))
+    expected = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+    assert encoder.encode(texts, show_progress=False, long_documents="average") == pytest.approx(expected, abs=1e-5)
+    monkeypatch.setattr(long_documents, "GROUP_TOKENS", 1000)
+    assert encoder.encode(texts, show_progress=False, long_documents="average") == pytest.approx(expected, abs=1e-5)
+    again = encoder.encode_passages(texts, show_progress=False)
+    assert again.embeddings == pytest.approx(passages.embeddings, abs=1e-5)
+    assert np.array_equal(again.spans, passages.spans) and np.array_equal(again.counts, passages.counts)
+
+
+def test_a_passage_is_embedded_as_if_it_stood_alone(encoder, texts):
+    text = " ".join(texts[:8])
+    passages = encoder.encode_passages([text], passage_length=32, overlap=10, show_progress=False)
+    alone = encoder.encode([text[start:end] for start, end in passages.spans], show_progress=False)
+    assert len(alone) > 5
+    assert passages.embeddings == pytest.approx(alone, abs=1e-5)
+    assert (passages.spans[1:, 0] <= passages.spans[:-1, 1]).any()  # they overlap
+
+
+@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
+def test_late_passages_are_means_of_states_that_know_the_whole(encoder, tokenizer, instruction):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+    text = RIVERS * 3 + "A garden is near. " * 3
+    passages = encoder.encode_passages(
+        [text, "a stone"], long_documents="late", passage_length=20, normalize=False, show_progress=False
+    )
+    ids, (_, prefix, suffix, *_) = ids_of(tokenizer, (instruction or "") + text), encoder.frame
+    with torch.no_grad():
+        states = encoder.model(torch.tensor([[*prefix, *ids, *suffix]])).last_hidden_state[0]
+    start = len(prefix) + len(ids_of(tokenizer, instruction or ""))
+    for embedding, (first, last) in zip(passages.embeddings[:-1], passages.spans[:-1], strict=True):
+        tokens = len(ids_of(tokenizer, text[first:last]))
+        assert embedding == pytest.approx(states[start : start + tokens].mean(0).numpy(), abs=1e-5)
+        start += tokens
+    alone = encoder.encode(["a stone"], normalize=False, show_progress=False)[0]
+    assert passages.counts[1] == 1 and passages.embeddings[-1] == pytest.approx(alone, abs=1e-5)
+
+
+def test_truncated_embeddings_are_the_first_dimensions(encoder, long_text):
+    texts = [long_text, "The river feeds the valley."]
+    for options in ({}, {"normalize": False}, {"long_documents": "average"}):
+        found = encoder.encode(texts, show_progress=False, truncate_dim=8, **options)
+        if "long_documents" not in options:
+            whole = encoder.encode(texts, show_progress=False, normalize=False)[:, :8]
+            norms = np.linalg.norm(whole, axis=1, keepdims=True)
+            assert found == pytest.approx(whole if options else whole / norms, abs=1e-6)
+    passages = encoder.encode_passages(texts, show_progress=False, truncate_dim=8)
+    assert passages.embeddings[-1] == pytest.approx(found[1], abs=1e-6)
+    average = passages.embeddings[:-1].sum(0)  # of nearly equal weights
+    assert found[0] @ average / np.linalg.norm(average) == pytest.approx(1, abs=0.01)
+    with pytest.raises(ValueError, match="truncate_dim must be from 1 to 32, got 33"):
+        encoder.encode(texts, truncate_dim=33)
+
+
+def test_head_and_tail(frame, tokenizer, caplog):
+    (piece,) = read_pieces(["river " * 40 + "garden " * 40], frame, "head_tail")
+    words = text_of(piece, tokenizer)
+    assert (words.count("river"), words.count("garden")) == (4, 14)  # a quarter of 18, and the rest
+    assert piece.share == pytest.approx(18 / len(ids_of(tokenizer, "river " * 40 + "garden " * 40)))
+    assert "1 of 1 texts are longer than 20 tokens" in caplog.text
+
+
+def test_what_cannot_be_is_refused(encoder, tokenizer):
+    with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
+        encoder.encode(["a"], long_documents="split")
+    with pytest.raises(ValueError, match="'passages' gives a text several embeddings: encode_passages"):
+        encoder.encode(["a"], long_documents="passages")
+    with pytest.raises(ValueError, match="one of 'passages', 'late', got 'average'"):
+        encoder.encode_passages(["a"], long_documents="average")
+    with pytest.raises(ValueError, match="mean pooling, and this is 'cls': take 'passages'"):
+        DocumentEncoder(encoder.model, tokenizer, "cls").encode_passages(["a"], long_documents="late")
+    with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 65"):
+        encoder.encode_passages(["a"], passage_length=65)
+    with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 2"):
+        encoder.encode_passages(["a"], passage_length=2)
+    with pytest.raises(ValueError, match="overlap must be from 0 to 6 tokens, got 7"):
+        encoder.encode_passages(["a"], passage_length=9, overlap=7)
+    with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 10.5"):
+        encoder.encode_passages(["a"], passage_length=10.5)
+
+
+LENGTHS = st.lists(st.integers(1, 30), max_size=30)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "overlap", "expected"),
+    [
+        ([3, 3, 3], 0, [(0, 9)]),
+        ([3, 3, 5], 0, [(0, 6), (6, 11)]),
+        ([3, 3, 5], 3, [(0, 6), (3, 11)]),
+        ([3, 3, 8], 3, [(0, 6), (6, 14)]),  # beside what is read again there would be no room
+        ([2, 25, 3], 0, [(0, 2), (2, 12), (12, 22), (22, 30)]),
+        ([], 0, [(0, 0)]),
+    ],
+)
+def test_sentences_are_taken_until_one_does_not_fit(lengths, overlap, expected):
+    assert passage_bounds(lengths, 10, overlap).tolist() == [list(bounds) for bounds in expected]
+
+
+@given(lengths=LENGTHS, most=st.integers(1, 40), data=st.data())
+def test_passages_cover_the_document_in_order(lengths, most, data):
+    overlap = data.draw(st.integers(0, most - 1))
+    bounds = passage_bounds(lengths, most, overlap)
+    starts, ends = bounds.T
+    assert starts[0] == 0 and ends[-1] == sum(lengths)
+    assert ((ends - starts) <= most).all()
+    repeated = ends[:-1] - starts[1:]
+    assert ((repeated >= 0) & (repeated <= overlap)).all()
+    assert (np.diff(ends) > 0).all()
+
+
+@given(lengths=LENGTHS, most=st.integers(1, 40))
+def test_only_a_sentence_that_is_too_long_is_cut(lengths, most):
+    sentences = np.cumsum([0, *lengths])
+    is_long = {place for start, end in zip(sentences[:-1], sentences[1:], strict=True) if end - start > most
+               for place in range(start, end)}  # fmt: skip
+    for place in passage_bounds(lengths, most)[:-1, 1]:
+        assert place in sentences or place in is_long

@@ -1,0 +1,190 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+import docsplit_hf
+from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.text.tokenization import (
+    TOKENIZER_CHARACTERS,
+    beginning,
+    certain_cuts,
+    check_texts,
+    special_tokens_around,
+    tokenizer_batches,
+    windows,
+)
+
+CORPUS = [
+    "The river feeds the valley. It's 3.14 don't they're naïve Straße, e\u0301clair",
+    "река кормит долину. η κοιλάδα. 河流滋养山谷。他说：好！ 강이 계곡을 키운다. ﬁne ½ Å",
+] * 20
+CL100K = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def _train(model, trainer, pre_tokenizer, normalizer=None):
+    backend = Tokenizer(model)
+    if pre_tokenizer is not None:
+        backend.pre_tokenizer = pre_tokenizer
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    backend.train_from_iterator(CORPUS, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
+
+
+def _unigram(pre_tokenizer, normalizer=None):
+    trainer = trainers.UnigramTrainer(vocab_size=200, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False)
+    return _train(models.Unigram(), trainer, pre_tokenizer, normalizer)
+
+
+def _bpe(pre_tokenizer, normalizer=None):
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    return _train(models.BPE(unk_token="<unk>"), trainer, pre_tokenizer, normalizer)
+
+
+def _split(pattern):
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+LLAMA = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+TOKENIZERS = {
+    "shipped": lambda: AutoTokenizer.from_pretrained(docsplit_hf.default_checkpoint()),
+    "byte-level": lambda: _bpe(pre_tokenizers.ByteLevel(add_prefix_space=False)),
+    "byte-level with a space before": lambda: _bpe(pre_tokenizers.ByteLevel(add_prefix_space=True)),
+    "cl100k": lambda: _bpe(_split(CL100K), normalizers.NFC()),
+    "unigram": lambda: _unigram(
+        pre_tokenizers.Metaspace(),
+        normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]),
+    ),
+    "unigram, first": lambda: _unigram(pre_tokenizers.Metaspace(prepend_scheme="first"), normalizers.NFD()),
+    "bigrams of words": lambda: _bpe(_split(r"\w+ \w+|.")),
+    "llama": lambda: _bpe(None, LLAMA),
+    "no pre-tokenizer": lambda: _unigram(None),
+    "prepended and split": lambda: _bpe(pre_tokenizers.Split("▁", "merged_with_next"), LLAMA),
+}
+READ_WHOLE = ("llama", "no pre-tokenizer", "bigrams of words", "prepended and split")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return {name: make() for name, make in TOKENIZERS.items()}
+
+
+@pytest.fixture(scope="module")
+def cuts(trained):
+    return {name: certain_cuts(tokenizer) for name, tokenizer in trained.items()}
+
+
+def _ids(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+
+PARTS = [
+    *["a", "river", "don't", "7", "ﬁ", "é", "e\u0301", "字", "文", "。", "，", ".", "?", "река", "हिन्दी", "글"],
+    *["ア", "\uff9e", "\u0e33", "\u0301", "\u0d4e", "▁", "Ġ", "[MASK]", "<unk>", "😀", "\x00"],
+    *[" ", " ", " ", "\n", "  ", "\t", "\r\n", "\u00a0", "\u200b", "\u3000"],
+]
+NASTY = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=30).map("".join)
+
+
+@given(text=NASTY, size=st.integers(1, 20))
+@settings(max_examples=100)
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_the_tokens_of_the_parts_are_those_of_the_whole(trained, cuts, name, text, size):
+    tokenizer, text = trained[name], replace_lone_surrogates(text)
+    parts = list(windows(text, cuts[name], size))
+    assert "".join(parts) == text
+    assert [i for part in parts for i in _ids(tokenizer, part)] == _ids(tokenizer, text)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_who_can_be_cut_is_cut(cuts, name):
+    parts = list(windows("river " * 9, cuts[name], 3))
+    assert len(parts) == (1 if name in READ_WHOLE else 9)
+
+
+def test_chinese_is_cut_where_each_character_is_a_word(cuts):
+    assert len(list(windows("河流滋养山谷" * 9, cuts["shipped"], 6))) == 9
+    for name in ("byte-level", "unigram"):
+        assert len(list(windows("河流滋养山谷" * 9, cuts[name], 6))) == 1
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        AddedToken("river feeds"),
+        AddedToken("river", rstrip=True),
+        AddedToken("river feeds", normalized=False),
+        AddedToken("river", lstrip=True),
+        AddedToken("字", single_word=True),
+        AddedToken("  "),
+    ],
+)
+def test_added_tokens_are_never_cut(token):
+    tokenizer = TOKENIZERS["byte-level"]()
+    tokenizer.add_tokens([token])
+    text = "The river feeds the river  feeds 字文 字 the river\nfeeds" * 3
+    parts = list(windows(text, certain_cuts(tokenizer), 1))
+    assert [i for part in parts for i in _ids(tokenizer, part)] == _ids(tokenizer, text)
+
+
+@given(unit=NASTY.filter(bool), tokens=st.integers(0, 60))
+@settings(max_examples=40)
+@pytest.mark.parametrize("name", ["shipped", "byte-level", "unigram"])
+def test_a_beginning_has_the_first_tokens_of_the_whole(trained, cuts, name, unit, tokens):
+    tokenizer, text = trained[name], replace_lone_surrogates(unit) * (600 // len(unit) + 1)
+    start = beginning(text, tokens, tokenizer, cuts[name], longest=100)
+    found, whole = _ids(tokenizer, start), _ids(tokenizer, text)
+    assert text.startswith(start) and found == whole[: len(found)]
+    assert start == text or len(found) > tokens
+
+
+def test_of_a_long_text_little_is_read(trained, cuts):
+    tokenizer, cuts = trained["shipped"], cuts["shipped"]
+    assert len(beginning("The river feeds the valley. " * 10_000, 100, tokenizer, cuts)) < 1000
+    without_spaces = "x" * 100_000
+    assert beginning(without_spaces, 100, tokenizer, cuts) == without_spaces
+    blank = " \n" * 50_000
+    assert beginning(blank, 100, tokenizer, cuts) == blank
+
+
+def test_bert(tokenizer):
+    assert special_tokens_around(tokenizer) == ([tokenizer.cls_token_id], [tokenizer.sep_token_id])
+
+
+def test_none_and_something_else():
+    class Plain:
+        def __call__(self, text, add_special_tokens):
+            return {"input_ids": [7, 8]}
+
+    class Rewriting:
+        def __call__(self, text, add_special_tokens):
+            return {"input_ids": [1, 8, 7, 2] if add_special_tokens else [7, 8]}
+
+    assert special_tokens_around(Plain()) == ([], [])
+    with pytest.raises(ValueError, match="Rewriting"):
+        special_tokens_around(Rewriting())
+
+
+@pytest.mark.parametrize(
+    ("texts", "named"),
+    [("a text", r"one string: pass \[text\]"), ({"text": "a"}, "got dict"), (5, "got int"), (None, "got NoneType"),
+     (iter(["a text"]), "got list_iterator"), (["a text", float("nan")], "Text 1 is nan")],
+)  # fmt: skip
+def test_what_is_not_a_list_of_texts(texts, named):
+    with pytest.raises(TypeError, match=named):
+        check_texts(texts)
+
+
+def test_a_batch_for_the_tokenizer_is_bounded_by_texts_and_by_characters():
+    assert [len(batch) for batch in tokenizer_batches(["a"] * 2001)] == [1000, 1000, 1]
+    long = "a" * (TOKENIZER_CHARACTERS - 1)
+    assert list(tokenizer_batches(iter(["a", long, "a", long * 2, "a"]))) == [["a", long], ["a"], [long * 2], ["a"]]
+    assert list(tokenizer_batches([])) == []

@@ -130,7 +130,7 @@ def model(tiny_config):
 def test_short_texts_are_answered_alike_to_the_bit_however_long_ones_are_read(model, tokenizer):
     texts = ["The river feeds the valley.", "A garden.", "", "The engine moves."]
     expected = Reader(model, tokenizer).read(texts)
-    for strategy in ("head_tail", "average", "passages", "late"):
+    for strategy in ("head_tail", "whole", "average", "passages", "late"):
         found = Reader(model, tokenizer, long_documents=strategy).read(texts)
         assert found.passages is None and (found.shares == 1).all()
         assert (found.logits == expected.logits).all()
@@ -149,11 +149,15 @@ def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(mod
     mean = np.average(directions, axis=0, weights=weights)
     norm = np.average(np.linalg.norm(alone.retrieval_embeddings, axis=1), weights=weights)
     assert whole.retrieval_embeddings[0] == pytest.approx(mean / np.linalg.norm(mean) * norm, abs=1e-5)
+    both = Reader(model, tokenizer, long_documents="whole").read([text, "A garden."])
+    assert both.logits[0] == pytest.approx((whole.logits[0] + alone.logits[0]) / 2, abs=1e-5)
+    direction = mean / np.linalg.norm(mean) + directions[0]
+    assert both.retrieval_embeddings[0] == pytest.approx(direction / np.linalg.norm(direction) * norm, abs=1e-5)
 
 
 def test_the_share_that_was_read(model, tokenizer):
     texts = ["river " * 15 + "garden " * 45, "A garden."]
-    for strategy, expected in (("first", 0.5), ("head_tail", 0.5), ("average", 1.0), ("passages", 1.0)):
+    for strategy, expected in (("first", 0.5), ("head_tail", 0.5), ("whole", 1.0), ("passages", 1.0)):
         shares = Reader(model, tokenizer, long_documents=strategy).read(texts).shares
         assert shares.tolist() == pytest.approx([expected, 1.0], abs=0.1), strategy
     pairs = Reader(model, tokenizer).read(texts, [None, "garden " * 60]).shares

@@ -145,11 +145,13 @@ def refuse_broken(
 class PieceAverages:
     """The values of N texts, from those of their pieces: the average weighted by tokens, or that of the only piece.
 
-    Of embeddings both directions and norms are averaged, so that pieces of norm 1 give a text of norm 1.
+    Of embeddings both directions and norms are averaged, so that pieces of norm 1 give a text of norm 1. With the
+    strategy ``whole`` the first piece counts once more, as much as the average of all.
     """
 
-    def __init__(self, texts: int, dimension: int, are_embeddings: bool = True) -> None:
+    def __init__(self, texts: int, dimension: int, strategy: str, are_embeddings: bool = True) -> None:
         self._are_embeddings = are_embeddings
+        self._beginnings = torch.zeros(texts, dimension) if strategy == "whole" else None
         self._sums, self._weights, self._norms = torch.zeros(texts, dimension), torch.zeros(texts), torch.zeros(texts)
 
     def add(self, pieces: Sequence[Piece], values: torch.Tensor) -> None:
@@ -159,6 +161,9 @@ class PieceAverages:
         is_only = torch.tensor([piece.is_only for piece in pieces]).repeat_interleave(counts)
         weights = torch.from_numpy(np.concatenate([piece.weights for piece in pieces])).float()
         self._sums[owners[is_only]] = values[is_only]
+        if self._beginnings is not None:
+            is_first = torch.tensor([piece.is_first and not piece.is_only for piece in pieces])
+            self._beginnings[owners[is_first]] = values[is_first]  # each piece has one embedding here
         owners, values, weights = owners[~is_only], values[~is_only], weights[~is_only]
         self._weights.index_add_(0, owners, weights)
         self._norms.index_add_(0, owners, values.norm(dim=1) * weights)
@@ -168,8 +173,12 @@ class PieceAverages:
         """The averages, float32 ``(N, D)``."""
         averaged, values = self._weights > 0, self._sums.clone()
         sums, weights = values[averaged], self._weights[averaged, None]
-        of_several = normalize(sums) * self._norms[averaged, None] if self._are_embeddings else sums
-        values[averaged] = of_several / weights
+        first = None if self._beginnings is None else self._beginnings[averaged]
+        if self._are_embeddings:
+            directions = normalize(sums) if first is None else normalize(normalize(sums) + normalize(first))
+            values[averaged] = directions * self._norms[averaged, None] / weights
+        else:
+            values[averaged] = sums / weights if first is None else (sums / weights + first) / 2
         return values
 
 

@@ -212,7 +212,8 @@ class DocumentEncoder:
             long_documents: What is read of texts longer than ``max_length``. ``"first"``: the beginning;
                 ``"head_tail"``: a quarter of the tokens from the beginning and the others from the end; how much is not
                 read is logged. ``"average"``: all of it, in passages of whole sentences, each with the instruction
-                before it, whose directions and norms are averaged, weighted by their tokens.
+                before it, whose directions and norms are averaged, weighted by their tokens. ``"whole"``: the same,
+                with the first passage as important as the average, as most texts begin with what they are about.
             max_tokens_per_batch: The most tokens in one forward, padding included. None: 2,048 on a CPU, 32,768
                 elsewhere.
             bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
@@ -230,7 +231,7 @@ class DocumentEncoder:
         check_texts(texts)
         check_strategy(long_documents, SINGLE_VECTOR)
         size = self._size(truncate_dim)
-        collected = PieceAverages(len(texts), size)
+        collected = PieceAverages(len(texts), size, long_documents)
         unit = "text" if long_documents in ONE_PIECE else "piece"
         run = Run(unit, max_tokens_per_batch, batch_size, bf16, show_progress)
         for pieces, found in self._read(texts, run, long_documents):

@@ -1,6 +1,6 @@
 """What an encoder reads of texts: pieces, by each strategy for texts that are longer than it reads.
 
-``first`` and ``head_tail`` read one piece of a text; ``average``, ``passages`` and ``late`` read all of it.
+``first`` and ``head_tail`` read one piece of a text; ``whole``, ``average``, ``passages`` and ``late`` read all of it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ...text.tokenization import (
 )
 from .text_warnings import shares_read, warn_of_cut_texts
 
-SingleVector = Literal["first", "head_tail", "average"]
+SingleVector = Literal["first", "head_tail", "whole", "average"]
 SeveralVectors = Literal["passages", "late"]
 SINGLE_VECTOR, SEVERAL_VECTORS = get_args(SingleVector), get_args(SeveralVectors)
 ONE_PIECE = ("first", "head_tail")  # one forward per text
 HEAD_SHARE = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
 LATE_PASSAGE = 256  # tokens, where nothing else is asked for
 GROUP_TOKENS = 2**20  # held at once; enough for batches of similar length
-ADVICE = "long_documents='average' reads them whole."
+ADVICE = "long_documents='whole' reads all of them."
 
 
 class Frame(NamedTuple):
@@ -102,6 +102,7 @@ class Piece(NamedTuple):
     share: float = 1.0  # of its text that is read; of all its pieces
     parts: np.ndarray | None = None  # int64 (p, 4): tokens pooled apart, from and to, and their characters
     token_type_ids: np.ndarray | None = None  # int32 (n,): of a pair of texts, which one each token belongs to
+    is_first: bool = True  # of its text
 
     @property
     def is_only(self) -> bool:
@@ -327,7 +328,8 @@ def _passages(texts: Sequence[str], frame: Frame, overlap: int) -> Iterator[tupl
             ids = frame.framed(instruction + passage.ids.tolist())
             characters = (0, len(texts[text])) if is_only else passage.characters
             weight = 0 if is_only else frame.around + end - start
-            yield passage, len(frame.prefix) + len(instruction), Piece(text, ids, *characters, weight)
+            piece = Piece(text, ids, *characters, weight, is_first=yielded == 1)
+            yield passage, len(frame.prefix) + len(instruction), piece
         left, yielded = (None, 0) if is_last else (tokens.between(bounds[-1, 0], len(tokens.ids)), yielded)
 
 

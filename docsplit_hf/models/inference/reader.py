@@ -116,7 +116,8 @@ class Reader:
         model.eval()
         strategy = self.long_documents or config.long_documents
         sizes = config.retrieval_size, config.num_labels
-        embeddings, logits = PieceAverages(len(texts), sizes[0]), PieceAverages(len(texts), sizes[1], False)
+        embeddings = PieceAverages(len(texts), sizes[0], strategy)
+        logits = PieceAverages(len(texts), sizes[1], strategy, are_embeddings=False)
         passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
         name = f"{type(model).__name__} {config.name_or_path}".rstrip()
 

@@ -12,7 +12,7 @@ from huggingface_hub.dataclasses import strict, validated_field
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
-LONG_DOCUMENTS = ("first", "head_tail", "average", "passages", "late")
+LONG_DOCUMENTS = ("first", "head_tail", "whole", "average", "passages", "late")
 
 
 def _positive(value: int | None) -> None:

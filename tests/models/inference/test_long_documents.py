@@ -110,6 +110,9 @@ def test_the_average_is_that_of_the_passages_by_their_tokens(encoder, tokenizer,
     sums = np.add.reduceat(passages.embeddings * weights[:, None], np.cumsum([0, *passages.counts[:-1]]))
     expected = sums / np.linalg.norm(sums, axis=1, keepdims=True)
     assert encoder.encode(texts, show_progress=False, long_documents="average") == pytest.approx(expected, abs=1e-5)
+    sums = expected + passages.embeddings[np.cumsum([0, *passages.counts[:-1]])]  # the first passage counts once more
+    whole = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+    assert encoder.encode(texts, show_progress=False, long_documents="whole") == pytest.approx(whole, abs=1e-5)
     monkeypatch.setattr(long_documents, "GROUP_TOKENS", 1000)
     assert encoder.encode(texts, show_progress=False, long_documents="average") == pytest.approx(expected, abs=1e-5)
     again = encoder.encode_passages(texts, show_progress=False)

@@ -25,8 +25,8 @@ SAMPLE = 64  # texts on which speed is measured
 class Embedder:
     """Embeds the texts of a task as pipeline("docsplit-knn") does, and remembers them."""
 
-    def __init__(self, encoder: str, task: FewLabels, folder: str | Path) -> None:
-        self.name = encoder
+    def __init__(self, encoder: str, task: FewLabels, folder: str | Path, **options: Any) -> None:
+        self.name, self.options = encoder, options
         self._pipe = self.pipeline()
         texts = task.pool + task.test
         embeddings = cached_embeddings(self, [json.dumps(text) for text in texts], folder)
@@ -38,7 +38,8 @@ class Embedder:
     @property
     def fingerprint(self) -> str:
         """What changes whenever the embeddings would."""
-        return f"{self._pipe.reader.length} {self._pipe.reader.probe().tobytes().hex()}"
+        read = self._pipe.reader.length, self._pipe.model.config.long_documents
+        return f"{read} {self._pipe.reader.probe().tobytes().hex()}"
 
     def encode(self, texts: Sequence[str], show_progress: bool = False) -> np.ndarray:
         """Of texts, or pairs, that are written as JSON, since what is kept on disk is known by a text."""
@@ -46,7 +47,7 @@ class Embedder:
 
     def pipeline(self) -> Pipeline:
         """One without examples."""
-        return pipeline("docsplit-knn", model=self.name)
+        return pipeline("docsplit-knn", model=self.name, **self.options)
 
     def embed_anew(self, texts: Sequence[Text]) -> np.ndarray:
         """Normalized, float32 (N, H), by the encoder."""

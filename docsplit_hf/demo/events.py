@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import html
+import logging
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -9,18 +12,42 @@ from typing import Any
 
 import gradio as gr
 
-from . import read_texts
-from .answer import NEIGHBORS, Answer, answer
-from .audit_table import audit_table
-from .classify_upload import classify_upload
-from .document_map import document_map, text_of
-from .kept_sessions import KeptSessions
-from .label_texts import add_texts, suggested_text
-from .limits import Limits, counted
-from .saved_classifier import open_classifier, save_classifier
-from .session import Session
-from .shared_model import SharedModel
-from .spoken_errors import as_text, spoken
+from . import uploads
+from .changes import add_texts, open_classifier, save_classifier, suggested_text
+from .sessions import KeptSessions, Limits, Session, SharedModel, counted
+from .uploads import classify_upload
+from .views import NEIGHBORS, Answer, answer, audit_table, document_map, text_of
+
+logger = logging.getLogger(__name__)
+
+LONGEST = 600  # characters of a sentence
+
+
+def as_text(message: str) -> str:
+    """A message for ``gr.Warning`` and ``gr.Info``, which take it for HTML."""
+    return html.escape(message if len(message) <= LONGEST else f"{message[:LONGEST]}...")
+
+
+def spoken(event: Callable[..., Any]) -> Callable[..., Any]:
+    """An event whose errors are told to the visitor: in our own words where they are ours.
+
+    All outputs stay as they are. Gradio would write "Error" over each one that an exception leaves without a value.
+    """
+
+    @functools.wraps(event)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return event(*args, **kwargs)
+        except (ValueError, TypeError) as error:
+            logger.info("%s", error)
+            gr.Warning(as_text(str(error)), title="Not done")
+        except Exception:
+            logger.exception("The page failed.")
+            gr.Warning("Something went wrong here. Details are in the log of docsplit-demo.", title="Not done")
+        return gr.skip()
+
+    return wrapped
+
 
 BAR = gr.Progress()
 TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
@@ -96,7 +123,7 @@ class Events:
 
     def add_pasted(self, key: Key, labeled: str, unlabeled: str, progress: gr.Progress = TQDM) -> tuple:
         """Pasted lines become texts, and the boxes are empty again."""
-        given = read_texts.pasted_texts(labeled or "", unlabeled or "", self.limits)
+        given = uploads.pasted_texts(labeled or "", unlabeled or "", self.limits)
         return *self.change(key, add_texts, given), "", ""
 
     def choose_columns(
@@ -105,14 +132,14 @@ class Events:
         """The encoding of an uploaded file, its columns, as given or guessed, and its first rows."""
         if path is None:
             return *[gr.Dropdown(visible=False)] * 3, gr.Dataframe(visible=False)
-        used = encoding or read_texts.encoding_of(Path(path))
-        rows = read_texts.rows_of(Path(path), self.limits, used)
-        columns = read_texts.columns_of(rows)
-        if encoding is None and used != read_texts.UNICODE:
+        used = encoding or uploads.encoding_of(Path(path))
+        rows = uploads.rows_of(Path(path), self.limits, used)
+        columns = uploads.columns_of(rows)
+        if encoding is None and used != uploads.UNICODE:
             said = f"{Path(path).name} is not encoded in UTF-8, and is read as {used}. If letters in the"
             gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
         if text is None:
-            text, label = read_texts.guess_columns(rows, self.limits.labels)
+            text, label = uploads.guess_columns(rows, self.limits.labels)
             label = label if with_labels and len(columns) > 1 else NO_LABELS
         shown = [name for name in (text, label) if name not in (None, NO_LABELS)]
         first = [[str(row.get(name) or "")[:200] for name in shown] for row in rows[:3]]
@@ -131,13 +158,13 @@ class Events:
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
         column = None if label == NO_LABELS else label
-        return *self.change(key, add_texts, read_texts.texts_of_file(file, text, column, self.limits, encoding)), None
+        return *self.change(key, add_texts, uploads.texts_of_file(file, text, column, self.limits, encoding)), None
 
     def add_examples(self, key: Key) -> tuple:
         """The example texts, and the answer of the last one, which is long and has no label."""
         if any(self.sessions[key].counts()):
             raise ValueError("The example texts would mix with the texts that are here: clear these first.")
-        given = read_texts.example_texts()
+        given = uploads.example_texts()
         head = self.change(key, add_texts, given)
         return *head, given.texts[-1], *self.ask(key, given.texts[-1]), gr.Tabs(selected="answer")
 

@@ -9,15 +9,11 @@ from typing import Any
 
 import gradio as gr
 
-from .answer import NEIGHBORS
-from .audit_table import HEADER
-from .events import BUTTONS, NOTHING_YET, Events
-from .highlighting import PASSAGE, WORD
-from .label_texts import give_label, remove_text
-from .limits import Limits
-from .read_texts import ENCODINGS, ENDINGS
-from .shared_model import SharedModel
-from .spoken_errors import spoken
+from .changes import give_label, remove_text
+from .events import BUTTONS, NOTHING_YET, Events, spoken
+from .sessions import Limits, SharedModel
+from .uploads import ENCODINGS, ENDINGS
+from .views import HEADER, NEIGHBORS, PASSAGE, WORD
 
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]  # of the visitor: none is fetched
 THEME = gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONOSPACE)

@@ -1,4 +1,4 @@
-from docsplit_hf.demo.highlighting import pieces_of
+from docsplit_hf.demo.views import pieces_of
 
 
 def test_pieces_join_to_the_text_and_mark_whole_words_and_the_passage():

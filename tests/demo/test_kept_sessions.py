@@ -5,12 +5,11 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.demo.answer import answer
+from docsplit_hf.demo.changes import add_texts, give_label
 from docsplit_hf.demo.events import Events
-from docsplit_hf.demo.kept_sessions import STEPS, KeptSessions
-from docsplit_hf.demo.label_texts import add_texts, give_label
-from docsplit_hf.demo.limits import Limits
-from docsplit_hf.demo.read_texts import Texts
+from docsplit_hf.demo.sessions import STEPS, KeptSessions, Limits
+from docsplit_hf.demo.uploads import Texts
+from docsplit_hf.demo.views import answer
 
 GIVEN = Texts(["The team won.", "The choir sang.", "A long river."], ["sport", "music", None])
 

@@ -5,14 +5,17 @@ import zipfile
 
 import pytest
 
-from docsplit_hf.demo.answer import answer
-from docsplit_hf.demo.audit_table import audit_table
-from docsplit_hf.demo.document_map import document_map, text_of
-from docsplit_hf.demo.label_texts import add_texts, give_label, remove_text, suggested_text
-from docsplit_hf.demo.limits import Limits
-from docsplit_hf.demo.read_texts import Texts, example_texts
-from docsplit_hf.demo.saved_classifier import open_classifier, save_classifier
-from docsplit_hf.demo.session import Session
+from docsplit_hf.demo.changes import (
+    add_texts,
+    give_label,
+    open_classifier,
+    remove_text,
+    save_classifier,
+    suggested_text,
+)
+from docsplit_hf.demo.sessions import Limits, Session
+from docsplit_hf.demo.uploads import Texts, example_texts
+from docsplit_hf.demo.views import answer, audit_table, document_map, text_of
 
 COMPLETE = {  # in names
     "classifier/config.json": b'{"long_documents": "passages", "passage_length": 128}',

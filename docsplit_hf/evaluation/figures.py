@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from .evaluation_settings import EvaluationSettings
+from .experiment import EvaluationSettings
 from .markdown_report import Spread
-from .summary import setting
+from .results import setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

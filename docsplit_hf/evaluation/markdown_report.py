@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol
 import pandas as pd
 
 from ..training.markdown import table
-from .evaluation_settings import EvaluationSettings
-from .probe import BESIDE_PROBES
-from .summary import Summary, setting, summarize_records
+from .experiment import EvaluationSettings
+from .protocols import BESIDE_PROBES
+from .results import Summary, setting, summarize_records
 
 Spread = Literal["std", "interval", "documents"]
 Row = tuple[str, ...]

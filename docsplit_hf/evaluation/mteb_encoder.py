@@ -12,7 +12,7 @@ import numpy as np
 
 from ..models.inference.encoder_names import split_name
 from ..models.inference.long_documents.strategies import SingleVector
-from .encoders import TextEncoder, load_encoder
+from .systems import TextEncoder, load_encoder
 
 if TYPE_CHECKING:
     import torch

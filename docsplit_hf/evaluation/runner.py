@@ -13,13 +13,11 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..models.inference.encoder_names import split_name
-from .evaluation_settings import EvaluationSettings
-from .experiment import Evaluation, Experiment, Measurement, check_protocols, plan
-from .half_documents import HALF_DOCUMENTS
-from .load_system import System
-from .probe import FITTED, LARGEST_CLASS, beside_probes, probe_protocols
+from .experiment import Evaluation, EvaluationSettings, Experiment, Measurement, check_protocols, plan
+from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
 from .results import ResultStore
-from .task import EvaluationTask, word_counts
+from .systems import System
+from .tasks import EvaluationTask, word_counts
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
-from docsplit_hf.evaluation.load_system import System
-from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.evaluation.systems import System
+from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.models.inference.batching import TOKENIZER_BATCH, inference_batches, inference_mode
 from docsplit_hf.models.inference.encoder import DocumentEncoder
 from docsplit_hf.models.inference.long_documents.cut_texts import shares_read, warn_of_cut_texts

@@ -2,9 +2,9 @@ import sys
 
 import pytest
 
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.figures import COLORS, few_shot_bars, few_shot_curves, save_figures
-from docsplit_hf.evaluation.summary import summarize_records
+from docsplit_hf.evaluation.results import summarize_records
 
 from .handmade import make_records
 

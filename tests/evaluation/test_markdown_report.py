@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.markdown_report import (
     escape,
     format_summary,
@@ -15,7 +15,7 @@ from docsplit_hf.evaluation.markdown_report import (
     table_by_task,
     task_table,
 )
-from docsplit_hf.evaluation.summary import Summary, summarize_records
+from docsplit_hf.evaluation.results import Summary, summarize_records
 
 from .handmade import COMMAND, RUNS, TASKS, make_records
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from docsplit_hf.evaluation.experiment import Evaluation, check_protocols
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import describe_task
-from docsplit_hf.evaluation.task import ClassificationTask, CorpusTask
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
 from experiments.papers import PROTOCOLS, run_papers
 from experiments.papers_options import PaperSettings
 from experiments.taggers.load_tagger import load_tagger

@@ -3,9 +3,8 @@ import pytest
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder, load_system
-from docsplit_hf.evaluation import embedding_cache
-from docsplit_hf.evaluation.encoders import EncoderWithOptions
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation import systems
+from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions, TfidfSystem
 from experiments.systems import (
     ALL_WORD_COUNTS,
     BM25System,
@@ -66,7 +65,7 @@ def test_passages_are_kept_and_nan_names_the_text_that_it_is_in(tiny_config, tok
         assert kept.tobytes() == array.tobytes()
     broken = expected._replace(embeddings=expected.embeddings.copy())
     broken.embeddings[broken.counts[:10].sum(), 0] = np.nan
-    monkeypatch.setattr(embedding_cache, "CHUNK", 12)
+    monkeypatch.setattr(systems, "CHUNK", 12)
     monkeypatch.setattr(EncoderWithOptions, "encode_passages", lambda *given, **options: broken)
     with pytest.raises(
         ValueError, match=f"NaN or infinity for 1 of 12 texts, the first of them text 10: '{texts[10][:9]}"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
 from experiments.protocols import citation
 from experiments.protocols.citation import (
     PairFeatures,
@@ -17,7 +17,7 @@ from experiments.protocols.citation import (
 )
 from experiments.systems import BM25System
 from experiments.tasks.citation_pairs import PairTask
-from tests.evaluation.test_labeled_features import LengthEncoder
+from tests.evaluation.test_protocols import LengthEncoder
 
 
 def pairs(count, seed):

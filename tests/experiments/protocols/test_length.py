@@ -2,15 +2,14 @@ import numpy as np
 import pytest
 
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.labeled_features import LabeledFeatures
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.evaluation.probe import logistic_predictions
-from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.tasks import ClassificationTask
 from experiments.papers_options import PaperSettings
 from experiments.protocols.length import metrics_by_length, passage_predictions, reading_by_length
 from experiments.protocols.nearest_neighbors import has_passages, knn_predictions
 from experiments.systems import with_passages
-from tests.evaluation.test_probe import clusters, labeled
+from tests.evaluation.test_protocols import clusters, labeled
 
 from ..planning import plan
 

@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from experiments.protocols import nearest_neighbors as neighbors
 from experiments.protocols.nearest_neighbors import knn_metrics
-from tests.evaluation.test_probe import clusters, labeled
+from tests.evaluation.test_protocols import clusters, labeled
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.load_system import TfidfSystem, load_system
+from docsplit_hf.evaluation.systems import TfidfSystem, load_system
 from docsplit_hf.models.inference.passages import Passages
 from experiments.papers_options import NO_SEED, PaperSettings
 from experiments.protocols.passage_citation import (

@@ -5,16 +5,16 @@ import pytest
 import scipy.sparse
 import torch
 
-from docsplit_hf.evaluation import probe
+from docsplit_hf.evaluation import protocols
 from experiments.protocols import perceptron
 from experiments.protocols.perceptron import fit_mlp, mlp_predictions
-from tests.evaluation.test_probe import clusters, labeled
+from tests.evaluation.test_protocols import clusters, labeled
 
 
 @pytest.fixture
 def few_are_held_out(monkeypatch):
     """Training sets that are quick to train on are stopped early, too."""
-    monkeypatch.setattr(probe, "FEWEST_TO_HOLD_OUT", 100)
+    monkeypatch.setattr(protocols, "FEWEST_TO_HOLD_OUT", 100)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

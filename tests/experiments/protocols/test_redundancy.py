@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
-from docsplit_hf.evaluation.load_system import load_system
+from docsplit_hf.evaluation.systems import load_system
 from experiments.protocols import redundancy
 from experiments.protocols.jackknife import half_interval
 from experiments.protocols.redundancy import (

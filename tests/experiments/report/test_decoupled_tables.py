@@ -1,7 +1,7 @@
 import math
 import re
 
-from docsplit_hf.evaluation.summary import summarize_records
+from docsplit_hf.evaluation.results import summarize_records
 from experiments.report.decoupled_tables import neighbors_sweep, nine_rows, retrieval_vectors
 from experiments.report.paper_results import DECOUPLED, RETRIEVAL_VECTORS
 

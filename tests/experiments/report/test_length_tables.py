@@ -3,7 +3,7 @@ import re
 import pytest
 
 from docsplit_hf.evaluation.figures import save_figures
-from docsplit_hf.evaluation.summary import summarize_records
+from docsplit_hf.evaluation.results import summarize_records
 from experiments.papers_options import PaperSettings
 from experiments.report.length_tables import length_curves, split_strategy, with_gains
 from experiments.report.paper_figures import FIGURES

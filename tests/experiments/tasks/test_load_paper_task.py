@@ -8,7 +8,7 @@ from docsplit_hf.text.paper_tasks import TASKS
 from experiments.tasks.citation_pairs import PairTask
 from experiments.tasks.known_tasks import LONG_DOCUMENT_TASKS
 from experiments.tasks.load_paper_task import load_paper_task
-from tests.evaluation.test_load_evaluation_task import reviews, write_rows
+from tests.evaluation.test_tasks import reviews, write_rows
 
 
 def test_options_of_files_and_columns_reach_a_task_of_ones_own_and_a_named_one(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 
@@ -33,6 +34,12 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
 OBJECTS = "valley table crowd archive coast recipe verdict melody bridge harvest goal winter".split()
+
+
+def pytest_collection_finish(session):
+    """Leave the libraries out of garbage collection: each run of a Trainer asks for two, of half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 def make_text(number: int, sentences: int = 6) -> str:

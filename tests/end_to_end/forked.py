@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -85,6 +86,7 @@ def _run(command: list[str], log: str, folder: str, workers: str) -> None:
     with open(log, "a") as file:  # a pipe would fill up and stop the process
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
+    gc.freeze()  # the libraries are no garbage, and a Trainer asks for a collection twice
     os.chdir(folder)
     multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
     sys.argv = command  # the path to modules beside the script is inherited: pythonpath in setup.cfg

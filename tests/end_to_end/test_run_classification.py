@@ -1,5 +1,4 @@
 import csv
-import functools
 import json
 from types import SimpleNamespace
 
@@ -23,10 +22,9 @@ from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text
 from .conftest import ROOT
-from .forked import finish_script, kill_script, start_script
+from .forked import finish_script, kill_script, run_two_processes, start_script
 
 SCRIPT = ROOT / "examples" / "run_classification.py"
-TWO_PROCESSES = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 @pytest.fixture(scope="session")
@@ -41,18 +39,17 @@ def labeled(workshop, texts):
 
 
 @pytest.fixture(scope="session")
-def classify(workshop, labeled, run_python, run_script):
+def classify(workshop, labeled, run_script):
     """Run the example script on the labeled examples; gives its output folder and what it printed."""
 
-    def classify(name, *options, launcher=(), code=0):
+    def classify(name, *options, run=run_script, **more):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--validation_size=8",
             "--num_train_epochs=2", "--learning_rate=1e-3", "--logging_steps=2", "--use_cpu",
             "--triplet_choice=hardest", *options,
         ]  # fmt: skip
-        run = functools.partial(run_python, *launcher) if launcher else run_script
-        return workshop / name, run(SCRIPT, *arguments, code=code)
+        return workshop / name, run(SCRIPT, *arguments, **more)
 
     return classify
 
@@ -77,11 +74,11 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
     assert "On the test examples" in card and str(folder.parent) not in card.replace(str(folder), "")
 
 
-def test_two_processes_are_one_with_the_whole_batch(classified, classify):
+def test_two_processes_are_one_with_the_whole_batch(classified, classify, tmp_path):
     folder, _ = classified
     options = ["--per_device_train_batch_size=4", "--report_to=none"]
     options += ["--long_documents=passages", "--passage_length=24"]  # which training does not read
-    other, _ = classify("classified_by_two", *options, launcher=TWO_PROCESSES)
+    other, _ = classify("classified_by_two", *options, run=run_two_processes, log=tmp_path / "log")
     weights = [KNNClassifier.from_pretrained(path).state_dict() for path in (folder, other)]
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=1e-4, rtol=1e-4)

@@ -49,13 +49,16 @@ def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder, s
     assert "out.parquet is there already: choose another --output" in run_script(*command, folder=folder, code=2)
 
 
-def test_it_embeds_in_int8_quantized_on_its_own_texts(folder, run_python):
+def test_it_embeds_in_int8_quantized_on_its_own_texts(folder, run_script):
     pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
     texts = ("bridges.jsonl", [row["body"] for row in ROWS[1:40]])
     folder.joinpath(texts[0]).write_text("\n".join(json.dumps({"text": text}) for text in texts[1]))
     output = folder / "int8.parquet"
     options = ("--dataset_name", folder / texts[0], "--output", output, "--precision", "int8")
-    printed = run_python("-m", "docsplit_hf", "embed", *options, HF_HOME=str(folder / "home"))
+    own = folder / "in_a_home_of_its_own.py"  # where the export is kept
+    lines = ("import runpy", "from huggingface_hub import constants", f"constants.HF_HOME = {str(folder / 'home')!r}")
+    own.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
+    printed = run_script(own, *options)
     assert "some thousand short ones, --precision float32 is faster" in printed
     assert "39 embeddings" in printed and "[transformers]" not in printed, printed
     found = np.stack(pd.read_parquet(output).embedding)

@@ -30,10 +30,16 @@ QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+LONG = ("tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_", "tests/models/inference", "docs/", "README")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
 OBJECTS = "valley table crowd archive coast recipe verdict melody bridge harvest goal winter".split()
+
+
+def pytest_collection_modifyitems(items):
+    """Files of few and long tests come first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 def pytest_collection_finish(session):

@@ -111,10 +111,9 @@ def cached_embeddings(
 ) -> np.ndarray:
     """Embed N texts, or read their embeddings where they are known: float32 ``(N, D)``.
 
-    They are written in chunks of 256. The name of a chunk's file is a checksum of the encoder's fingerprint and the
-    chunk's texts, so nothing is ever served for another model or text. Files appear whole or not at all, and hold a
-    checksum: a damaged one is logged, and written anew. The folder may be deleted at any time. ``on_done`` gets the
-    number of texts of each chunk, to move a progress bar.
+    A file holds a chunk of 256, and its name is a checksum of the encoder's fingerprint and the texts: nothing is served
+    for another model or text. Files appear whole or not at all; a damaged one is logged, and written anew. The folder
+    may be deleted at any time. ``on_done`` gets the number of texts of each chunk, for a progress bar.
     """
 
     def embed(part: Sequence[str]) -> Arrays:
@@ -149,10 +148,10 @@ def cached_arrays(
             else:
                 known += len(part)
             dimensions = arrays["embeddings"].shape[1]
-            if chunks and chunks[0]["embeddings"].shape[1] != dimensions:
+            if chunks and (first := chunks[0]["embeddings"].shape[1]) != dimensions:
                 raise ValueError(
-                    f"{encoder!r} gives {dimensions} dimensions after {chunks[0]['embeddings'].shape[1]}: its "
-                    f"fingerprint is the same, but it has changed. Delete the kept embeddings in {folder}."
+                    f"{encoder!r} gives {dimensions} dimensions after {first}: its fingerprint is the same, but it has "
+                    f"changed. Delete the kept embeddings in {folder}."
                 )
             chunks.append(arrays)
             on_done(len(part))
@@ -218,10 +217,8 @@ def _read(path: Path, number: int) -> Arrays | None:
         return None
     try:
         with safe_open(path, "np") as file:
-            arrays, stated = (
-                {name: file.get_tensor(name) for name in file.keys()},
-                (file.metadata() or {}).get("sha256"),
-            )
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            stated = (file.metadata() or {}).get("sha256")
         if _rows(arrays) == number and stated == _checksum(arrays):
             return arrays
         damage = "another checksum"
@@ -278,10 +275,7 @@ class EncoderSystem:
 
 
 class TfidfSystem:
-    """TF-IDF of words and pairs of words: not in the papers, and hard to beat on long documents, which it reads whole.
-
-    As good as it gets without tuning on a task: logarithmic term frequency, the 50,000 most frequent features.
-    """
+    """TF-IDF of words and pairs of words, with logarithmic term frequency: hard to beat on long documents."""
 
     def __init__(self, name: str = "tfidf") -> None:
         self.name = name

@@ -109,8 +109,7 @@ class DataArguments:
                 "installed packages, is there to try it on."
             )
         self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "ratio_min")
-        processes = self.num_proc or os.cpu_count()
-        self.num_proc = processes if processes > 1 else None  # 1 would start a process beside this one
+        self.num_proc = self.num_proc or os.cpu_count()
         get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 

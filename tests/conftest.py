@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import shutil
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models gain nothing from two threads, and workers share them
 
 import numpy as np
 import pytest

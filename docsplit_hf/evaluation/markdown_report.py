@@ -103,20 +103,17 @@ def results_markdown(
     sections: Sequence[Section] = SECTIONS,
     data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
 ) -> str:
-    """The report of a run in Markdown, a function of what was measured: no clock, no machine.
+    """The report of a run in Markdown, a function of what was measured.
 
     ``runs`` and ``tasks`` are those of the results file; ``command`` repeats the run; ``left_out`` says, line by line,
-    what was asked for and not measured; ``figures`` are names of picture files beside the report; ``preset`` says which
-    preset the run had.
+    what was not measured; ``figures`` are names of pictures beside the report; ``preset`` is a line about the options.
     """
-    if not records:
-        raise ValueError("There are no records to report: was every protocol left out?")
     frame = summarize_records(records)
     parts = [
         "# Evaluation",
         f"To repeat it:\n\n```bash\n{command}\n```",
         _ran_on(records, runs),
-        *filter(None, [preset]),
+        *[preset] * bool(preset),
     ]
     parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks, data))
     if left_out:
@@ -163,17 +160,14 @@ def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = No
 
 
 def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, Any], *by: str) -> str:
-    """The texts of a frame as a table: a row for each different value of ``rows``, in order; of equal places the last.
+    """The texts of a frame as a table, with a row for each value of ``rows``, names of columns and their titles.
 
-    ``rows`` are names of columns of the frame with their titles, ``columns`` titles with values of the columns ``by``,
-    as a tuple if these are several.
+    ``columns`` are titles, and for each the value of the columns ``by``, as a tuple if these are several.
     """
     places = zip(*(frame[name] for name in by), strict=True) if len(by) > 1 else frame[by[0]]
     names = list(frame[list(rows)].itertuples(index=False, name=None))
     texts = dict(zip(zip(names, places, strict=True), frame["text"], strict=True))
-    lines = [
-        (*name, *(texts.get((name, column), MISSING) for column in columns.values())) for name in dict.fromkeys(names)
-    ]
+    lines = ((*name, *(texts.get((name, one), MISSING) for one in columns.values())) for name in dict.fromkeys(names))
     return table((*rows.values(), *columns), lines)
 
 

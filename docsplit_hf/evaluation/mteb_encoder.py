@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class MTEBEncoder:
     """An encoder that fulfills mteb's ``EncoderProtocol``: hand it to ``mteb.evaluate``, with the tasks.
 
-    mteb keeps results by name and revision; the revision is the encoder's fingerprint, so that no result is taken for
-    that of a model which has been trained on since. mteb's prompts are not used: the instruction is the encoder's own.
+    mteb keeps results by name and revision, which is the encoder's fingerprint. Its prompts are not used: the
+    instruction is the encoder's own.
 
     Args:
         encoder: An encoder, or a name as ``load_encoder`` knows it: a folder, a model on the Hub, an endpoint.

@@ -31,8 +31,8 @@ def record_key(record: Mapping[str, Any]) -> str:
 class ResultStore:
     """The records in a ``results.json``, which is replaced after each new one; one process may write at a time.
 
-    A record has ``FIELDS``, and as ``run`` the number, among the file's ``runs``, of the command that measured it. Of
-    this command, ``run`` is written with the first new record: one that measures nothing leaves the file as it is.
+    A record has ``FIELDS``, and as ``run`` the number of its command among ``runs``. A command that measures nothing
+    leaves the file as it is.
     """
 
     def __init__(self, folder: str | Path, run: Mapping[str, Any] | None = None) -> None:
@@ -162,8 +162,6 @@ def summarize(values: Sequence[float]) -> Summary:
     """Mean, standard deviation and the 95 % confidence interval ``t(n-1, 0.975) * std / sqrt(n)``."""
     from scipy.stats import t
 
-    if len(values) == 0:
-        raise ValueError("There is nothing to summarize.")
     series = pd.Series(values, dtype=float)
     std = float(series.std())
     interval = float(t.ppf(0.975, len(series) - 1)) * std / math.sqrt(len(series))

@@ -34,11 +34,10 @@ def run_protocols(
     store: ResultStore,
     protocols: Mapping[str, Experiment] = PROTOCOLS,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure every system on every task by every protocol that fits; a run that was killed goes on where it was.
+    """Measure every system on every task by every protocol that fits, but for what ``store`` has.
 
-    The keys of ``systems`` are their names on the command line, from which fine-tuning starts; their ``name`` is what
-    the records say. Everything is planned before anything is measured, so what cannot work is refused at once. Returns
-    the records, under the systems' present names, and a line for each measurement that was left out, which is logged.
+    The keys of ``systems`` are their names on the command line, from which fine-tuning starts. Everything is planned
+    before anything is measured. Returns the records, and a line for each measurement that was left out.
     """
     check_protocols(names, protocols)
     chosen = {name: protocols[name] for name in names}
@@ -66,10 +65,7 @@ def run_protocols(
 
 
 def describe_task(task: EvaluationTask) -> dict[str, Any]:
-    """The kind of a task, the numbers of its examples, and the words of a document, of training and test together.
-
-    Words are split at spaces; of Chinese, characters are counted. Two texts that are one example are one document.
-    """
+    """The kind of a task, the numbers of its examples, and the words of its documents."""
     words = [int(word_counts(parts, task.language).sum()) for parts in task.documents]
     middle = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
     return {"kind": task.kind, **task.sizes, "documents": len(words), "words": middle}

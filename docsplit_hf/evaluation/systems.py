@@ -111,9 +111,9 @@ def cached_embeddings(
 ) -> np.ndarray:
     """Embed N texts, or read their embeddings where they are known: float32 ``(N, D)``.
 
-    A file holds a chunk of 256, and its name is a checksum of the encoder's fingerprint and the texts: nothing is served
-    for another model or text. Files appear whole or not at all; a damaged one is logged, and written anew. The folder
-    may be deleted at any time. ``on_done`` gets the number of texts of each chunk, for a progress bar.
+    A file holds 256 of them, and is named by a checksum of the encoder's fingerprint and the texts. Files appear whole
+    or not at all; a damaged one is logged, and written anew. The folder may be deleted at any time. ``on_done`` gets
+    the number of texts of each file, for a progress bar.
     """
 
     def embed(part: Sequence[str]) -> Arrays:

@@ -143,15 +143,10 @@ def load_evaluation_task(
 ) -> ClassificationTask | CorpusTask:
     """Load a file or folder, or ``"documentation"``: that of installed packages, with the package as the label.
 
-    A file is one that ``load_labeled_examples`` reads; a folder has ``train`` and maybe ``test``, as such files or as
-    folders of classes, or is one of two classes or more. Without labels it is texts alone.
-
-    The training set is trained on and the test set is tested on; without one the validation set, and where there is
-    neither, a fifth of the different texts of each class is held out by ``seed``. A validation set beside a test set is
-    not used: what needs held-out examples holds its own out of the training set.
-
-    Of the training set at most ``max_train_examples`` are drawn by ``seed``, such that each class keeps 20 of its
-    examples, if it has them: a few of each can still be drawn. ``prepare`` changes the texts, of one split at a time.
+    A folder has ``train`` and maybe ``test``, as files or as folders of classes, or is itself folders of classes.
+    Without labels it is texts alone. Without a test set the validation set is tested on, and without either a fifth of
+    each class, held out by ``seed``. Of ``max_train_examples`` each class keeps 20, so that a few of each can be drawn.
+    ``prepare`` changes the texts of a split.
     """
     limits = {"train": max_train_examples, "test": max_test_examples}
     if str(name).casefold() == DOCUMENTATION:

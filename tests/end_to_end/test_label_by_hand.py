@@ -22,7 +22,6 @@ from label_by_hand import (
     press,
     put_back,
     screen_lines,
-    wrap,
 )
 from prompt_toolkit.utils import get_cwidth
 from transformers import pipeline
@@ -361,11 +360,6 @@ def test_other_keys_do_nothing(key):
     assert action is None and state == replace(STATE, message=state.message) and "no meaning" in state.message
 
 
-def test_where_there_is_no_answer_none_is_accepted():
-    state, action = press(replace(STATE, documents=DOCUMENTS[1:]), "enter")
-    assert action is None and "no answer to accept" in state.message
-
-
 def test_each_label_has_a_key_of_its_own_and_the_others_are_found_by_name():
     assert not set(LABEL_KEYS) & set(COMMANDS) and len(set(LABEL_KEYS)) == len(LABEL_KEYS)
     labels = tuple(f"label {number:02}" for number in range(40))
@@ -400,8 +394,3 @@ def test_paging_shows_each_line_of_a_long_text_once():
             break
         shown += lines
     assert shown == text.split("\n")
-
-
-@given(st.text(alphabet="ab 日本\n", max_size=200), st.integers(2, 20))
-def test_wrapping_loses_no_character_but_spaces(text, columns):
-    assert "".join("".join(wrap(text, columns)).split()) == "".join(text.split())

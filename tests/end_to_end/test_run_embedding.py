@@ -64,16 +64,3 @@ def test_it_embeds_in_int8_quantized_on_its_own_texts(folder, run_script):
     found = np.stack(pd.read_parquet(output).embedding)
     cosines = (found * DocumentEncoder.from_pretrained(device="cpu").encode(texts[1], show_progress=False)).sum(1)
     assert 0.95 < cosines.min() < 0.9999
-
-
-def test_a_file_gets_what_its_name_says_or_is_refused(folder, run_script):
-    printed = run_script(
-        SCRIPT, "--dataset_name=rows.jsonl", "--text_column=body", "--output=q.csv", folder=folder, code=2
-    )
-    assert "q.csv: embeddings are written as Parquet, so let --output end in .parquet" in printed
-    assert not list(folder.glob("q.csv*"))
-
-
-def test_a_column_that_is_not_there_is_named(folder, run_script):
-    printed = run_script(SCRIPT, "--dataset_name=rows.jsonl", "--output=other.parquet", folder=folder, code=2)
-    assert "There is no column 'text'. The data set has ['body', 'id']" in printed

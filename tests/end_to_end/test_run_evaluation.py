@@ -146,22 +146,6 @@ def test_what_cannot_work_is_named_before_anything_is_measured(evaluate, tmp_pat
     assert not (tmp_path / "results.json").exists()
 
 
-def test_without_matplotlib_it_says_so_before_anything_is_measured(evaluate, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError, match="--no_figures"):
-        evaluate(tmp_path)
-    assert not (tmp_path / "results.json").exists()
-
-
-def test_labels_that_are_missing_or_all_the_same_are_named(evaluate, texts, tmp_path):
-    (tmp_path / "one.csv").write_text("text,label\n" + "".join(f'"{text}",yes\n' for text in texts))
-    with pytest.raises(ValueError, match="Each of the .* training examples has the label .*yes"):
-        evaluate(tmp_path / "out", "--tasks", str(tmp_path / "one.csv"))
-    (tmp_path / "none.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in texts))
-    with pytest.raises(ValueError, match="Nothing was measured: full does not run on none: it takes texts with labels"):
-        evaluate(tmp_path / "out", "--tasks", str(tmp_path / "none.csv"), "--protocol", "full")
-
-
 def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate, texts, tmp_path):
     kinds = ["rare"] * 2 + ["yes", "no"] * 23
     lines = [f'"{text} Größe.";{kind}\n' for text, kind in zip(texts, kinds, strict=True)]

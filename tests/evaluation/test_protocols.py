@@ -11,7 +11,6 @@ from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.protocols import (
     LabeledFeatures,
     check_features,
-    combine_pairs,
     labeled_features,
     logistic_predictions,
     retrieval_metrics,
@@ -59,12 +58,6 @@ def test_two_texts_become_one_vector(name):
     same = train[0].reshape(4, dimensions)  # of a text with itself
     np.testing.assert_allclose(same[0], same[1])
     assert not same[2].any() and same[3] == pytest.approx(same[0] ** 2)
-
-
-def test_dense_and_sparse_pairs_are_combined_alike():
-    first, second = np.random.default_rng(0).normal(size=(2, 3, 5))
-    both = combine_pairs(sparse.csr_matrix(first), sparse.csr_matrix(second))
-    np.testing.assert_allclose(both.toarray(), combine_pairs(first, second))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])

@@ -3,8 +3,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from docsplit_hf.evaluation.results import ResultStore, setting, summarize, summarize_records
@@ -65,13 +63,6 @@ def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     assert len(ResultStore(tmp_path).records) == 1
 
 
-def test_a_file_of_something_else_is_named(tmp_path):
-    for content in ("", "[]", '{"records": []}', '{"version": 99}'):
-        (tmp_path / "results.json").write_text(content)
-        with pytest.raises(ValueError, match="results.json.*Move it away to start over"):
-            ResultStore(tmp_path)
-
-
 def test_a_broken_record_is_refused(tmp_path):
     for number in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"A on B, full: \['accuracy'\] is not a finite number"):
@@ -79,14 +70,6 @@ def test_a_broken_record_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"A record lacks \['seed'\]"):
         ResultStore(tmp_path).add({name: value for name, value in RECORD.items() if name != "seed"})
     assert not (tmp_path / "results.json").exists()
-
-
-@given(st.text(), st.text(), st.floats(0, 1))
-def test_any_name_and_number_comes_back_to_the_last_bit(tmp_path_factory, system, task, number):
-    folder = tmp_path_factory.mktemp("store")
-    record = RECORD | {"system": system, "task": task, "metrics": {"accuracy": number}}
-    ResultStore(folder).add(record)
-    assert ResultStore(folder).records == [record | {"run": 0}]
 
 
 def test_mean_deviation_and_interval_are_scipys_and_one_repeat_has_no_spread():

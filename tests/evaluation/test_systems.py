@@ -59,14 +59,6 @@ def test_names_that_are_none():
     assert load_system("tfidf#name=words").name == "words"
 
 
-def test_a_folder_with_an_instruction_another_pooling_and_a_length(tiny_checkpoint, texts):
-    encoder = load_encoder(f"{tiny_checkpoint}#instruction=The river:#pooling=mean", max_length=30)
-    assert isinstance(encoder, DocumentEncoder)
-    assert (encoder.pooling, encoder.instruction, encoder.max_length) == ("mean", "The river:", 30)
-    with pytest.raises(ValueError, match="has the option 'pool'; known there are: instruction, pooling"):
-        load_encoder(f"{tiny_checkpoint}#pool=mean")
-
-
 def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoint, texts):
     name = str(tiny_checkpoint)
     plain, short = load_encoder(name), load_encoder(name, max_length=20)

@@ -40,11 +40,6 @@ def test_a_fingerprint_is_of_the_content_and_changes_with_any_of_it():
     assert ClassificationTask("another name", **PARTS).fingerprint in prints
 
 
-@given(st.lists(st.text(max_size=5), max_size=4), st.lists(st.text(max_size=5), max_size=4))
-def test_two_corpora_have_one_fingerprint_only_if_they_are_equal(one, other):
-    assert (CorpusTask("a", one).fingerprint == CorpusTask("b", other).fingerprint) == (one == other)
-
-
 def write_rows(file, rows):
     with (gzip.open if file.suffix == ".gz" else open)(file, "wt", encoding="utf-8") as lines:
         lines.writelines(json.dumps(row) + "\n" for row in rows)
@@ -124,21 +119,6 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
         load_evaluation_task(write_rows(tmp_path / "body.jsonl", [{"body": "One."}]))
 
 
-@pytest.mark.parametrize("columns", [{}, {"text_column": "body", "label_column": "topic"}])
-@pytest.mark.parametrize("labeled", [True, False])
-def test_separators_and_encodings_are_those_given(tmp_path, columns, labeled):
-    names = columns.get("text_column", "text"), columns.get("label_column", "label") if labeled else "x"
-    lines = [";".join(names), *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
-    (tmp_path / "own.csv").write_text("\n".join(lines), encoding="cp1252")
-    options = {"csv_separator": ";", "encoding": "cp1252"}
-    with pytest.raises(ValueError, match="csv_separator=';'|encoding='cp1252'"):
-        load_evaluation_task(tmp_path / "own.csv")
-    if not labeled:
-        columns = {name: column for name, column in columns.items() if name == "text_column"}
-    task = load_evaluation_task(tmp_path / "own.csv", **columns, **options)
-    assert "Größe 3, süß." in task.texts + getattr(task, "train_texts", [])
-
-
 def test_two_folders_of_classes_are_labels_and_one_is_texts_alone(tmp_path, caplog):
     for split in ("train", "test"):
         for i in range(6):
@@ -152,19 +132,6 @@ def test_two_folders_of_classes_are_labels_and_one_is_texts_alone(tmp_path, capl
     assert "train is read as texts with labels, which are its 2 folders: class 0, class 1." in caplog.text
     shutil.rmtree(tmp_path / "train" / "class 1")
     assert len(load_evaluation_task(tmp_path / "train").texts) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "said"),
-    [
-        ("/no/such/folder", FileNotFoundError, "no file or folder '/no/such/folder'"),
-        ("reviews.csv", FileNotFoundError, "no file 'reviews.csv'"),
-        ("xyzzy", ValueError, "no task 'xyzzy': give a file, a folder or 'documentation'"),
-    ],
-)
-def test_what_is_not_there_is_named(name, error, said):
-    with pytest.raises(error, match=said):
-        load_evaluation_task(name)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from docsplit_hf.evaluation.experiment import Evaluation, check_protocols
+from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.evaluation.runner import describe_task
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
 from experiments.papers import PROTOCOLS, run_papers
@@ -96,11 +95,6 @@ def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_
     assert line.startswith("few_shot does not run on rivers: 20 examples of each class") and "'yes' has" in line
 
 
-def test_an_unknown_protocol_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="no protocol 'few-shot'. Did you mean 'few_shot'. Known protocols: full, few"):
-        check_protocols(["full", "few-shot"], PROTOCOLS)
-
-
 def test_a_tagger_counts_nouns_and_verbs_once_per_task(tasks, pipeline_folder):
     tagger = load_tagger(pipeline_folder)
     settings = dataclasses.replace(SETTINGS, tagger=pipeline_folder)
@@ -159,9 +153,3 @@ def test_without_a_tagger_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp
     assert [record["protocol"] for record in records] == ["redundancy"]
     [line] = left_out
     assert "spacy download en_core_web_of_nowhere" in line and line in caplog.text
-
-
-def test_pairs_are_described_by_their_documents():
-    pairs = PairTask("cited", {"a": "One word.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0), ("a", "b", 1)])
-    sizes = {"kind": "pairs of documents", "train": 1, "test": 2, "documents": 2}
-    assert describe_task(pairs) == sizes | {"words": {"mean": 1.5, "median": 1.5, "max": 2}}

@@ -87,15 +87,6 @@ def test_pairs_get_the_features_of_their_documents(system):
     np.testing.assert_allclose(_dense(test.second)[0], _dense(known)[0], rtol=1e-6)
 
 
-def test_documents_of_the_training_pairs_alone_and_one_label_alone():
-    documents, pair = {"a": "One.", "b": "Two."}, ("a", "b", 1)
-    system = EncoderSystem("length", LengthEncoder())
-    train, test = pair_features(Evaluation(system, PairTask("cited", documents, [pair, ("b", "a", 0)], [pair])))
-    np.testing.assert_array_equal(train.first[:1], test.first)
-    with pytest.raises(ValueError, match="All 2 training pairs have the label 1"):
-        pair_features(Evaluation(system, PairTask("cited", documents, [pair, pair], [pair])))
-
-
 def _dense(features):
     return features.toarray() if scipy.sparse.issparse(features) else np.asarray(features)
 

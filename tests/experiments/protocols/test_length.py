@@ -98,12 +98,3 @@ def test_word_counts_read_all_and_endpoints_are_refused(task):
     planned, [line] = plan(["length"], EncoderSystem("service", object()), task, SETTINGS)
     assert planned == [] and "it takes an encoder whose weights are here" in line
     assert EncoderSystem("service", object()).reading(["first", "head_tail"])[0].name == "service"
-
-
-def test_pairs_are_left_out_and_small_classes_stop_few_shot_only(task):
-    pairs = ClassificationTask("pairs", *[part for part in (task.train_texts, task.train_labels)],
-                               task.test_texts, task.test_labels, ["no", "yes"],
-                               task.train_texts, task.test_texts)  # fmt: skip
-    assert plan(["length"], TfidfSystem(), pairs, SETTINGS)[0] == []
-    planned, [line] = plan(["length"], TfidfSystem(), task, PaperSettings(shots=29, seeds=1))
-    assert {one.settings.get("shots") for one in planned} == {None} and "29 examples of each class" in line

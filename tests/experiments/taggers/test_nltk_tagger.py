@@ -1,5 +1,4 @@
 import json
-import sys
 
 import nltk
 import pytest
@@ -10,7 +9,7 @@ from nltk.tag import PerceptronTagger
 from docsplit_hf.text.lone_surrogates import replace_lone_surrogates
 from experiments.protocols.redundancy import nouns_and_verbs_ratio
 from experiments.taggers.load_tagger import load_tagger
-from experiments.taggers.nltk_tagger import load_nltk, nltk_tagger
+from experiments.taggers.nltk_tagger import nltk_tagger
 from experiments.taggers.parts_of_speech import GROUPS
 
 WORDS = {
@@ -75,12 +74,3 @@ def test_other_weights_are_another_tagger_and_they_are_found_by_name(perceptron,
     other = PerceptronTagger(load=False)
     other.train([[("river", "NN")]])
     assert nltk_tagger(other).name != nltk_tagger(perceptron).name
-
-
-def test_errors_say_what_to_do(monkeypatch):
-    monkeypatch.setattr(nltk.data, "path", [])
-    with pytest.raises(OSError, match="python -m nltk.downloader averaged_perceptron_tagger_eng; NLTK_DATA"):
-        load_nltk()
-    monkeypatch.setitem(sys.modules, "nltk.tag", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install docsplit_hf\[experiments\]"):
-        load_nltk()

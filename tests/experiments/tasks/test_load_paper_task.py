@@ -11,16 +11,6 @@ from experiments.tasks.load_paper_task import load_paper_task
 from tests.evaluation.test_tasks import reviews, write_rows
 
 
-def test_options_of_files_and_columns_reach_a_task_of_ones_own_and_a_named_one(tmp_path):
-    lines = ["text;label", *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
-    options = {"csv_separator": ";", "encoding": "cp1252"}
-    (tmp_path / "train.csv").write_text("\n".join(lines), encoding="cp1252")
-    assert load_paper_task("bbc", tmp_path, **options).label_names == ["ja", "nö"]
-    own = load_paper_task(tmp_path / "train.csv", text_column="text", label_column="label", **options)
-    assert own.label_names == ["ja", "nö"] and own.language == "en"
-    assert load_paper_task("TNEWS", tmp_path, **options).language == "zh"
-
-
 def test_documents_with_pairs_are_a_pair_task(tmp_path):
     write_rows(tmp_path / "docs.jsonl", [{"id": f"d{i}", "text": f"Document {i}."} for i in range(9)])
     pairs = [{"id_a": f"d{i}", "id_b": f"d{i + 1}", "label": i % 2} for i in range(8)]
@@ -132,9 +122,3 @@ def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_p
 def test_what_is_not_there_is_named_and_licensed_tasks_say_how_to_get_them(name, folder, error, said):
     with pytest.raises(error, match=said):
         load_paper_task(name, folder=folder)
-
-
-def test_a_missing_column_of_a_named_task_is_named(tmp_path):
-    write_rows(tmp_path / "train.jsonl", [{"text": "T.", "topic": "x"}])
-    with pytest.raises(ValueError, match=r"There is no column 'label' in train.jsonl, only \['text', 'topic'\]"):
-        load_paper_task("bbc", folder=tmp_path)

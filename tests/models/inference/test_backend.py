@@ -11,7 +11,7 @@ import threading
 import huggingface_hub.constants
 import pytest
 import torch
-from transformers import BertModel, LongformerConfig, LongformerModel
+from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.models.inference import backend
@@ -171,12 +171,6 @@ def test_what_does_not_exist_or_go_together_is_refused(load, texts, tokenizer, m
     encoder = load("torch")
     with pytest.raises(ValueError, match="calibration_texts are empty"):
         use_backend(encoder.model, tokenizer, "mean", "openvino", "int8", [" "])
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
-    windows = LongformerModel(
-        LongformerConfig(vocab_size=300, attention_window=4, initializer_range=1.0, **sizes)
-    ).eval()
-    with pytest.raises(ValueError, match="LongformerModel by OpenVINO in float32 gives other embeddings"):
-        use_backend(windows, tokenizer, "mean", "openvino")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install docsplit_hf\[openvino\]"):
         load()
@@ -195,9 +189,8 @@ def test_an_export_that_is_far_off_is_refused(load, monkeypatch):
     monkeypatch.setattr(openvino_export, "VERSION", 0)
     monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.LEAST", {"float32": 1.01})
     monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.VERSION", 0)
-    with pytest.raises(
-        ValueError, match="1.01 is asked for. Give calibration_texts like those that are to be embedded"
-    ):
+    told = "gives other embeddings.*1.01 is asked for. Give calibration_texts like those that are to be embedded"
+    with pytest.raises(ValueError, match=told):
         load()
 
 

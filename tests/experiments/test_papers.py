@@ -60,13 +60,6 @@ def test_seeds_settings_and_no_measurement_twice(tasks):
     assert line.startswith("curve leaves 50 examples per class out on rivers")
 
 
-def test_a_measurement_of_sentences_knows_their_language_where_it_is_not_english(texts):
-    planned, _ = plan(["half_documents", "redundancy"], TfidfSystem(), CorpusTask("IFLYTEK", texts, "zh"), SETTINGS)
-    assert [one.settings["language"] for one in planned] == ["zh"] * 4
-    planned, _ = plan(["half_documents"], TfidfSystem(), CorpusTask("mine", texts), SETTINGS)
-    assert planned[0].settings == {"max_length": 64}
-
-
 def test_where_texts_are_repeated_records_from_before_they_were_held_out_together_are_not_served():
     labels = np.arange(800) % 2
     for copies in (1, 2):
@@ -86,13 +79,6 @@ def test_what_does_not_fit_is_left_out_with_a_line(tasks):
     ]
     endpoint = EncoderSystem("service", object())
     assert plan(["attention", "decoupled"], endpoint, tasks["classification"], SETTINGS)[0] == []
-
-
-def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_only(tasks):
-    settings = PaperSettings(shots=20, seeds=1)
-    planned, [line] = plan(["few_shot", "full"], TfidfSystem(), tasks["classification"], settings)
-    assert [one.protocol for one in planned] == ["full"]
-    assert line.startswith("few_shot does not run on rivers: 20 examples of each class") and "'yes' has" in line
 
 
 def test_a_tagger_counts_nouns_and_verbs_once_per_task(tasks, pipeline_folder):

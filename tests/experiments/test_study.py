@@ -3,18 +3,10 @@
 import pytest
 from pretrain_arguments import parse_command_line
 
-from docsplit_hf.evaluation.results import ResultStore
 from experiments.study import run_study as run
-from experiments.study import study_report as report
 from experiments.study import study_runs as runs
 
 from ..commands import ROOT, commands_in
-
-
-@pytest.fixture
-def two_draws(monkeypatch):
-    """Two draws of few-shot classification and one run on all data count as complete."""
-    monkeypatch.setattr(report, "REPEATS", {"few_shot": 2, "full": 1})
 
 
 def test_every_run_is_a_command_that_run_pretrain_takes():
@@ -76,56 +68,3 @@ def test_learning_rates_go_on_until_the_best_is_not_at_an_end(tmp_path, monkeypa
     monkeypatch.setattr(study, "tuning_score", lambda method, pooling, rate: (seen.add(rate), -abs(rate - best))[1])
     study.tune("docsplit", "mean")
     assert sorted(seen) == pytest.approx(sorted(tried))
-
-
-def add_records(store, system, values, protocol="few_shot", fingerprint=""):
-    """Macro F1 on the first of the four tasks, as many as there are values: a row of draws each."""
-    for task, scores in zip(("20News", "BBCNews", "arXiv", "FakeNews")[: len(values)], values, strict=True):
-        for draw, score in enumerate(scores):
-            store.add({
-                "system": system, "system_fingerprint": system + fingerprint, "task": task, "task_fingerprint": task,
-                "protocol": protocol, "settings": {}, "seed": draw, "metrics": {"macro_f1": score}, "seconds": 1.0,
-            })  # fmt: skip
-
-
-def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(tmp_path, capsys, two_draws):
-    output = tmp_path / "merged"
-    add_records(ResultStore(output), "tfidf", [(0.5, 0.5)] * 4)
-    with pytest.raises(ValueError, match="has no finished results"):
-        report.merge(tmp_path, output)
-    assert len(ResultStore(output).records) == 8
-    runs_there = {
-        "pooling_cls": [(0.1, 0.1)] * 4,
-        "three_views": [(0.9, 0.9)] * 2,
-        "no_dropout": [*[(0.9, 0.9)] * 3, (0.9,)],
-    }
-    stores = {name: ResultStore(tmp_path / "results" / "ablations" / name / "seed0") for name in runs_there}
-    for name, values in runs_there.items():
-        add_records(stores[name], f"ablations/{name}/seed0", values)
-    assert {record["system"] for record in report.merge(tmp_path, output)} == {"ablations/pooling_cls/seed0"}
-    printed = capsys.readouterr().out
-    assert "three_views/seed0/results.json is left out: it has not all of FakeNews, arXiv yet." in printed
-    assert "no_dropout/seed0/results.json is left out: it has not all of FakeNews yet." in printed
-    add_records(stores["pooling_cls"], "ablations/pooling_cls/seed0", [(0.1, 0.1)] * 4, fingerprint="after")
-    with pytest.raises(ValueError, match="different models called .'ablations/pooling_cls/seed0'.: delete"):
-        report.merge(tmp_path, output)
-
-
-def test_a_model_of_other_options_is_not_taken_for_the_run(tmp_path, monkeypatch):
-    def train(command, name):
-        (tmp_path / name / "model.safetensors").touch()
-        trained.append(name)
-
-    study, trained = run.Study(str(tmp_path), "data", [0], 1), []
-    monkeypatch.setattr(study, "call", train)
-    for _ in range(2):
-        study.train(runs.method_run(str(tmp_path), "docsplit", "mean", 1e-3, 0))
-    assert trained == ["methods/docsplit/seed0"]
-    tuned = ResultStore(tmp_path / "results" / "tuning" / "docsplit")
-    add_records(tuned, "0.001", [(0.5, 0.7)] * 4)
-    assert study.mean_few_shot("tuning/docsplit", "0.001") == pytest.approx(0.6)
-    add_records(tuned, "0.001", [(0.5, 0.7)] * 4, fingerprint="another")
-    with pytest.raises(ValueError, match="results of different models called 0.001: delete it"):
-        study.mean_few_shot("tuning/docsplit", "0.001")
-    with pytest.raises(ValueError, match="with the options that study_runs.py has now, or .* Delete it"):
-        study.train(runs.method_run(str(tmp_path), "docsplit", "mean", 2e-3, 0))

@@ -149,15 +149,3 @@ def test_the_papers_tasks_are_trained_by_its_table_3_and_others_by_our_defaults(
     assert (arguments.learning_rate, arguments.num_train_epochs) == (1e-3, 5)
     _, arguments = given(task, PaperSettings(), tiny_checkpoint)
     assert (arguments.learning_rate, arguments.num_train_epochs, arguments.triplet_weight) == (2e-5, 3, 0.5)
-
-
-def test_the_length_is_the_papers_unless_a_shorter_one_is_asked_for(task, tiny_checkpoint):
-    system = load_system(str(tiny_checkpoint), max_length=32)
-    for asked, read in ((512, 200), (100, 100)):
-        [first, *_], _ = plan(["decoupled"], system, named("TNEWS", task), PaperSettings(max_length=asked))
-        assert first.settings["max_length"] == read
-
-
-def test_the_precision_is_that_of_the_encoder(task, tiny_checkpoint, stopped):
-    for bf16 in (False, True):
-        assert given(task, PaperSettings(), tiny_checkpoint, bf16=bf16)[1].bf16 is bf16

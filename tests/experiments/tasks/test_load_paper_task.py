@@ -39,15 +39,6 @@ def test_newsgroups_from_a_folder_are_stripped_and_empty_ones_dropped(tmp_path, 
     assert load_paper_task(tmp_path).train_texts[0].startswith("From: ann")
 
 
-def test_the_name_says_what_is_left_of_newsgroups_and_other_tasks_are_not_touched(tmp_path):
-    rows = [{"text": f"From: ann@example.org\n\nPost {i}.", "label": f"sci.{'ab'[i % 2]}"} for i in range(8)]
-    write_rows(tmp_path / "train.jsonl", rows)
-    tasks = {kept: load_paper_task("20news", tmp_path, newsgroups=kept) for kept in ("body", "raw")}
-    assert {kept: task.name for kept, task in tasks.items()} == {"body": "20News (body)", "raw": "20News (raw)"}
-    assert tasks["body"].train_texts[0] == "Post 0." and tasks["raw"].train_texts[0].startswith("From: ann")
-    assert load_paper_task("bbc", tmp_path, newsgroups="raw").name == "BBCNews"
-
-
 @pytest.mark.parametrize(
     ("given", "name"), [("bbc", "BBCNews"), ("BBC-News", "BBCNews"), ("sst2", "SST-2"), ("FAKENEWS", "FakeNews")]
 )

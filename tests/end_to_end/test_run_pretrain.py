@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from accelerate.commands import launch
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM
 
@@ -95,7 +96,7 @@ def test_the_checkpoint_without_docsplit_hf(pretrained, texts, run_python, tmp_p
 def test_two_processes_under_accelerate(pretrain):
     configuration = ROOT / "examples" / "accelerate_configs" / "cpu_2_processes.yaml"
     # Port 0: accelerate takes a free one, so that two runs of the tests on one machine do not collide.
-    launcher = ["-m", "accelerate.commands.launch", f"--config_file={configuration}", "--main_process_port=0"]
+    launcher = [launch.__file__, f"--config_file={configuration}", "--main_process_port=0"]
     folder, printed = pretrain("two", launcher=launcher)
     assert printed.count("Given one half of one of 4") == 1
     state = json.loads((folder / "checkpoint-6" / "trainer_state.json").read_text())

@@ -1,4 +1,4 @@
-"""What changes a visitor's texts: adding, labeling, removing, and another classifier in their place."""
+"""Changes of a visitor's texts: add, label, remove, and load another classifier in their place."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _ids_of(store: KNNDatastore | None, text: str) -> list[str]:
 
 
 def learn(session: Session) -> str:
-    """Fit the experts where that is possible; says why not."""
+    """Fit the experts, or return why that is not possible."""
     pipe, (_, labels, _) = session.pipe, session.counts()
     if pipe.model.config.num_labels:
         return ""  # it was trained: its neighbors know the text
@@ -90,7 +90,7 @@ def learn(session: Session) -> str:
 
 
 def suggested_text(session: Session) -> dict[str, Any] | None:
-    """The first suggestion that waits; new ones are made when all have a label. None if no text is left."""
+    """The next suggestion, or None if no text is left. New ones are made when all have a label."""
     left = session.store.documents
     there = set(left.texts) if left else ()
     session.suggestions = [one for one in session.suggestions if one["text"] in there]
@@ -137,7 +137,7 @@ def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> KNNClass
 
 
 def _unpack(path: Path, folder: Path, limits: Limits) -> dict[str, str | int | None]:
-    """Unpack the datastore alone, to names that are made here; gives what the configuration says of long texts."""
+    """Unpack only the datastore, under our own file names; gives how the configuration reads long texts."""
     from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
     with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""What the page does when something is clicked: a session's key and values in, what is shown out."""
+"""The events of the page: each takes a session's key and values, and returns what to show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def as_text(message: str) -> str:
 
 
 def spoken(event: Callable[..., Any]) -> Callable[..., Any]:
-    """An event whose errors are told to the visitor: in our own words where they are ours.
+    """An event whose errors are shown to the visitor; unexpected ones only as a general sentence.
 
     All outputs stay as they are. Gradio would write "Error" over each one that an exception leaves without a value.
     """
@@ -54,7 +54,7 @@ TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
 BUTTONS = 8  # labels that have a button; a list has all of them
 NO_LABELS = "(none)"
 NOTHING_YET = "No texts yet: add some on the tab Texts."
-CLOSED = [gr.skip() | {"visible": False}] * 4  # what is opened of the texts on other tabs
+CLOSED = [gr.skip() | {"visible": False}] * 4  # the texts that are open on other tabs
 Key = str | None
 
 
@@ -66,7 +66,7 @@ class Events:
         self.sessions = KeptSessions(shared, limits)
 
     def opened(self, key: Key) -> tuple:
-        """The page, with the texts that this browser gave before."""
+        """Open the page, with the texts that this browser gave before."""
         if key is not None:
             try:
                 return key, *self.head(key)
@@ -76,7 +76,7 @@ class Events:
         return key, *self.head(key)
 
     def head(self, key: Key) -> tuple:
-        """What the page says of all texts, and what can be done with them."""
+        """The head of the page: how many texts there are, and the buttons for them."""
         session = self.sessions[key]
         have, labels, without = session.counts()
         there = have + without > 0
@@ -106,23 +106,23 @@ class Events:
         return *head, *(shown if isinstance(shown, tuple) else [gr.skip()] * outputs)
 
     def undo(self, key: Key) -> tuple:
-        """The texts before the last change, and none of them opened."""
+        """Undo the last change, and close all opened texts."""
         self.sessions.undo(key)
         gr.Info("The last change is undone.", duration=5)
         return *self.head(key), *CLOSED
 
     def clear(self, key: Key) -> tuple:
-        """No texts, as at first."""
+        """Remove all texts."""
         given = self.shared.new_pipeline()
         return *self.change(key, lambda session: session.replace(given) or "All texts are removed."), *CLOSED
 
     def open(self, key: Key, path: Key) -> tuple:
-        """The texts of a saved classifier, in place of those that are here."""
+        """Load the texts of a saved classifier in place of the present ones."""
         given = open_classifier(_given(path), self.shared, self.limits)
         return *self.change(key, lambda session: session.replace(given) or "The classifier is loaded."), *CLOSED
 
     def add_pasted(self, key: Key, labeled: str, unlabeled: str, progress: gr.Progress = TQDM) -> tuple:
-        """Pasted lines become texts, and the boxes are empty again."""
+        """Add pasted lines, and empty the boxes."""
         given = uploads.pasted_texts(labeled or "", unlabeled or "", self.limits)
         return *self.change(key, add_texts, given), "", ""
 
@@ -153,7 +153,7 @@ class Events:
     def add_file(
         self, key: Key, path: Key, encoding: str, text: str, label: Key, progress: gr.Progress = TQDM
     ) -> tuple:
-        """The rows of a file become texts."""
+        """Add the rows of a file."""
         file = _given(path)
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
@@ -161,7 +161,7 @@ class Events:
         return *self.change(key, add_texts, uploads.texts_of_file(file, text, column, self.limits, encoding)), None
 
     def add_examples(self, key: Key) -> tuple:
-        """The example texts, and the answer of the last one, which is long and has no label."""
+        """Add the example texts, and answer the last one, which is long and has no label."""
         if any(self.sessions[key].counts()):
             raise ValueError("The example texts would mix with the texts that are here: clear these first.")
         given = uploads.example_texts()
@@ -169,7 +169,7 @@ class Events:
         return *head, given.texts[-1], *self.ask(key, given.texts[-1]), gr.Tabs(selected="answer")
 
     def ask(self, key: Key, text: str) -> tuple:
-        """An answer with all that speaks for it."""
+        """Answer a text, and show the reasons."""
         session = self.sessions[key]
         with session.lock:
             found = answer(session, text)
@@ -189,7 +189,7 @@ class Events:
         )
 
     def suggest(self, key: Key) -> tuple:
-        """The text to label next, why, and the labels that it may have."""
+        """Show the text to label next, the reason, and its possible labels."""
         session = self.sessions[key]
         with session.lock:
             found = suggested_text(session)
@@ -201,20 +201,20 @@ class Events:
         return gr.Column(visible=True), text, *_labels([found["label"], *session.labels])
 
     def skip(self, key: Key) -> tuple:
-        """The text after the one that is shown."""
+        """Go on to the next suggestion."""
         session = self.sessions[key]
         session.suggestions = session.suggestions[1:]
         return self.suggest(key)
 
     def audit(self, key: Key) -> tuple:
-        """The table of what was found, and no text opened."""
+        """Show the table of findings, and close the opened text."""
         session = self.sessions[key]
         with session.lock:
             said, rows, session.findings = audit_table(session)
         return said, gr.Dataframe(rows, visible=bool(rows)), gr.Column(visible=False)
 
     def open_finding(self, key: Key, clicked: gr.SelectData) -> tuple:
-        """The text of a row of the table."""
+        """Open the text of a row of the table."""
         session, row = self.sessions[key], clicked.index[0]
         row_id = session.findings[row] if row < len(session.findings) else None
         if row_id is None:
@@ -222,7 +222,7 @@ class Events:
         return _opened_text(session, row_id, *filter(None, clicked.row_value[2:3]))
 
     def map(self, key: Key) -> tuple:
-        """The map, drawn anew, and no text opened."""
+        """Draw the map again, and close the opened text."""
         session = self.sessions[key]
         with session.lock:
             there = session.counts()[0] > 0
@@ -230,11 +230,11 @@ class Events:
         return value, said, gr.Column(visible=False)
 
     def open_point(self, key: Key, clicked: gr.EventData) -> tuple:
-        """The text of a point of the map."""
+        """Open the text of a point of the map."""
         return _opened_text(self.sessions[key], str(getattr(clicked, "id", None)))
 
     def classify(self, key: Key, path: Key, encoding: str, text: str, progress: gr.Progress = BAR) -> tuple:
-        """The answers of a file, to download."""
+        """Classify a file, and offer the answers for download."""
         session = self.sessions[key]
 
         def tell(done: int, rows: int) -> None:
@@ -245,7 +245,7 @@ class Events:
         return said, gr.DownloadButton(value=str(target), visible=True), gr.Dataframe(first, visible=True)
 
     def save(self, key: Key) -> gr.DownloadButton:
-        """The classifier, to download."""
+        """Save the classifier, and offer it for download."""
         session = self.sessions[key]
         with session.lock:
             return gr.DownloadButton(value=str(save_classifier(session)), interactive=True)

@@ -1,4 +1,4 @@
-"""The page: what stands where, and what is called when it is clicked."""
+"""The layout of the page, and which event each click calls."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def make_page(shared: SharedModel, limits: Limits) -> gr.Blocks:
 
 
 def launch_options(limits: Limits) -> dict[str, Any]:
-    """What ``launch`` is to be told: no file of the server, nothing from elsewhere, no API."""
+    """Arguments of ``launch``: it serves no file of the server, loads nothing from elsewhere, and has no API."""
     return {
         "theme": THEME,
         "css": _file("page.css"),
@@ -207,7 +207,7 @@ def _save_tab(events: Events, key: gr.BrowserState) -> tuple[gr.Button, gr.File]
 
 
 def _upload(events: Events, label: str, with_labels: bool) -> list:
-    """A file to choose; once there is one, also its encoding, its columns, and its first rows."""
+    """A file to choose; once chosen, its encoding, its columns, and its first rows."""
     upload = [gr.File(label=label, file_types=list(ENDINGS), height=150)]
     with gr.Row():
         for choices, name in ((ENCODINGS, "Encoding"), ([], "Column of texts"), ([], "Column of labels")):
@@ -227,7 +227,7 @@ def _highlighted(label: str, legend: bool) -> gr.HighlightedText:
 
 
 def _opened_text(question: str) -> tuple[gr.Column, gr.Textbox, list, gr.Button]:
-    """A text, whose label says what is known of it, what gives it a label, and what removes it."""
+    """An opened text, with buttons that give it a label or remove it."""
     with gr.Column(visible=False) as opened:
         text, chooser = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=14), _chooser(question)
         return opened, text, chooser, gr.Button("Remove this text", size="sm")

@@ -1,4 +1,4 @@
-"""What each visitor has: a pipeline with texts of their own, kept in memory and on the disk, within limits."""
+"""Sessions: each visitor's own pipeline and texts, kept in memory and on disk, within limits."""
 
 from __future__ import annotations
 
@@ -125,13 +125,13 @@ class Session:
 
     @property
     def store(self) -> KNNDatastore:
-        """The labeled texts, of which there are some."""
+        """The labeled texts; raises if there are none."""
         if self.pipe.datastore is None or not len(self.pipe.datastore):
             raise ValueError("No labeled texts yet: add some on the tab Texts.")
         return self.pipe.datastore
 
     def replace(self, pipe: KNNClassifierPipeline) -> None:
-        """Go on with other texts."""
+        """Replace all texts."""
         self.pipe, self.suggestions, self.findings = pipe, [], []
 
     @property
@@ -164,7 +164,7 @@ STEPS = 5  # states of a session that are kept: the present one, and those to go
 
 
 class KeptSessions:
-    """Below ``HF_HOME`` a folder for each key, which has a folder for each state: all texts, and what was learned."""
+    """The sessions by key. Below ``HF_HOME`` each has a folder, with a folder for each state that can be undone."""
 
     def __init__(self, shared: SharedModel, limits: Limits) -> None:
         self._shared, self._limits = shared, limits
@@ -172,7 +172,7 @@ class KeptSessions:
         self._lock = threading.Lock()
 
     def __getitem__(self, key: str | None) -> Session:
-        """The session of a key. Those asked for last stay in memory."""
+        """The session of a key. The latest ones stay in memory."""
         if not isinstance(key, str) or len(key) < 40:  # ``secrets`` makes longer ones, which nobody guesses
             raise ValueError("The page is still loading: try again.")
         with self._lock:
@@ -184,7 +184,7 @@ class KeptSessions:
 
     @contextmanager
     def changing(self, key: str | None) -> Iterator[Session]:
-        """A session to change: kept when all went well, and as it was when not."""
+        """A session to change. It is saved if all goes well, and restored if not."""
         session = self[key]
         with session.lock:
             if not self.steps(key):
@@ -197,7 +197,7 @@ class KeptSessions:
                 raise
 
     def undo(self, key: str | None) -> Session:
-        """The session without its last change."""
+        """Undo the last change of a session."""
         session = self[key]
         with session.lock:
             *_, before, last = [None, None, *self.steps(key)]
@@ -210,7 +210,7 @@ class KeptSessions:
     def _folder(self, key: str | None) -> Path:
         from huggingface_hub import constants
 
-        # Whatever the key is, this is a name, which does not tell the key. Another encoder has other sessions.
+        # A valid file name for any key, which does not reveal it. Another encoder has other sessions.
         name = hashlib.sha256(json.dumps([key, self._shared.name]).encode()).hexdigest()
         return Path(constants.HF_HOME) / "docsplit_hf" / "pages" / name
 

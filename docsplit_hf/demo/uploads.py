@@ -1,4 +1,4 @@
-"""What a visitor pastes or uploads: texts with and without labels, and a file to be classified."""
+"""Pasted and uploaded texts, with and without labels, and files to classify."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def example_texts() -> Texts:
 
 
 def encoding_of(path: Path) -> str:
-    """The first encoding in which a file is text. In the last one, any file is."""
+    """The first encoding that can decode a file. The last one decodes any file."""
     content = path.read_bytes()
     for encoding in ENCODINGS[: None if content[:2] not in (BOM_UTF16_LE, BOM_UTF16_BE) else 1]:
         with contextlib.suppress(UnicodeDecodeError):
@@ -69,7 +69,7 @@ def rows_of(path: Path, limits: Limits, encoding: str = UNICODE) -> list[dict[st
 
 
 def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]:
-    """The columns that some row has; those that are needed are among them."""
+    """The columns of the rows; raises if a needed one is missing."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in needed:
         if name not in (None, *columns):
@@ -109,7 +109,7 @@ def texts_of_file(
 
 
 def read_upload(path: Path, encoding: str = UNICODE) -> Iterator[dict[str, Any]]:
-    """The rows of an uploaded file, with all their columns; errors name it as the visitor does."""
+    """The rows of an uploaded file. Errors name it without the server's folder."""
     from ..neighbors.row_files import read_rows
 
     if path.suffix.lower() not in ENDINGS:

@@ -16,7 +16,7 @@ Pieces = list[tuple[str, str | None]]
 
 
 def pieces_of(text: str, words: Iterable[str], passage: Mapping[str, Any] | None = None) -> Pieces:
-    """The text in pieces, which join to it again, each with what it is."""
+    """The text as pieces that join to it again; each is marked as word, passage or None."""
     start, end = (0, 0) if passage is None else (passage["start"], passage["end"])
     of_words = [found.span() for found in _pattern(words).finditer(text)] if words else []
     cuts = sorted({0, start, end, len(text), *(place for span in of_words for place in span)})
@@ -34,7 +34,7 @@ def pieces_of(text: str, words: Iterable[str], passage: Mapping[str, Any] | None
 
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
-    """The words as they stand in a text: whole words, but in scripts without spaces."""
+    """A pattern of the words: whole words, except in scripts without spaces."""
     from ..neighbors.experts.words import words_of
 
     longest = sorted(words, key=len, reverse=True)
@@ -50,7 +50,7 @@ NEIGHBORS = 5
 
 
 class Answer(NamedTuple):
-    """What the page shows of an answer."""
+    """The parts of an answer that the page shows."""
 
     probabilities: dict[str, float]
     pieces: Pieces
@@ -86,7 +86,7 @@ HEADER = ["Finding", "Label", "Suggested", "Why", "Text"]
 
 
 def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None]]:
-    """A sentence on what was found; for each finding a row, and the id of its text or None. Wrong labels come first."""
+    """A sentence, a row for each finding, and for each the id of its text or None. Wrong labels come first."""
     _ = session.store
     audit = session.pipe.audit(show_progress=False)
     rows = [
@@ -119,12 +119,12 @@ def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None
     return said, rows, ids
 
 
-MOST_POINTS = 2_000  # more of them are a cloud, and t-SNE takes long
+MOST_POINTS = 2_000  # more would be a cloud, and t-SNE takes long
 FEWEST_FOR_TSNE = 10
 
 
 def document_map(session: Session) -> tuple[str, dict[str, Any]]:
-    """A sentence on it, and ``points``: x and y from 0 to 1, the number of a label in ``labels`` or -1, and the id."""
+    """A sentence, and ``points``: x and y from 0 to 1, the number of a label in ``labels`` or -1, and the id."""
     store = session.store
     documents, labels = store.documents, session.labels
     numbers = {name: number for number, name in enumerate(labels)}
@@ -134,7 +134,7 @@ def document_map(session: Session) -> tuple[str, dict[str, Any]]:
         of_points += [-1] * len(documents)
         ids, texts, keys = ids + documents.ids, texts + documents.texts, [*keys, documents.keys]
     keys = np.concatenate(keys).astype(np.float32)
-    # The order is that of the texts: a text that gets a label does not move.
+    # Sorted by text, so that a text does not move when it gets a label.
     order = np.array(sorted(range(len(texts)), key=lambda row: (texts[row] or "", ids[row])))
     said = f"{counted(len(order), 'text')}."
     if len(order) > MOST_POINTS:

@@ -1,4 +1,4 @@
-"""A protocol: its settings, the tasks it takes, what it plans for one, and how each measurement is made."""
+"""Protocols: their settings, the tasks they accept, their plans, and how a measurement is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST_ONE = ("max_length", "seeds", "repeats", "shots", "max_train_examples", "m
 
 @dataclass
 class EvaluationSettings:
-    """How protocols are run. The names of the probes are fixed here; the papers' experiments choose among several."""
+    """How protocols are run. The probes are fixed here; the papers' experiments offer several."""
 
     probe: ClassVar[str] = "logistic"
     few_shot_probe: ClassVar[str] = "logistic"
@@ -67,7 +67,7 @@ class Evaluation:
         self._results: dict[tuple[Hashable, ...], Any] = {}
 
     def once(self, compute: Callable[..., Result], *arguments: Hashable) -> Result:
-        """What ``compute`` gives for this evaluation and these arguments, computed at the first call only."""
+        """The result of ``compute`` for these arguments, computed at the first call only."""
         key = (compute, *arguments)
         if key not in self._results:
             self._results[key] = compute(self, *arguments)
@@ -78,7 +78,7 @@ Measure = Callable[[Evaluation, Mapping[str, Any], int], dict[str, float]]
 
 
 class Measurement(NamedTuple):
-    """What becomes one record: a protocol, the settings that its metrics depend on, and the seed of this repeat."""
+    """A measurement, which becomes one record: protocol, settings that the metrics depend on, and seed."""
 
     protocol: str
     settings: dict[str, Any]
@@ -90,7 +90,7 @@ class Measurement(NamedTuple):
         return self.measure(evaluation, self.settings, self.seed)
 
 
-Plan = tuple[list[Measurement], list[str]]  # what is measured, and a line for each thing that cannot be
+Plan = tuple[list[Measurement], list[str]]  # the measurements, and a line for each one that is impossible
 
 
 class Experiment(NamedTuple):
@@ -112,7 +112,7 @@ def once_per_seed(protocol: str, chosen: dict[str, Any], settings: EvaluationSet
 
 
 def sentence_settings(task: EvaluationTask, settings: EvaluationSettings) -> dict[str, Any]:
-    """Settings of a protocol that splits texts into sentences. English goes without saying, as in older records."""
+    """Settings of a protocol that splits texts into sentences. English is left out, as in older records."""
     return {"max_length": settings.max_length} | ({} if task.language == "en" else {"language": task.language})
 
 
@@ -128,7 +128,7 @@ def check_protocols(names: Iterable[str], protocols: Iterable[str]) -> None:
 def plan(
     experiments: Mapping[str, Experiment], system: System, task: EvaluationTask, settings: EvaluationSettings
 ) -> Plan:
-    """What is measured of a system on a task, nothing twice, and a line for each protocol that cannot be."""
+    """The measurements of a system on a task, without repeats, and a line for each protocol that does not run."""
     measurements: list[Measurement] = []
     left_out: list[str] = []
     for name, experiment in experiments.items():

@@ -1,4 +1,4 @@
-"""A checkpoint as mteb (2.x) takes models, so that all its tasks can be run on it."""
+"""An adapter for mteb 2.x, which can then run all its tasks on a checkpoint."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class MTEBEncoder:
 
     @cached_property
     def mteb_model_meta(self) -> ModelMeta:
-        """What mteb writes into its results."""
+        """The description of the model in mteb's results."""
         try:
             from mteb.models import ModelMeta
             from mteb.models.model_meta import ScoringFunction

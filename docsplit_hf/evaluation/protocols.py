@@ -41,7 +41,7 @@ from .tasks import ClassificationTask, EvaluationTask
 
 
 class LabeledFeatures(NamedTuple):
-    """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, int64 labels, and what the training rows are made of."""
+    """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, int64 labels, and the texts of the training rows."""
 
     train: Features
     train_labels: np.ndarray
@@ -55,7 +55,7 @@ class LabeledFeatures(NamedTuple):
         return hold_out_of_each_class(self.train_inputs, self.train_labels, share, seed)
 
     def metrics(self, predictions: np.ndarray) -> dict[str, float]:
-        """Of the labels ``(M,)`` that are predicted for the test rows. All classification is scored here."""
+        """The metrics of predicted labels ``(M,)`` of the test rows."""
         return prediction_metrics(predictions, self.test_labels)
 
     def draw(self, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
@@ -92,7 +92,7 @@ def combine_pairs(first: Features, second: Features) -> Features:
 
 
 def check_features(features: Features, what: str, labels: np.ndarray | None = None) -> Features:
-    """The features as float32 if dense, in the CSR format if sparse; refuses what would be measured as a bad system."""
+    """Dense features as float32, sparse ones as CSR; refuses NaN, infinity, no rows, and another number of labels."""
     if sparse.issparse(features):
         features = features.tocsr()
         wrong = np.flatnonzero(~np.isfinite(features.data))
@@ -111,12 +111,12 @@ def check_features(features: Features, what: str, labels: np.ndarray | None = No
 
 
 def held_out_settings(task: ClassificationTask) -> dict[str, str]:
-    """None where no text is repeated: records from before equal texts were held out together are still right."""
+    """Empty if no text is repeated: then older records, without this setting, are still right."""
     return {"equal_texts": "together"} if len(set(task.train_inputs)) < len(task.train_inputs) else {}
 
 
 def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Sequence[str]) -> np.ndarray:
-    """Rows of as many examples of every class, int64 ``(shots x classes,)``, ascending (DocSplit, appendix A.1).
+    """The rows of ``shots`` examples of every class, int64, ascending (DocSplit, appendix A.1).
 
     The examples of fewer shots are among those of more shots of the same seed, so that a curve over the number of shots
     does not jump for another draw. The paper does not say what becomes of a class with fewer: here it is an error.
@@ -140,7 +140,7 @@ def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Seq
 logger = logging.getLogger(__name__)
 
 HELD_OUT_SHARE = 0.1
-FEWEST_TO_HOLD_OUT = 500  # below, a tenth tells too little to be worth the examples that it takes from training
+FEWEST_TO_HOLD_OUT = 500  # with fewer, a tenth says too little about C
 
 FITTED = "fitted mixture"
 
@@ -154,14 +154,14 @@ def logistic_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
 
 
 def rows_to_choose_by(features: LabeledFeatures, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The training rows to keep, and a tenth of each class that is held out; of few examples none is."""
+    """The training rows to keep, and the held-out tenth of each class, which is empty for few examples."""
     if len(features.train_labels) < FEWEST_TO_HOLD_OUT:
         return np.arange(len(features.train_labels)), np.arange(0)
     return features.held_out(HELD_OUT_SHARE, seed)
 
 
 def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:
-    """A linear classifier whose C is the most accurate on the held-out rows; then it is fitted on all."""
+    """A linear classifier on all rows, with the C that is most accurate on the held-out rows."""
     if issparse(features):
         # liblinear goes through the examples in a random order
         classifier, strengths = LinearSVC(random_state=seed), (0.1, 1.0, 10.0)
@@ -177,7 +177,7 @@ def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_ou
 
 
 def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Labels by what ``KNNClassifierPipeline.fit`` makes of the training examples alone, ``(M,)``."""
+    """Labels by the mixture that ``KNNClassifierPipeline.fit`` learns from the training examples, ``(M,)``."""
     inputs = (features.train_inputs, features.test_inputs)
     texts, asked = ([given if isinstance(given, str) else " ".join(given) for given in part] for part in inputs)
     names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
@@ -197,7 +197,7 @@ BESIDE_PROBES: Mapping[str, Probe] = {FITTED: fitted_predictions, LARGEST_CLASS:
 
 
 def beside_probes(protocol: str, system: System, planned: list[Measurement]) -> list[Measurement]:
-    """The same measurements by what stands beside the probe: of an encoder, the fitted mixture."""
+    """The same measurements by the probe that stands beside the chosen one: of an encoder, the fitted mixture."""
     beside = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}.get(type(system))
     probes = [one for one in planned if beside and "probe" in one.settings]
     probes = probes[:1] if protocol == "full" else probes  # nothing is random in it but the examples

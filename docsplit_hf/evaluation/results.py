@@ -1,4 +1,4 @@
-"""results.json: every number that was measured, with its seed, settings and machine; and repeats put together."""
+"""results.json, which holds every measurement with its seed and settings, and summaries over the repeats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
 
 
 def record_key(record: Mapping[str, Any]) -> str:
-    """What makes two records the same measurement: names, dates and versions of libraries are not part of it."""
+    """The identity of a measurement: names, dates and versions of libraries are not part of it."""
     return json.dumps([record[name] for name in KEY], sort_keys=True)
 
 
@@ -51,11 +51,11 @@ class ResultStore:
         return list(self._records.values())
 
     def find(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The record of the same ``KEY``, or None where it was not measured yet."""
+        """The record of the same ``KEY``, or None if it was not measured yet."""
         return self._records.get(record_key(wanted))
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Keep a record, which has no ``run`` yet, in place of one of the same key, and write the file."""
+        """Add a record, or replace the one of the same key, and write the file."""
         _check(record)
         if self._run_number is None:
             self.runs.append(self.run)
@@ -64,7 +64,7 @@ class ResultStore:
         self._write()
 
     def take(self, other: ResultStore) -> None:
-        """Take over the records, runs and tasks of another store, which another process wrote, and write the file."""
+        """Add the records, runs and tasks of another store, and write the file."""
         for run in other.runs:
             if run not in self.runs:
                 self.runs.append(run)
@@ -74,7 +74,7 @@ class ResultStore:
         self._write()
 
     def describe_task(self, fingerprint: str, description: Mapping[str, Any]) -> None:
-        """Keep what a task is: it is written with the next record."""
+        """Keep the description of a task, which is written with the next record."""
         self.tasks[fingerprint] = dict(description)
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""Measures systems on tasks by protocols; what was measured before is taken from the results."""
+"""Measure systems on tasks by protocols; earlier measurements are taken from the results."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def describe_task(task: EvaluationTask) -> dict[str, Any]:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Names for tables: of a path the last part, and as much before it as tells two of them apart.
+    """Names for tables: the last part of a path, and as much before it as tells two of them apart.
 
     >>> short_names(["tfidf", "runs/a/best", "runs/b/best", "out/docsplit/", "out/long#name=ours"])
     ['tfidf', 'a/best', 'b/best', 'docsplit', 'ours']
@@ -117,5 +117,5 @@ def _measured_once(evaluation: Evaluation, measurement: Measurement, store: Resu
         except ValueError as error:
             raise ValueError(f"{name} on {task.name}, {measurement.protocol}: {error}") from error
         store.add(wanted | {"metrics": metrics, "seconds": round(time.perf_counter() - start, 3)})
-    # Names are no part of what a measurement is: it may have been made under others.
+    # It may have been measured under other names, which are no part of its identity.
     return store.find(wanted) | {"system": name, "task": task.name}

@@ -1,4 +1,4 @@
-"""What is compared: encoders, whose embeddings are kept on disk, and the word counts that they have to beat."""
+"""The systems that are compared: encoders, with embeddings cached on disk, and word counts as a baseline."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TextEncoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What changes whenever the embeddings would: weights, tokenizer, pooling, length, instruction, precision."""
+        """A hash of all that embeddings depend on: weights, tokenizer, pooling, length, instruction, precision."""
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
         """Embeddings of N texts: float32 of shape ``(N, D)``, of norm 1."""
@@ -67,14 +67,14 @@ class EncoderWithOptions:
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
 
     def encode_passages(self, texts: Sequence[str], show_progress: bool = True) -> Passages:
-        """Several embeddings of each text, where ``long_documents`` is a strategy that gives them."""
+        """The embeddings of the passages of each text; ``long_documents`` must be a strategy with passages."""
         return self.encoder.encode_passages(texts, show_progress=show_progress, **self.options)
 
 
 def load_encoder(
     name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "first"
 ) -> TextEncoder:
-    """Load an encoder by its name on a command line; endpoints know none of the other arguments, which is logged.
+    """Load an encoder by its name on a command line. Endpoints ignore the other arguments, which is logged.
 
     ====================================================  ===========================================================
     ``"sentence-transformers/all-MiniLM-L6-v2"``          a model on the Hub
@@ -109,7 +109,7 @@ def cached_embeddings(
     folder: str | Path | None,
     on_done: Callable[[int], Any] = lambda number: None,
 ) -> np.ndarray:
-    """Embed N texts, or read their embeddings where they are known: float32 ``(N, D)``.
+    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``.
 
     A file holds 256 of them, and is named by a checksum of the encoder's fingerprint and the texts. Files appear whole
     or not at all; a damaged one is logged, and written anew. The folder may be deleted at any time. ``on_done`` gets
@@ -130,7 +130,7 @@ def cached_arrays(
     on_done: Callable[[int], Any],
     embed: Callable[[Sequence[str]], Arrays],
 ) -> list[Arrays]:
-    """What ``embed`` gives for each chunk of texts; ``"counts"`` is there where a text has several embeddings."""
+    """The arrays of ``embed`` for each chunk of texts. ``"counts"`` is there if a text has several embeddings."""
     check_texts(texts)
     fingerprint = encoder.fingerprint
     chunks: list[Arrays] = []
@@ -210,7 +210,7 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 
 def _read(path: Path, number: int) -> Arrays | None:
-    """The arrays in a file; None if there is no file, or none that can be used."""
+    """The arrays in a file, or None if it does not exist or is damaged."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -229,7 +229,7 @@ def _read(path: Path, number: int) -> Arrays | None:
 
 
 class System(Protocol):
-    """What turns the texts of a task into features."""
+    """Turns the texts of a task into features."""
 
     name: str  # as in the tables
     fingerprint: str
@@ -242,7 +242,7 @@ class System(Protocol):
 
 
 class EncoderSystem:
-    """An encoder, whose embeddings are computed once and kept in ``cache_folder``; it must not change afterwards."""
+    """An encoder, which must not change: its embeddings are computed once and cached in ``cache_folder``."""
 
     def __init__(self, name: str, encoder: TextEncoder, cache_folder: str | Path | None = None) -> None:
         self.name = name
@@ -258,16 +258,16 @@ class EncoderSystem:
         return self.embed(cached_embeddings, train, *others)
 
     def embed(self, embed: Callable[..., Any], *lists: Sequence[str]) -> list[Any]:
-        """What ``embed`` gives for each list of texts, with one bar for all."""
+        """Call ``embed`` on each list of texts, with one progress bar for all."""
         total = sum(len(texts) for texts in lists)
         with tqdm(total=total, desc=f"Embedding by {self.name}", unit="text") as progress:
             return [embed(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
 
     def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
-        """The system once for each way to read long documents, with one encoder in memory."""
+        """A system for each way to read long documents, all with the same encoder in memory."""
         encoder = self.encoder
         inner, options = getattr(encoder, "encoder", encoder), getattr(encoder, "options", {"bf16": False})
-        if not isinstance(inner, DocumentEncoder):  # an endpoint reads as it does
+        if not isinstance(inner, DocumentEncoder):  # an endpoint has no such choice
             return [self]
         readers = [EncoderWithOptions(inner, **options | {"long_documents": name}) for name in strategies]
         pairs = zip(strategies, readers, strict=True)

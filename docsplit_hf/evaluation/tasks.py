@@ -1,4 +1,4 @@
-"""What is evaluated on: texts with labels or texts alone, and how a file or folder becomes such a task."""
+"""Tasks: texts with labels or texts alone, and how a file or folder becomes one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ClassificationTask:
 
     @cached_property
     def train_inputs(self) -> list[str] | list[tuple[str, str]]:
-        """The training texts, or in tasks about pairs the pairs: equal inputs are held out together."""
+        """The training texts or pairs. Equal inputs are held out together."""
         pairs = self.train_pairs
         return self.train_texts if pairs is None else list(zip(self.train_texts, pairs, strict=True))
 
@@ -73,7 +73,7 @@ class ClassificationTask:
 
     @property
     def documents(self) -> list[tuple[str, ...]]:
-        """Of training and test; two texts that are one example are one document."""
+        """The documents of training and test; a pair of texts is one document."""
         texts = [*self.train_texts, *self.test_texts]
         pairs = [*(self.train_pairs or ()), *(self.test_pairs or ())]
         return list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
@@ -109,13 +109,13 @@ EvaluationTask = ClassificationTask | CorpusTask  # or any other class with the 
 
 
 def word_counts(texts: Sequence[str], language: str) -> np.ndarray:
-    """The words of each text, int64 ``(N,)``: split at spaces, of Chinese the characters."""
+    """The number of words of each text, int64 ``(N,)``, split at spaces; in Chinese the characters."""
     chinese = language == "zh"
     return np.array([len("".join(text.split()) if chinese else text.split()) for text in texts], dtype=np.int64)
 
 
 def content_hash(*parts: Iterable[Any]) -> str:
-    """The SHA-256 of lists of what JSON can hold."""
+    """The SHA-256 of lists of JSON values."""
     digest = hashlib.sha256()
     for part in parts:
         for item in part:
@@ -168,7 +168,7 @@ def load_evaluation_task(
 
 
 def title_of(path: Path) -> str:
-    """What a task is called in the tables."""
+    """The name of a task in the tables."""
     return Path(path.name.removesuffix(".gz")).stem
 
 
@@ -180,7 +180,7 @@ def classification_task(
     prepare: Callable[[list[str]], list[str]] | None = None,
     language: str = "en",
 ) -> ClassificationTask:
-    """A task of labeled examples: ``train`` and what there is to test on, at most as many as ``limits`` say."""
+    """A task of labeled examples, of which ``limits`` says how many are used of each split."""
     parts: dict[str, Any] = {}
     names = label_names_of(splits["train"])
     for split, rows in _train_and_test(splits, name, seed).items():
@@ -198,7 +198,7 @@ def classification_task(
 
 
 def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
-    """The rows of a sample, ascending; of each label 20 are kept, where there is room for them."""
+    """The rows of a sample, ascending; each label keeps 20 if there is room."""
     if most is not None and most < 1:
         raise ValueError(f"The most examples to use must be at least 1, got {most}.")
     if most is None or most >= count:

@@ -102,7 +102,7 @@ class LabelingArguments:
         return {name: getattr(self, name) for name in names}
 
     def descriptions(self) -> dict[str, str | None]:
-        """What is said of each label, or None."""
+        """The description of each label, or None."""
         found: dict[str, str | None] = {}
         for given in self.labels:
             name, _, description = (part.strip() for part in given.partition("="))
@@ -141,7 +141,7 @@ def has_classifier(folder: Path) -> bool:
 
 
 def read_rows(path: Path, *keys: str) -> list[dict[str, Any]]:
-    """The rows of a file, each with these keys. What a killed process left of a line is cut off, which is printed."""
+    """The rows of a file, each with these keys. A half-written last line is cut off, with a message."""
     content = path.read_bytes() if path.exists() else b""
     *lines, rest = content.split(b"\n")
     if rest:
@@ -160,12 +160,12 @@ def read_rows(path: Path, *keys: str) -> list[dict[str, Any]]:
 
 
 def append_row(path: Path, row: dict[str, Any]) -> None:
-    """Write one row, and wait until the disk has it; a full disk leaves the file as it was."""
+    """Append a row, and wait until it is on disk. If the disk is full, the file stays as it was."""
     append_line(path, json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Write bytes at the end of a file, all of them or none."""
+    """Append bytes to a file, all of them or none."""
     with open(path, "ab", buffering=0) as file:
         before = file.seek(0, os.SEEK_END)
         try:
@@ -178,12 +178,12 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def take_back(path: Path) -> None:
-    """Cut off the last row."""
+    """Remove the last row."""
     _cut(path, path.read_bytes()[:-1].rfind(b"\n") + 1)
 
 
 def flush(path: Path) -> None:
-    """Have the disk hold the names of a folder's files."""
+    """Flush a folder, so that the names of its files are on disk."""
     if os.name == "nt":  # a folder cannot be opened there
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -215,7 +215,7 @@ LABEL_KEYS = "".join(key for key in "123456789abcdefghijklmnopqrstuvwxyz" if key
 
 @dataclass(frozen=True)
 class Document:
-    """A document to label, and what the classifier says of it; nothing, if it was labeled in an earlier session."""
+    """A document to label, with the classifier's answer, if it was asked in this session."""
 
     id: str
     text: str
@@ -228,7 +228,7 @@ class Document:
 
 @dataclass(frozen=True)
 class State:
-    """What is on the screen: the first of ``documents``."""
+    """The state of the screen, which shows the first of ``documents``."""
 
     documents: tuple[Document, ...]
     labels: tuple[str, ...]
@@ -242,7 +242,7 @@ class State:
 
 
 class Action(NamedTuple):
-    """What is to be done beside showing the next state: ``"answer"`` (label None: skip), ``"undo"`` or ``"quit"``."""
+    """An action that a key asks for: ``"answer"`` (label None: skip), ``"undo"`` or ``"quit"``."""
 
     kind: str
     label: str | None = None
@@ -250,7 +250,7 @@ class Action(NamedTuple):
 
 
 def press(state: State, key: str) -> tuple[State, Action | None]:
-    """The state after a key, and what is to be done: one character, or ``enter``, ``escape``, ``backspace``."""
+    """The state and the action after a key: a character, or ``enter``, ``escape``, ``backspace``."""
     state = replace(state, message="")
     if state.help:
         return replace(state, help=False), None
@@ -281,7 +281,7 @@ def found_labels(state: State) -> list[str]:
 
 
 def put_back(state: State, document: Document, label: str | None) -> State:
-    """The state after undo, with the document that had got a label, or None if it was skipped."""
+    """The state after undo, with the document back; ``label`` is None if it was skipped."""
     said = "skipped" if label is None else f"labeled {label}"
     documents, counts = (document, *state.documents), {"done": state.done - 1, "left": state.left + 1}
     return replace(state, documents=documents, page=0, message=f"Taken back: it was {said}.", **counts)
@@ -379,7 +379,7 @@ def label_on_screen(state: State, perform: Callable[[State, Action], State]) -> 
 
 
 def screen_lines(state: State, columns: int, rows: int) -> list[Line]:
-    """What the screen shows: not more lines than it has rows, none wider than its columns."""
+    """The lines of the screen, at most ``rows``, none wider than ``columns``."""
     if state.help:
         lines = [(PLAIN, line) for text in HELP for line in wrap(text, columns)]
         return [*lines[: rows - 1], (STRONG, cut("Any key goes back.", columns))]
@@ -400,7 +400,7 @@ def screen_lines(state: State, columns: int, rows: int) -> list[Line]:
 
 
 def clean(text: str) -> str:
-    """Text without what a terminal would obey, or what would show it in another order."""
+    """Text without control characters, which a terminal would obey, and without changes of direction."""
     text = re.sub(r"\r\n?|[\x85\u2028\u2029]", "\n", text).replace("\t", "    ")
     shown = {"C": "�", "Cf": ""}  # formats such as the joiners of emoji take no place
     kinds = ((one, unicodedata.category(one)) for one in text)
@@ -409,7 +409,7 @@ def clean(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def wrap(text: str, columns: int, most: int | None = None) -> list[str]:
-    """Lines of at most so many columns, parted between words where that can be; ``most`` of them, the last one cut."""
+    """Wrap text between words where possible, into at most ``most`` lines, the last one cut."""
     lines = []
     for paragraph in clean(text).rstrip().split("\n"):
         lines += _wrap_paragraph(paragraph, columns)
@@ -419,7 +419,7 @@ def wrap(text: str, columns: int, most: int | None = None) -> list[str]:
 
 
 def cut(text: str, columns: int) -> str:
-    """As much of a line as there is room for, with an ellipsis where it is not all."""
+    """A line cut to the width, with an ellipsis if anything is missing."""
     text = clean(text).replace("\n", " ")
     if get_cwidth(text) <= columns:
         return text
@@ -427,7 +427,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def _below(state: State, columns: int, rows: int) -> list[Line]:
-    """The answer and why, the labels and their keys, the commands, and what is typed or said."""
+    """The lines below the text: answer and reasons, labels and keys, commands, input or message."""
     document = state.documents[0]
     answer = "No answer yet." if document.label is None else f"{document.label} {document.score:.0%}"
     why = f" for: {', '.join(document.words)}" if document.words else ""
@@ -449,7 +449,7 @@ def _below(state: State, columns: int, rows: int) -> list[Line]:
 
 
 def _keys(pressed, state: State) -> list[str]:
-    """The keys of ``press`` that a key of the terminal is: none, or several of a text that was pasted."""
+    """A key of the terminal as keys of ``press``: none, one, or those of a pasted text."""
     if pressed.key == Keys.ControlD:
         return ["q"] if state.typed is None and not state.help else ["escape", "q"]
     if pressed.key == Keys.BracketedPaste:
@@ -474,7 +474,7 @@ def _wrap_paragraph(paragraph: str, columns: int) -> list[str]:
 
 
 def _head(text: str, columns: int) -> str:
-    """As many characters of a text as there is room for."""
+    """The longest beginning of a text that fits."""
     width = 0
     for place, character in enumerate(text):
         width += get_cwidth(character)
@@ -484,7 +484,7 @@ def _head(text: str, columns: int) -> str:
 
 
 def _in_lines(items: list[str], columns: int, most: int) -> list[str]:
-    """Items beside one another, none parted, as many as there is room for."""
+    """Items side by side, none broken, as many as fit."""
     lines: list[str] = []
     for item in (cut(item, columns) for item in items):
         if lines and get_cwidth(lines[-1]) + 2 + get_cwidth(item) <= columns:
@@ -502,7 +502,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def open_classifier(folder: Path, model: str | None) -> KNNClassifierPipeline:
-    """The classifier in a folder; or a new one on an encoder, or on a classifier that lies elsewhere."""
+    """The classifier in a folder, or a new one from an encoder or from a classifier elsewhere."""
     name = str(folder) if has_classifier(folder) else model
     pipe = pipeline("docsplit-knn", model=None if name is None else open_checkpoint(name).path)
     if pipe.model.config.num_labels > 0:
@@ -521,7 +521,7 @@ def add_what_is_new(
     labels: Mapping[str, str | None],
     examples: tuple[Any, list[str]],
 ) -> bool:
-    """Add documents and their ids, labels (with what is said of each) and labeled examples; gives whether any are new.
+    """Add documents with ids, labels with descriptions, and labeled examples; returns whether any are new.
 
     What is there already is not embedded again.
     """
@@ -545,7 +545,7 @@ def add_what_is_new(
 
 
 def learn_labels(pipe: KNNClassifierPipeline, rows: list[dict[str, Any]]) -> bool:
-    """Make the examples what the rows of the file say, of a text the last one; gives whether anything was new.
+    """Make the examples match the file, where a text's last row counts; returns whether anything changed.
 
     Skipped documents are left out of all that is learned. What was taken back is a document again.
     """
@@ -573,20 +573,20 @@ def learn_labels(pipe: KNNClassifierPipeline, rows: list[dict[str, Any]]) -> boo
 
 
 def add_again(pipe: KNNClassifierPipeline, content: Content, name: str) -> None:
-    """Make a text a document again that was skipped, if it is none."""
+    """Add a skipped text as a document again, if it is not there."""
     if content not in {*_contents(pipe.datastore), *_contents(pipe.datastore.documents)}:
         _add_documents(pipe, {content: name})
 
 
 def fit_and_save(pipe: KNNClassifierPipeline, folder: Path) -> None:
-    """Learn from all that is there, and save it."""
+    """Fit and save the classifier."""
     with contextlib.redirect_stdout(io.StringIO()):  # the table of the experts; what it says of the whole is shown
         pipe.fit()
     pipe.save_pretrained(folder)
 
 
 def next_documents(pipe: KNNClassifierPipeline, most: int) -> list[Document]:
-    """The documents to label next, with the present answers and what speaks for them."""
+    """The documents to label next, with the present answers and their reasons."""
     left = documents_left(pipe)
     if not left:
         return []
@@ -608,7 +608,7 @@ def documents_left(pipe: KNNClassifierPipeline) -> int:
 
 
 def measured(pipe: KNNClassifierPipeline, labels: int) -> dict[str, Any]:
-    """What the folds of the examples say: a row of the file of progress, after so many labels by hand."""
+    """A row of the file of progress: the figures on folds of the examples, after so many labels."""
     report = FitReport.of(pipe.datastore.fitted.settings)
     row = {"labels": labels, "examples": report.examples, "held_out": report.texts}
     if not report.measured:
@@ -621,7 +621,7 @@ def measured(pipe: KNNClassifierPipeline, labels: int) -> dict[str, Any]:
 
 
 def describe_progress(rows: list[dict[str, Any]]) -> str:
-    """The last row in words, and the accuracy of all of them as a sparkline."""
+    """The last row in words, with a sparkline of the accuracy so far."""
     if not rows:
         return ""
     last, known = rows[-1], [row["accuracy"] for row in rows if "accuracy" in row]
@@ -658,7 +658,7 @@ def _add_documents(pipe: KNNClassifierPipeline, new: Mapping[Content, str], **op
 
 
 def _ids(wanted: Mapping[Content, str], taken: Iterable[str]) -> list[str]:
-    """The ids that are wanted; one that another text has, as of a file that was changed, is followed by a hash."""
+    """The wanted ids; one that another text has already, such as of a changed file, gets a hash added."""
     ids = dict.fromkeys(taken)
     for content, name in wanted.items():
         ids[f"{name} {id_of(content)}" if name in ids else name] = content
@@ -666,12 +666,12 @@ def _ids(wanted: Mapping[Content, str], taken: Iterable[str]) -> list[str]:
 
 
 def id_of(content: Content) -> str:
-    """An id that is the same in each session, whatever else is among the documents."""
+    """An id that depends on the content only."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 class Labeling:
-    """One run in a folder: what its files say, and the classifier, which has learned all of it but the last batch."""
+    """A labeling session in a folder: its files, and the classifier, which learns after each batch."""
 
     def __init__(self, arguments: LabelingArguments) -> None:
         self.folder = Path(arguments.output_dir)
@@ -691,11 +691,11 @@ class Labeling:
         self.is_new = add_what_is_new(self.pipe, documents, labels, examples)
 
     def labels(self) -> list[str]:
-        """The labels that were given by hand, skipped documents left out."""
+        """The labels given by hand, without skipped documents."""
         return [row["label"] for row in self.rows if row["label"] is not None]
 
     def learn(self) -> None:
-        """Have the classifier learn what is new, save it, and note how good it is."""
+        """Learn what is new, save the classifier, and note how good it is."""
         self.is_new |= learn_labels(self.pipe, self.rows)
         if self.is_new or self.pipe.datastore.fitted is None:
             fit_and_save(self.pipe, self.folder)
@@ -706,7 +706,7 @@ class Labeling:
             self.progress.append(row)
 
     def next_batch(self, size: int) -> State:
-        """What to show next: no documents if all have a label."""
+        """The next documents to show; none if all have a label."""
         documents = next_documents(self.pipe, size)
         self.shown |= {(document.text, document.text_pair): document for document in documents}
         counts = {"done": len(self.rows), "left": documents_left(self.pipe)}
@@ -715,7 +715,7 @@ class Labeling:
         )
 
     def perform(self, state: State, action: Action) -> State:
-        """Do what a key asks for; gives the state to show."""
+        """Perform an action; returns the state to show."""
         path = self.folder / LABELS
         if action.kind == "answer":
             document, pair = action.document, action.document.text_pair
@@ -738,7 +738,7 @@ class Labeling:
 
 
 def load_documents(arguments: LabelingArguments) -> dict[Content, str]:
-    """The texts to label, with their pairs or None, and their ids: the path of a file in a folder, or a hash."""
+    """The texts to label, with pairs or None, and their ids: the path in a folder, or a hash."""
     if arguments.documents is None:
         if not has_classifier(Path(arguments.output_dir)):
             raise ValueError("There are no documents to label: give a file or a folder by --documents.")
@@ -752,7 +752,7 @@ def load_documents(arguments: LabelingArguments) -> dict[Content, str]:
 
 
 def load_examples(arguments: LabelingArguments) -> tuple[Any, list[str]]:
-    """The examples that have labels already, and these."""
+    """The examples that are already labeled, and their labels."""
     if arguments.labeled is None:
         return [], []
     options = {"label_column": arguments.label_column, "validation_size": 0}
@@ -763,7 +763,7 @@ def load_examples(arguments: LabelingArguments) -> tuple[Any, list[str]]:
 
 
 def label(arguments: LabelingArguments, label_on_screen: Any) -> None:
-    """Show one batch after the other, and learn from each."""
+    """Show batch after batch, and learn from each."""
     labeling = Labeling(arguments)
     kept = f"labels are kept in {labeling.folder / LABELS}: the same command goes on."
     try:

@@ -26,7 +26,7 @@ evaluate: .venv/installed ## Then: that encoder on that documentation, against w
 		--protocol full few_shot curve half_documents --output_dir output/evaluation
 
 test: .venv/installed ## Run the tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 quality: .venv/installed ## Check style, and that imports run one way
 	$(BIN)/lint-imports

@@ -33,9 +33,9 @@ from few_labels.protocol import FewLabels, load_few_labels
 from few_labels.records import add_record, read_records
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.evaluation.embedding_cache import cached_embeddings
 from docsplit_hf.evaluation.markdown_report import escape, format_summary
-from docsplit_hf.evaluation.summary import summarize
+from docsplit_hf.evaluation.results import summarize
+from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
 from docsplit_hf.neighbors.audit.corrections import corrections

@@ -7,7 +7,7 @@ from datasets import load_dataset
 from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from docsplit_hf.evaluation.labeled_features import sample_per_class
+from docsplit_hf.evaluation.protocols import sample_per_class
 from docsplit_hf.neighbors.experts.linear_probe import fit_probe
 
 MOST = 1_500

@@ -19,12 +19,10 @@ import numpy as np
 import pandas as pd
 
 from docsplit_hf import DocSplitProjection, DocumentEncoder
-from docsplit_hf.evaluation.encoders import EncoderWithOptions
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
-from docsplit_hf.evaluation.load_system import EncoderSystem
-from docsplit_hf.evaluation.results import ResultStore, describe_run
+from docsplit_hf.evaluation.experiment import EvaluationSettings
+from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize
 from docsplit_hf.evaluation.runner import run_protocols
-from docsplit_hf.evaluation.summary import summarize
+from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
 from docsplit_hf.pretraining.half_texts import half_texts
 
 sys.path.append(str(Path(__file__).parents[1]))  # for experiments

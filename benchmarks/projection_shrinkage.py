@@ -17,8 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.evaluation.encoders import EncoderWithOptions
-from docsplit_hf.evaluation.load_system import EncoderSystem
+from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
 from docsplit_hf.pretraining.half_document_projection import FOLDS, choose_shrinkage
 from docsplit_hf.pretraining.half_texts import half_texts
 

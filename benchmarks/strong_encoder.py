@@ -27,11 +27,10 @@ from docsplit_hf import (
     DocumentEncoder,
     segment_documents,
 )
-from docsplit_hf.evaluation.encoders import EncoderWithOptions
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
-from docsplit_hf.evaluation.load_system import EncoderSystem
+from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore, describe_run
 from docsplit_hf.evaluation.runner import run_protocols
+from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
 from docsplit_hf.models.portable.pooling import pool
 from docsplit_hf.pretraining.info_nce import comparable, info_nce
 

@@ -32,7 +32,7 @@ def printed(command: str, *options: str) -> str:
     """What a command prints, run in this process, whose parsers need the imports that ``docsplit`` saves."""
     before, columns = sys.argv, os.environ.get("COLUMNS")
     sys.argv, os.environ["COLUMNS"] = [f"docsplit {command}", *options], "80"
-    name = "docsplit_hf.demo.command_line" if command == "demo" else SCRIPTS[command][0].removesuffix(".py")
+    name = "docsplit_hf.demo.__main__" if command == "demo" else SCRIPTS[command][0].removesuffix(".py")
     try:
         with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.suppress(SystemExit):
             importlib.import_module(name).main()

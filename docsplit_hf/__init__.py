@@ -38,7 +38,7 @@ _MODULE_OF_NAME = {
     "load_documents": "text.load_documents",
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
-    "load_system": "evaluation.load_system",
+    "load_system": "evaluation.systems",
     "metric_path": "metrics.registry",
     "segment_documents": "text.segmentation.segment_documents",
 }
@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from .classification.arguments import KNNClassifierTrainingArguments
     from .classification.knn_classifier_trainer import KNNClassifierTrainer
     from .classification.labeled_collator import DataCollatorForLabeledExamples
-    from .evaluation.load_system import load_system
     from .evaluation.mteb_encoder import MTEBEncoder
+    from .evaluation.systems import load_system
     from .metrics.pipeline_evaluation import evaluate_pipeline
     from .metrics.registry import metric_path
     from .models.checkpoints.checkpoint import default_checkpoint

@@ -1,4 +1,4 @@
-"""``docsplit``: the journeys as commands. ``python -m docsplit_hf`` does the same."""
+"""The command ``docsplit``. ``python -m docsplit_hf`` does the same."""
 
 from __future__ import annotations
 

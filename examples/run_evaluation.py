@@ -23,16 +23,13 @@ from typing import Any
 from evaluation_arguments import MAIN_OPTIONS, EvaluationArguments
 from transformers import HfArgumentParser
 
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
-from docsplit_hf.evaluation.experiment import check_protocols
+from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.figures import FIGURES, Draw, check_matplotlib, save_figures
-from docsplit_hf.evaluation.load_evaluation_task import load_evaluation_task
-from docsplit_hf.evaluation.load_system import WORD_COUNTS, EncoderSystem, System, load_system
 from docsplit_hf.evaluation.markdown_report import main_table, results_markdown
-from docsplit_hf.evaluation.results import ResultStore, describe_run
+from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize_records
 from docsplit_hf.evaluation.runner import PROTOCOLS, run_protocols, short_names
-from docsplit_hf.evaluation.summary import summarize_records
-from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.evaluation.systems import WORD_COUNTS, EncoderSystem, System, load_system
+from docsplit_hf.evaluation.tasks import EvaluationTask, load_evaluation_task
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 CLASSIFYING = {"full", "few_shot", "curve"}

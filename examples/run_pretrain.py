@@ -106,8 +106,9 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: doc
         seed=arguments.seed,
     )
     choices = (data.text_column, data.segmenter, data.language, data.single_sentence)
+    processes = data.num_proc if data.num_proc > 1 else None  # 1 would start one beside this
     documents = {
-        name: docsplit_hf.segment_documents(split, tokenizer, *choices, num_proc=data.num_proc)
+        name: docsplit_hf.segment_documents(split, tokenizer, *choices, num_proc=processes)
         for name, split in splits.items()
     }
     return model, collator, documents

@@ -8,10 +8,10 @@ from typing import Any
 
 from docsplit_hf.evaluation import runner
 from docsplit_hf.evaluation.experiment import Experiment, check_protocols
-from docsplit_hf.evaluation.load_system import System
-from docsplit_hf.evaluation.probe import PROBES, probe_protocols
+from docsplit_hf.evaluation.protocols import PROBES, probe_protocols
 from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.evaluation.systems import System
+from docsplit_hf.evaluation.tasks import EvaluationTask
 
 from .papers_options import PaperSettings
 from .protocols.attention import ATTENTION

@@ -10,9 +10,16 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from docsplit_hf.evaluation.embedding_cache import cached_arrays
-from docsplit_hf.evaluation.encoders import EncoderWithOptions
-from docsplit_hf.evaluation.load_system import MAX_FEATURES, WORD_COUNTS, WORDS, EncoderSystem, Features, System
+from docsplit_hf.evaluation.systems import (
+    MAX_FEATURES,
+    WORD_COUNTS,
+    WORDS,
+    EncoderSystem,
+    EncoderWithOptions,
+    Features,
+    System,
+    cached_arrays,
+)
 from docsplit_hf.models.inference.encoder import DocumentEncoder
 from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, Passages
 

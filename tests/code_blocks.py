@@ -20,6 +20,12 @@ from .end_to_end.forked import finish_script, start_script, start_server
 
 FOLDER = "folder of the page"
 PRINTED = "printed by the last block"
+# Options that leave a command as it is, and do less of it.
+LESS = {
+    "examples/run_classification.py": ["--num_train_epochs=1"],
+    "examples/run_evaluation.py": ["--repeats=2", "--seeds=1"],
+    "examples/run_pretrain.py": ["--max_steps=2"],
+}
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 
 
@@ -91,7 +97,7 @@ def check_commands(example):
         if script or command[:3] == ["python", "-m", "experiments"]:
             parse(command)
         if script and Path(example.path).name == "README.md":
-            run(script, *command[2:])
+            run(script, *command[2:], *LESS.get(script, ()))
 
 
 @functools.cache

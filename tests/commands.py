@@ -9,8 +9,7 @@ import evaluation_arguments as evaluation
 import pretrain_arguments as pretrain
 from transformers import HfArgumentParser
 
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
-from docsplit_hf.evaluation.experiment import check_protocols
+from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
 from experiments import papers
 from experiments.papers_arguments import PaperArguments

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import gc
 import shutil
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models gain nothing from two threads, and workers share them
 
 import numpy as np
 import pytest
@@ -29,10 +25,22 @@ QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+LONG = ("tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_", "tests/models/inference", "docs", "README")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
 OBJECTS = "valley table crowd archive coast recipe verdict melody bridge harvest goal winter".split()
+
+
+def pytest_collection_modifyitems(items):
+    """Files of few and long tests come first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
+
+def pytest_collection_finish(session):
+    """Leave the libraries out of garbage collection: each run of a Trainer asks for two, of half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 def make_text(number: int, sentences: int = 6) -> str:

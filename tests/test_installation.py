@@ -104,7 +104,6 @@ def test_the_command_runs_the_scripts_of_the_wheel(built, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(built[0]), "COLUMNS": "80"}
     commands = {
         ("classify", "--help"): (0, "usage: docsplit classify [options]\n\nMake a classifier that keeps its examples"),
-        ("embed", "--modle=a"): (2, "docsplit embed: error: unrecognized arguments: --modle=a (did you mean --model_n"),
         ("embed", "--dataset_name=a.csv"): (2, "docsplit embed: error: There is no file 'a.csv'."),
     }
     for command, (code, said) in commands.items():

@@ -15,7 +15,7 @@ from few_labels.protocol import FewLabels, Text
 from transformers import Pipeline, pipeline
 
 import docsplit_hf  # noqa: F401  makes "docsplit-knn" known
-from docsplit_hf.evaluation.embedding_cache import cached_embeddings
+from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.models.inference.reader import Predictions, Reader
 from docsplit_hf.neighbors.texts_and_labels import texts_and_pairs
 

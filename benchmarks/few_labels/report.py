@@ -23,7 +23,7 @@ from few_labels.records import read_records
 
 from docsplit_hf.evaluation.figures import COLORS, CURVE_STYLE, LINES, MARKERS, save
 from docsplit_hf.evaluation.markdown_report import escape, format_summary
-from docsplit_hf.evaluation.summary import Summary, summarize
+from docsplit_hf.evaluation.results import Summary, summarize
 from docsplit_hf.training.markdown import table
 
 if TYPE_CHECKING:

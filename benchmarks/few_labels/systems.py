@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from docsplit_hf.evaluation.load_system import WORDS
+from docsplit_hf.evaluation.systems import WORDS
 
 DEFAULT_C, C_GRID = 10.0, [1.0, 10.0, 100.0, 1000.0, 10_000.0]
 COSINE_SCALE = 20  # sentence-transformers' own, for probabilities from cosines

@@ -1,6 +1,66 @@
-"""``python -m docsplit_hf.demo`` does what ``docsplit-demo`` does."""
+"""``docsplit-demo``, or ``python -m docsplit_hf.demo``: the page, served on this machine."""
 
-from .command_line import main
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+
+from .sessions import Limits, SharedModel
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The arguments of ``docsplit-demo``."""
+    parser = argparse.ArgumentParser(
+        prog="docsplit-demo",
+        description="A page to classify documents from a few examples. Nothing is asked of a network.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--model", help="an encoder or a saved classifier; without it, the encoder that ships")
+    parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 lets other machines in")
+    parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    limits = parser.add_argument_group("limits of each visitor")
+    helps = {
+        "rows": "texts of a file, and of all together",
+        "megabytes": "of an uploaded file",
+        "labels": "different labels",
+        "characters": "of a text",
+        "sessions": "visitors whose texts are kept",
+    }
+    for field in fields(Limits):
+        limits.add_argument(f"--max_{field.name}", type=_count, default=field.default, help=helps[field.name])
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve the page until it is stopped."""
+    parser = make_parser()
+    args = parser.parse_args(arguments)
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
+    try:
+        from .page import launch_options, make_page
+    except ModuleNotFoundError as error:
+        if error.name != "gradio":
+            raise
+        parser.exit(1, "docsplit-demo needs gradio: pip install 'docsplit_hf[demo]'.\n")
+    try:
+        shared = SharedModel(args.model)
+        shared.new_pipeline()
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"{error}\n")
+    limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
+    page = make_page(shared, limits)
+    page.launch(server_name=args.host, server_port=args.port, inbrowser=args.open, **launch_options(limits))
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
 
 if __name__ == "__main__":
     main()

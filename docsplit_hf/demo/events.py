@@ -1,7 +1,10 @@
-"""What the page does when something is clicked: a session's key and values in, what is shown out."""
+"""The events of the page: each takes a session's key and values, and returns what to show."""
 
 from __future__ import annotations
 
+import functools
+import html
+import logging
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -9,25 +12,49 @@ from typing import Any
 
 import gradio as gr
 
-from . import read_texts
-from .answer import NEIGHBORS, Answer, answer
-from .audit_table import audit_table
-from .classify_upload import classify_upload
-from .document_map import document_map, text_of
-from .kept_sessions import KeptSessions
-from .label_texts import add_texts, suggested_text
-from .limits import Limits, counted
-from .saved_classifier import open_classifier, save_classifier
-from .session import Session
-from .shared_model import SharedModel
-from .spoken_errors import as_text, spoken
+from . import uploads
+from .changes import add_texts, open_classifier, save_classifier, suggested_text
+from .sessions import KeptSessions, Limits, Session, SharedModel, counted
+from .uploads import classify_upload
+from .views import NEIGHBORS, Answer, answer, audit_table, document_map, text_of
+
+logger = logging.getLogger(__name__)
+
+LONGEST = 600  # characters of a sentence
+
+
+def as_text(message: str) -> str:
+    """A message for ``gr.Warning`` and ``gr.Info``, which take it for HTML."""
+    return html.escape(message if len(message) <= LONGEST else f"{message[:LONGEST]}...")
+
+
+def spoken(event: Callable[..., Any]) -> Callable[..., Any]:
+    """An event whose errors are shown to the visitor; unexpected ones only as a general sentence.
+
+    All outputs stay as they are. Gradio would write "Error" over each one that an exception leaves without a value.
+    """
+
+    @functools.wraps(event)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return event(*args, **kwargs)
+        except (ValueError, TypeError) as error:
+            logger.info("%s", error)
+            gr.Warning(as_text(str(error)), title="Not done")
+        except Exception:
+            logger.exception("The page failed.")
+            gr.Warning("Something went wrong here. Details are in the log of docsplit-demo.", title="Not done")
+        return gr.skip()
+
+    return wrapped
+
 
 BAR = gr.Progress()
 TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
 BUTTONS = 8  # labels that have a button; a list has all of them
 NO_LABELS = "(none)"
 NOTHING_YET = "No texts yet: add some on the tab Texts."
-CLOSED = [gr.skip() | {"visible": False}] * 4  # what is opened of the texts on other tabs
+CLOSED = [gr.skip() | {"visible": False}] * 4  # the texts that are open on other tabs
 Key = str | None
 
 
@@ -39,7 +66,7 @@ class Events:
         self.sessions = KeptSessions(shared, limits)
 
     def opened(self, key: Key) -> tuple:
-        """The page, with the texts that this browser gave before."""
+        """Open the page, with the texts that this browser gave before."""
         if key is not None:
             try:
                 return key, *self.head(key)
@@ -49,7 +76,7 @@ class Events:
         return key, *self.head(key)
 
     def head(self, key: Key) -> tuple:
-        """What the page says of all texts, and what can be done with them."""
+        """The head of the page: how many texts there are, and the buttons for them."""
         session = self.sessions[key]
         have, labels, without = session.counts()
         there = have + without > 0
@@ -79,24 +106,24 @@ class Events:
         return *head, *(shown if isinstance(shown, tuple) else [gr.skip()] * outputs)
 
     def undo(self, key: Key) -> tuple:
-        """The texts before the last change, and none of them opened."""
+        """Undo the last change, and close all opened texts."""
         self.sessions.undo(key)
         gr.Info("The last change is undone.", duration=5)
         return *self.head(key), *CLOSED
 
     def clear(self, key: Key) -> tuple:
-        """No texts, as at first."""
+        """Remove all texts."""
         given = self.shared.new_pipeline()
         return *self.change(key, lambda session: session.replace(given) or "All texts are removed."), *CLOSED
 
     def open(self, key: Key, path: Key) -> tuple:
-        """The texts of a saved classifier, in place of those that are here."""
+        """Load the texts of a saved classifier in place of the present ones."""
         given = open_classifier(_given(path), self.shared, self.limits)
         return *self.change(key, lambda session: session.replace(given) or "The classifier is loaded."), *CLOSED
 
     def add_pasted(self, key: Key, labeled: str, unlabeled: str, progress: gr.Progress = TQDM) -> tuple:
-        """Pasted lines become texts, and the boxes are empty again."""
-        given = read_texts.pasted_texts(labeled or "", unlabeled or "", self.limits)
+        """Add pasted lines, and empty the boxes."""
+        given = uploads.pasted_texts(labeled or "", unlabeled or "", self.limits)
         return *self.change(key, add_texts, given), "", ""
 
     def choose_columns(
@@ -105,14 +132,14 @@ class Events:
         """The encoding of an uploaded file, its columns, as given or guessed, and its first rows."""
         if path is None:
             return *[gr.Dropdown(visible=False)] * 3, gr.Dataframe(visible=False)
-        used = encoding or read_texts.encoding_of(Path(path))
-        rows = read_texts.rows_of(Path(path), self.limits, used)
-        columns = read_texts.columns_of(rows)
-        if encoding is None and used != read_texts.UNICODE:
+        used = encoding or uploads.encoding_of(Path(path))
+        rows = uploads.rows_of(Path(path), self.limits, used)
+        columns = uploads.columns_of(rows)
+        if encoding is None and used != uploads.UNICODE:
             said = f"{Path(path).name} is not encoded in UTF-8, and is read as {used}. If letters in the"
             gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
         if text is None:
-            text, label = read_texts.guess_columns(rows, self.limits.labels)
+            text, label = uploads.guess_columns(rows, self.limits.labels)
             label = label if with_labels and len(columns) > 1 else NO_LABELS
         shown = [name for name in (text, label) if name not in (None, NO_LABELS)]
         first = [[str(row.get(name) or "")[:200] for name in shown] for row in rows[:3]]
@@ -126,23 +153,23 @@ class Events:
     def add_file(
         self, key: Key, path: Key, encoding: str, text: str, label: Key, progress: gr.Progress = TQDM
     ) -> tuple:
-        """The rows of a file become texts."""
+        """Add the rows of a file."""
         file = _given(path)
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
         column = None if label == NO_LABELS else label
-        return *self.change(key, add_texts, read_texts.texts_of_file(file, text, column, self.limits, encoding)), None
+        return *self.change(key, add_texts, uploads.texts_of_file(file, text, column, self.limits, encoding)), None
 
     def add_examples(self, key: Key) -> tuple:
-        """The example texts, and the answer of the last one, which is long and has no label."""
+        """Add the example texts, and answer the last one, which is long and has no label."""
         if any(self.sessions[key].counts()):
             raise ValueError("The example texts would mix with the texts that are here: clear these first.")
-        given = read_texts.example_texts()
+        given = uploads.example_texts()
         head = self.change(key, add_texts, given)
         return *head, given.texts[-1], *self.ask(key, given.texts[-1]), gr.Tabs(selected="answer")
 
     def ask(self, key: Key, text: str) -> tuple:
-        """An answer with all that speaks for it."""
+        """Answer a text, and show the reasons."""
         session = self.sessions[key]
         with session.lock:
             found = answer(session, text)
@@ -162,7 +189,7 @@ class Events:
         )
 
     def suggest(self, key: Key) -> tuple:
-        """The text to label next, why, and the labels that it may have."""
+        """Show the text to label next, the reason, and its possible labels."""
         session = self.sessions[key]
         with session.lock:
             found = suggested_text(session)
@@ -174,20 +201,20 @@ class Events:
         return gr.Column(visible=True), text, *_labels([found["label"], *session.labels])
 
     def skip(self, key: Key) -> tuple:
-        """The text after the one that is shown."""
+        """Go on to the next suggestion."""
         session = self.sessions[key]
         session.suggestions = session.suggestions[1:]
         return self.suggest(key)
 
     def audit(self, key: Key) -> tuple:
-        """The table of what was found, and no text opened."""
+        """Show the table of findings, and close the opened text."""
         session = self.sessions[key]
         with session.lock:
             said, rows, session.findings = audit_table(session)
         return said, gr.Dataframe(rows, visible=bool(rows)), gr.Column(visible=False)
 
     def open_finding(self, key: Key, clicked: gr.SelectData) -> tuple:
-        """The text of a row of the table."""
+        """Open the text of a row of the table."""
         session, row = self.sessions[key], clicked.index[0]
         row_id = session.findings[row] if row < len(session.findings) else None
         if row_id is None:
@@ -195,7 +222,7 @@ class Events:
         return _opened_text(session, row_id, *filter(None, clicked.row_value[2:3]))
 
     def map(self, key: Key) -> tuple:
-        """The map, drawn anew, and no text opened."""
+        """Draw the map again, and close the opened text."""
         session = self.sessions[key]
         with session.lock:
             there = session.counts()[0] > 0
@@ -203,11 +230,11 @@ class Events:
         return value, said, gr.Column(visible=False)
 
     def open_point(self, key: Key, clicked: gr.EventData) -> tuple:
-        """The text of a point of the map."""
+        """Open the text of a point of the map."""
         return _opened_text(self.sessions[key], str(getattr(clicked, "id", None)))
 
     def classify(self, key: Key, path: Key, encoding: str, text: str, progress: gr.Progress = BAR) -> tuple:
-        """The answers of a file, to download."""
+        """Classify a file, and offer the answers for download."""
         session = self.sessions[key]
 
         def tell(done: int, rows: int) -> None:
@@ -218,7 +245,7 @@ class Events:
         return said, gr.DownloadButton(value=str(target), visible=True), gr.Dataframe(first, visible=True)
 
     def save(self, key: Key) -> gr.DownloadButton:
-        """The classifier, to download."""
+        """Save the classifier, and offer it for download."""
         session = self.sessions[key]
         with session.lock:
             return gr.DownloadButton(value=str(save_classifier(session)), interactive=True)

@@ -1,4 +1,4 @@
-"""The page: what stands where, and what is called when it is clicked."""
+"""The layout of the page, and which event each click calls."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from typing import Any
 
 import gradio as gr
 
-from .answer import NEIGHBORS
-from .audit_table import HEADER
-from .events import BUTTONS, NOTHING_YET, Events
-from .highlighting import PASSAGE, WORD
-from .label_texts import give_label, remove_text
-from .limits import Limits
-from .read_texts import ENCODINGS, ENDINGS
-from .shared_model import SharedModel
-from .spoken_errors import spoken
+from .changes import give_label, remove_text
+from .events import BUTTONS, NOTHING_YET, Events, spoken
+from .sessions import Limits, SharedModel
+from .uploads import ENCODINGS, ENDINGS
+from .views import HEADER, NEIGHBORS, PASSAGE, WORD
 
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]  # of the visitor: none is fetched
 THEME = gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONOSPACE)
@@ -86,7 +82,7 @@ def make_page(shared: SharedModel, limits: Limits) -> gr.Blocks:
 
 
 def launch_options(limits: Limits) -> dict[str, Any]:
-    """What ``launch`` is to be told: no file of the server, nothing from elsewhere, no API."""
+    """Arguments of ``launch``: it serves no file of the server, loads nothing from elsewhere, and has no API."""
     return {
         "theme": THEME,
         "css": _file("page.css"),
@@ -211,7 +207,7 @@ def _save_tab(events: Events, key: gr.BrowserState) -> tuple[gr.Button, gr.File]
 
 
 def _upload(events: Events, label: str, with_labels: bool) -> list:
-    """A file to choose; once there is one, also its encoding, its columns, and its first rows."""
+    """A file to choose; once chosen, its encoding, its columns, and its first rows."""
     upload = [gr.File(label=label, file_types=list(ENDINGS), height=150)]
     with gr.Row():
         for choices, name in ((ENCODINGS, "Encoding"), ([], "Column of texts"), ([], "Column of labels")):
@@ -231,7 +227,7 @@ def _highlighted(label: str, legend: bool) -> gr.HighlightedText:
 
 
 def _opened_text(question: str) -> tuple[gr.Column, gr.Textbox, list, gr.Button]:
-    """A text, whose label says what is known of it, what gives it a label, and what removes it."""
+    """An opened text, with buttons that give it a label or remove it."""
     with gr.Column(visible=False) as opened:
         text, chooser = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=14), _chooser(question)
         return opened, text, chooser, gr.Button("Remove this text", size="sm")

@@ -1,1 +1,1 @@
-"""Which encoder is worth it on one's own texts: tasks, systems, protocols, records and their report."""
+"""Compare encoders on your own texts: tasks, systems, protocols, results and the report."""

@@ -1,14 +1,58 @@
-"""A protocol: the tasks it takes, what it plans for one, and how each measurement is made."""
+"""Protocols: their settings, the tasks they accept, their plans, and how a measurement is made."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from .evaluation_settings import EvaluationSettings
-from .load_system import System
-from .task import EvaluationTask
+from transformers.hf_argparser import HfArg
+
+from .systems import System
+from .tasks import EvaluationTask
+
+LEAST_ONE = ("max_length", "seeds", "repeats", "shots", "max_train_examples", "max_test_examples")
+
+
+@dataclass
+class EvaluationSettings:
+    """How protocols are run. The probes are fixed here; the papers' experiments offer several."""
+
+    probe: ClassVar[str] = "logistic"
+    few_shot_probe: ClassVar[str] = "logistic"
+    max_length: int = HfArg(default=512, help="Longest text in tokens; the rest is cut.")
+    seeds: int = HfArg(default=3, help="Repeats of all protocols but few_shot and curve.")
+    shots: int = HfArg(default=5, help="Training examples per class in 'few_shot'.")
+    repeats: int = HfArg(default=10, help="Draws of the few examples.")
+    curve_shots: list[int] = HfArg(
+        default_factory=lambda: [1, 2, 5, 10, 20, 50], help="Training examples per class in 'curve'."
+    )
+    max_train_examples: int | None = HfArg(default=None, help="Use a random sample of this many training examples.")
+    max_test_examples: int | None = HfArg(
+        default=None, help="Use a random sample of this many test examples, or texts of a corpus."
+    )
+    seed: int = HfArg(default=0, help="Where the seeds of the repeats begin.")
+
+    def __post_init__(self) -> None:
+        self.curve_shots = sorted(set(self.curve_shots))
+        for name in LEAST_ONE:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        if not self.curve_shots or self.curve_shots[0] < 1:
+            raise ValueError(f"curve_shots must be numbers from 1, got {self.curve_shots}.")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}.")
+
+    def shots_of(self, task_name: str) -> int:
+        """Training examples per class in ``few_shot`` on a task."""
+        return self.shots
+
+    def seeds_of(self, repeats: int) -> list[int]:
+        """The seeds of this many repeats."""
+        return list(range(self.seed, self.seed + repeats))
+
 
 Result = TypeVar("Result")
 
@@ -23,7 +67,7 @@ class Evaluation:
         self._results: dict[tuple[Hashable, ...], Any] = {}
 
     def once(self, compute: Callable[..., Result], *arguments: Hashable) -> Result:
-        """What ``compute`` gives for this evaluation and these arguments, computed at the first call only."""
+        """The result of ``compute`` for these arguments, computed at the first call only."""
         key = (compute, *arguments)
         if key not in self._results:
             self._results[key] = compute(self, *arguments)
@@ -34,7 +78,7 @@ Measure = Callable[[Evaluation, Mapping[str, Any], int], dict[str, float]]
 
 
 class Measurement(NamedTuple):
-    """What becomes one record: a protocol, the settings that its metrics depend on, and the seed of this repeat."""
+    """A measurement, which becomes one record: protocol, settings that the metrics depend on, and seed."""
 
     protocol: str
     settings: dict[str, Any]
@@ -46,7 +90,7 @@ class Measurement(NamedTuple):
         return self.measure(evaluation, self.settings, self.seed)
 
 
-Plan = tuple[list[Measurement], list[str]]  # what is measured, and a line for each thing that cannot be
+Plan = tuple[list[Measurement], list[str]]  # the measurements, and a line for each one that is impossible
 
 
 class Experiment(NamedTuple):
@@ -68,7 +112,7 @@ def once_per_seed(protocol: str, chosen: dict[str, Any], settings: EvaluationSet
 
 
 def sentence_settings(task: EvaluationTask, settings: EvaluationSettings) -> dict[str, Any]:
-    """Settings of a protocol that splits texts into sentences. English goes without saying, as in older records."""
+    """Settings of a protocol that splits texts into sentences. English is left out, as in older records."""
     return {"max_length": settings.max_length} | ({} if task.language == "en" else {"language": task.language})
 
 
@@ -84,7 +128,7 @@ def check_protocols(names: Iterable[str], protocols: Iterable[str]) -> None:
 def plan(
     experiments: Mapping[str, Experiment], system: System, task: EvaluationTask, settings: EvaluationSettings
 ) -> Plan:
-    """What is measured of a system on a task, nothing twice, and a line for each protocol that cannot be."""
+    """The measurements of a system on a task, without repeats, and a line for each protocol that does not run."""
     measurements: list[Measurement] = []
     left_out: list[str] = []
     for name, experiment in experiments.items():

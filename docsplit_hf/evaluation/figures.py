@@ -1,4 +1,4 @@
-"""Figures of results, as PNG and SVG: colors, panels, curves, bars, a legend below them."""
+"""Figures of results as PNG and SVG: curves and bars in panels, with a legend below."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from .evaluation_settings import EvaluationSettings
+from .experiment import EvaluationSettings
 from .markdown_report import Spread
-from .summary import setting
+from .results import setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ SPREADS = {
 
 
 def check_matplotlib() -> None:
-    """Say what to install where figures cannot be drawn: before the hours of measuring, not after them."""
+    """Raise if figures cannot be drawn; call this before hours of measuring."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ModuleNotFoundError(
             "Figures need matplotlib: pip install matplotlib, which the extra [evaluation] brings, or do without "
@@ -58,7 +58,7 @@ def check_matplotlib() -> None:
 
 
 def save(draw: Callable[[], Figure | None], path: Path) -> bool:
-    """Write a figure as PNG and SVG, the same bytes for the same figure, if there is one; ``path`` has no ending."""
+    """Write a figure, if there is one, as PNG and SVG, reproducible to the byte; ``path`` has no ending."""
     check_matplotlib()
     import matplotlib
 
@@ -85,7 +85,7 @@ def make_panels(count: int, width: float, height: float, per_row: int = PANELS_P
 
 
 def draw_legend(figure: Figure, axes: list[Axes], spreads: Iterable[float], spread: Spread) -> None:
-    """One for all panels, below them, in rows as even as the width allows; the figure grows by its height."""
+    """Add one legend below all panels, in even rows; the figure grows by its height."""
     by_label = {}
     for axis in axes:  # a system need not be in every panel
         handles, labels = axis.get_legend_handles_labels()
@@ -105,7 +105,7 @@ def draw_legend(figure: Figure, axes: list[Axes], spreads: Iterable[float], spre
 def draw_curve(
     axis: Axes, places: Sequence[float], points: pd.DataFrame, spread: Spread, number: int, label: str
 ) -> None:
-    """One line with error bars, in percent; ``number`` decides on its color, marker and dashes."""
+    """Draw a line with error bars, in percent; ``number`` chooses color, marker and dashes."""
     axis.errorbar(
         places,
         100 * points["mean"],
@@ -121,7 +121,7 @@ def draw_curve(
 def draw_bars(
     axis: Axes, frame: pd.DataFrame, groups: Mapping[tuple[str, str], str], spread: Spread, scale: float
 ) -> None:
-    """A bar for each system in each group of task and metric; ``groups`` has their labels."""
+    """Draw a bar for each system in each group of task and metric; ``groups`` has the labels."""
     systems = list(dict.fromkeys(frame["system"]))
     width = 0.84 / len(systems)
     frame = frame.drop_duplicates(["system", "task", "metric"])  # the first one counts
@@ -163,7 +163,7 @@ def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Sprea
 
 
 def few_shot_bars(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
-    """Accuracy with the number of examples per class that settings say."""
+    """Accuracy with as many examples per class as ``settings`` say."""
     frame = frame[frame["protocol"] == "few_shot"]
     frame = frame[setting(frame, "shots") == frame["task"].map(settings.shots_of)]
     return accuracy_bars(frame, {"accuracy": ""}, "std") if len(frame) else None
@@ -203,5 +203,5 @@ FIGURES: Mapping[str, Draw] = {"few_shot": few_shot_bars, "few_shot_curve": few_
 def save_figures(
     frame: pd.DataFrame, settings: EvaluationSettings, folder: str | Path, figures: Mapping[str, Draw] = FIGURES
 ) -> list[str]:
-    """Draw what there is to draw of a summary of records; returns the names of the PNG files."""
+    """Draw the figures that a summary of records allows; returns the names of the PNG files."""
     return [f"{name}.png" for name, draw in figures.items() if save(partial(draw, frame, settings), Path(folder, name))]

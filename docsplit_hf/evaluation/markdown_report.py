@@ -1,4 +1,4 @@
-"""results.md: what was measured, in tables, with what it takes to repeat it."""
+"""results.md: the results in tables, and the command that repeats them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol
 import pandas as pd
 
 from ..training.markdown import table
-from .evaluation_settings import EvaluationSettings
-from .probe import BESIDE_PROBES
-from .summary import Summary, setting, summarize_records
+from .experiment import EvaluationSettings
+from .protocols import BESIDE_PROBES
+from .results import Summary, setting, summarize_records
 
 Spread = Literal["std", "interval", "documents"]
 Row = tuple[str, ...]
@@ -34,28 +34,28 @@ NOISE = (
 
 
 class Printed(Protocol):
-    """Numbers of others that stand beside ours."""
+    """Published numbers, which are shown beside ours."""
 
     source: str
     note: str
 
     def numbers(self, tasks: Sequence[str]) -> pd.DataFrame:
-        """Their ``system``, our ``task``, their name of it (``known``), ``metric`` and ``value``, None if missing."""
+        """Columns: their ``system``, our ``task``, their name for it (``known``), ``metric``, ``value`` or None."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report, of the records of one protocol."""
+    """A section of the report: the records of one protocol."""
 
     protocol: str
     title: str
-    text: str  # what is measured; a setting in braces is put in
+    text: str  # what is measured; settings in braces are filled in
     metrics: Row = ()  # the columns, in order
-    spread: Spread = "interval"  # what stands behind the ±
-    printed: Printed | None = None  # what stands beside it
-    by_system: bool = True  # systems are rows and tasks columns; otherwise there is a row per task and system
+    spread: Spread = "interval"  # what ± means
+    printed: Printed | None = None  # published numbers to show beside ours
+    by_system: bool = True  # systems as rows, tasks as columns; else a row for each task and system
     titles: Mapping[str, str] | None = None  # of metrics
-    plain_digits: int | None = None  # of numbers that are no percentages
+    plain_digits: int | None = None  # if the numbers are not percentages
     layout: Callable[[pd.DataFrame, Sequence[Mapping[str, Any]], Printed | None], str] | None = None  # its own table
     in_table: Row = ()  # settings that the layout shows
 
@@ -87,7 +87,7 @@ SECTIONS = (
 
 
 def own_data(tasks: Sequence[str]) -> tuple[dict[str, Row], list[str]]:
-    """What the table of data sets shows beside ours: a row below a task, by its name, and notes."""
+    """Additions to the table of data sets: a row below a task, by its name, and notes."""
     return {}, [WORDS, NOISE]
 
 
@@ -103,20 +103,17 @@ def results_markdown(
     sections: Sequence[Section] = SECTIONS,
     data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
 ) -> str:
-    """The report of a run in Markdown, a function of what was measured: no clock, no machine.
+    """The report of a run in Markdown, a function of what was measured.
 
     ``runs`` and ``tasks`` are those of the results file; ``command`` repeats the run; ``left_out`` says, line by line,
-    what was asked for and not measured; ``figures`` are names of picture files beside the report; ``preset`` says which
-    preset the run had.
+    what was not measured; ``figures`` are names of pictures beside the report; ``preset`` is a line about the options.
     """
-    if not records:
-        raise ValueError("There are no records to report: was every protocol left out?")
     frame = summarize_records(records)
     parts = [
         "# Evaluation",
         f"To repeat it:\n\n```bash\n{command}\n```",
         _ran_on(records, runs),
-        *filter(None, [preset]),
+        *[preset] * bool(preset),
     ]
     parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks, data))
     if left_out:
@@ -134,7 +131,7 @@ def results_markdown(
 def main_table(
     records: Sequence[Mapping[str, Any]], settings: EvaluationSettings, sections: Sequence[Section] = SECTIONS
 ) -> str:
-    """The first table of the report, without numbers of others, for the last screen of a run."""
+    """The first table of the report without published numbers, for the last screen of a run."""
     frame = summarize_records(records)
     for section in sections:
         if len(chosen := _rows_of(section, frame, settings)):
@@ -143,7 +140,7 @@ def main_table(
 
 
 def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | None = None) -> str:
-    """A mean and its ±, if there were repeats: percentages with two digits, as in the papers, or plain numbers."""
+    """A mean with its ±, if there are repeats: a percentage with two digits, or a plain number."""
     if summary is None:
         return MISSING
     scale, digits = (100, 2) if plain_digits is None else (1, plain_digits)
@@ -152,7 +149,7 @@ def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | 
 
 
 def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = None, bold: Sequence[str] = ()) -> Any:
-    """The frame with what a table shows, as ``text``; the best of those that agree in the columns ``bold`` is bold."""
+    """The frame with formatted numbers as ``text``; the best in each group of the columns ``bold`` is bold."""
     texts = pd.Series(
         [format_summary(row, spread, plain_digits) for row in frame.itertuples()], frame.index, dtype=object
     )
@@ -163,17 +160,14 @@ def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = No
 
 
 def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, Any], *by: str) -> str:
-    """The texts of a frame as a table: a row for each different value of ``rows``, in order; of equal places the last.
+    """The texts of a frame as a table, with a row for each value of ``rows``, names of columns and their titles.
 
-    ``rows`` are names of columns of the frame with their titles, ``columns`` titles with values of the columns ``by``,
-    as a tuple if these are several.
+    ``columns`` are titles, and for each the value of the columns ``by``, as a tuple if these are several.
     """
     places = zip(*(frame[name] for name in by), strict=True) if len(by) > 1 else frame[by[0]]
     names = list(frame[list(rows)].itertuples(index=False, name=None))
     texts = dict(zip(zip(names, places, strict=True), frame["text"], strict=True))
-    lines = [
-        (*name, *(texts.get((name, column), MISSING) for column in columns.values())) for name in dict.fromkeys(names)
-    ]
+    lines = ((*name, *(texts.get((name, one), MISSING) for one in columns.values())) for name in dict.fromkeys(names))
     return table((*rows.values(), *columns), lines)
 
 
@@ -184,7 +178,7 @@ def table_by_system(
     printed: Printed | None = None,
     titles: Mapping[str, str] = TITLES,
 ) -> str:
-    """Systems as rows, tasks as columns: the layout of the papers' tables 1 and 2. The best of ours are in bold."""
+    """Systems as rows and tasks as columns, as in the papers' tables 1 and 2. The best of ours are bold."""
     tasks = list(dict.fromkeys(frame["task"]))
     measured = [name for name in metrics if name in set(frame["metric"])]
     columns = {f"{escape(task)} {titles.get(name, name)}".strip(): (task, name) for task in tasks for name in measured}
@@ -195,7 +189,7 @@ def table_by_system(
 
 
 def in_italics(printed: Printed, tasks: Sequence[str]) -> pd.DataFrame:
-    """Rows of others' numbers, to stand below ours."""
+    """Rows of published numbers, to show below ours."""
     frame = printed.numbers(tasks)
     texts = [MISSING if value is None else f"*{value:.2f}*" for value in frame["value"]]
     return frame.assign(system=[f"*{escape(name)}, paper*" for name in frame["system"]], text=texts)
@@ -209,7 +203,7 @@ def table_by_task(
     titles: Mapping[str, str] = TITLES,
     plain_digits: int | None = None,
 ) -> str:
-    """A row per task and system, a column per metric: for what has many metrics. Others' rows follow each task."""
+    """A row per task and system, a column per metric. Published rows follow each task."""
     columns = {titles.get(name, name): name for name in metrics if name in set(frame["metric"])}
     ours = with_text(frame, spread, plain_digits)
     parts = []
@@ -225,7 +219,7 @@ def task_table(
     tasks: Mapping[str, Mapping[str, Any]],
     data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
 ) -> str:
-    """What was evaluated on: tasks by name and fingerprint, and their descriptions by fingerprint.
+    """The table of data sets; ``fingerprints`` has those of tasks by name, ``tasks`` descriptions by fingerprint.
 
     Descriptions from before words were counted in the training set have none: their numbers are left open.
     """
@@ -246,7 +240,7 @@ def task_table(
 
 
 def escape(name: str) -> str:
-    """A name, on one line, without what Markdown reads as the end of a cell or as emphasis."""
+    """A name on one line, with Markdown's special characters escaped."""
     name = " ".join(name.split())
     return "".join(f"\\{character}" if character in "\\|*_`<>[]" else character for character in name)
 
@@ -294,7 +288,7 @@ def _table(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[str,
 
 
 def _curve(frame: pd.DataFrame) -> list[str]:
-    """One table per task, with the numbers of shots in the place of tasks, so that a row is a curve."""
+    """A table per task, with numbers of shots as columns, so that each row is a curve."""
     frame = frame.assign(shots=setting(frame, "shots"))
     if frame["shots"].nunique() < 2:
         return []
@@ -307,7 +301,7 @@ def _curve(frame: pd.DataFrame) -> list[str]:
 
 
 def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
-    """For each setting its values, with the tasks that they belong to where they differ."""
+    """The values of each setting, with their tasks if they differ."""
     texts = {}
     for name in dict.fromkeys(name for settings in frame["settings"] for name in settings):
         tasks: dict[str, dict[str, None]] = {}  # by value; keys keep their order
@@ -325,7 +319,7 @@ def _seeds(frame: pd.DataFrame) -> str:
 
 
 def _ran_on(records: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> str:
-    """A line for each kind of machine and versions among the runs that these records came from."""
+    """A line for each machine, with its versions, that these records were measured on."""
     first_dates: dict[str, str] = {}
     for run in (runs[number] for number in sorted({record["run"] for record in records})):
         versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())

@@ -1,4 +1,4 @@
-"""A checkpoint as mteb (2.x) takes models, so that all its tasks can be run on it."""
+"""An adapter for mteb 2.x, which can then run all its tasks on a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..models.inference.endpoint import split_name
 from ..models.inference.long_documents import SingleVector
-from .encoders import TextEncoder, load_encoder
+from .systems import TextEncoder, load_encoder
 
 if TYPE_CHECKING:
     import torch
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class MTEBEncoder:
     """An encoder that fulfills mteb's ``EncoderProtocol``: hand it to ``mteb.evaluate``, with the tasks.
 
-    mteb keeps results by name and revision; the revision is the encoder's fingerprint, so that no result is taken for
-    that of a model which has been trained on since. mteb's prompts are not used: the instruction is the encoder's own.
+    mteb keeps results by name and revision, which is the encoder's fingerprint. Its prompts are not used: the
+    instruction is the encoder's own.
 
     Args:
         encoder: An encoder, or a name as ``load_encoder`` knows it: a folder, a model on the Hub, an endpoint.
@@ -70,7 +70,7 @@ class MTEBEncoder:
 
     @cached_property
     def mteb_model_meta(self) -> ModelMeta:
-        """What mteb writes into its results."""
+        """The description of the model in mteb's results."""
         try:
             from mteb.models import ModelMeta
             from mteb.models.model_meta import ScoringFunction

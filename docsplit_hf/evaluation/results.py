@@ -1,4 +1,4 @@
-"""results.json: every number that was measured, with its seed and settings, and on what machine it was."""
+"""results.json, which holds every measurement with its seed and settings, and summaries over the repeats."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import os
 import platform
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 FILE_NAME = "results.json"
 VERSION = 1
@@ -22,15 +24,15 @@ FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
 
 
 def record_key(record: Mapping[str, Any]) -> str:
-    """What makes two records the same measurement: names, dates and versions of libraries are not part of it."""
+    """The identity of a measurement: names, dates and versions of libraries are not part of it."""
     return json.dumps([record[name] for name in KEY], sort_keys=True)
 
 
 class ResultStore:
     """The records in a ``results.json``, which is replaced after each new one; one process may write at a time.
 
-    A record has ``FIELDS``, and as ``run`` the number, among the file's ``runs``, of the command that measured it. Of
-    this command, ``run`` is written with the first new record: one that measures nothing leaves the file as it is.
+    A record has ``FIELDS``, and as ``run`` the number of its command among ``runs``. A command that measures nothing
+    leaves the file as it is.
     """
 
     def __init__(self, folder: str | Path, run: Mapping[str, Any] | None = None) -> None:
@@ -49,11 +51,11 @@ class ResultStore:
         return list(self._records.values())
 
     def find(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The record of the same ``KEY``, or None where it was not measured yet."""
+        """The record of the same ``KEY``, or None if it was not measured yet."""
         return self._records.get(record_key(wanted))
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Keep a record, which has no ``run`` yet, in place of one of the same key, and write the file."""
+        """Add a record, or replace the one of the same key, and write the file."""
         _check(record)
         if self._run_number is None:
             self.runs.append(self.run)
@@ -62,7 +64,7 @@ class ResultStore:
         self._write()
 
     def take(self, other: ResultStore) -> None:
-        """Take over the records, runs and tasks of another store, which another process wrote, and write the file."""
+        """Add the records, runs and tasks of another store, and write the file."""
         for run in other.runs:
             if run not in self.runs:
                 self.runs.append(run)
@@ -72,7 +74,7 @@ class ResultStore:
         self._write()
 
     def describe_task(self, fingerprint: str, description: Mapping[str, Any]) -> None:
-        """Keep what a task is: it is written with the next record."""
+        """Keep the description of a task, which is written with the next record."""
         self.tasks[fingerprint] = dict(description)
 
     def _read(self) -> None:
@@ -136,3 +138,56 @@ def _check(record: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{record['system']} on {record['task']}, {record['protocol']}: {broken} is not a finite number."
         )
+
+
+INTERVAL = "_interval"  # "noun_interval" is half the interval of the metric "noun"
+GROUP = ("system", "task", "protocol", "settings")
+
+
+class Summary(NamedTuple):
+    """Mean, sample standard deviation, and half the 95 % confidence interval of the mean; both NaN for one repeat.
+
+    ``interval`` holds what differs between the repeats (seeds, draws of examples), not the choice of the test set;
+    ``documents`` holds that choice, where the protocol measures it.
+    """
+
+    mean: float
+    std: float
+    interval: float
+    repeats: int
+    documents: float = math.nan
+
+
+def summarize(values: Sequence[float]) -> Summary:
+    """Mean, standard deviation and the 95 % confidence interval ``t(n-1, 0.975) * std / sqrt(n)``."""
+    from scipy.stats import t
+
+    series = pd.Series(values, dtype=float)
+    std = float(series.std())
+    interval = float(t.ppf(0.975, len(series) - 1)) * std / math.sqrt(len(series))
+    return Summary(float(series.mean()), std, interval, len(series))
+
+
+def summarize_records(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A row for each system, task, protocol, settings and metric, in the order in which they come first.
+
+    The columns are ``GROUP``, ``seeds`` (a tuple), ``metric``, and the fields of ``Summary`` over the seeds.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(json.dumps([record[name] for name in GROUP], sort_keys=True), []).append(record)
+    rows = []
+    for mine in groups.values():
+        about = [*(mine[0][name] for name in GROUP), tuple(record["seed"] for record in mine)]
+        metrics = pd.DataFrame([record["metrics"] for record in mine])
+        for name in (name for name in metrics if not name.endswith(INTERVAL)):
+            found = summarize(metrics[name].dropna())
+            if f"{name}{INTERVAL}" in metrics:
+                found = found._replace(documents=float(metrics[f"{name}{INTERVAL}"].mean()))
+            rows.append((*about, name, *found))
+    return pd.DataFrame(rows, columns=[*GROUP, "seeds", "metric", *Summary._fields])
+
+
+def setting(frame: pd.DataFrame, name: str) -> pd.Series:
+    """A setting of each row, None where it has none of this name."""
+    return pd.Series([settings.get(name) for settings in frame["settings"]], frame.index, dtype=object)

@@ -1,4 +1,4 @@
-"""Measures systems on tasks by protocols; what was measured before is taken from the results."""
+"""Measure systems on tasks by protocols; earlier measurements are taken from the results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..models.inference.endpoint import split_name
-from .evaluation_settings import EvaluationSettings
-from .experiment import Evaluation, Experiment, Measurement, check_protocols, plan
-from .half_documents import HALF_DOCUMENTS
-from .load_system import System
-from .probe import FITTED, LARGEST_CLASS, beside_probes, probe_protocols
+from .experiment import Evaluation, EvaluationSettings, Experiment, Measurement, check_protocols, plan
+from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
 from .results import ResultStore
-from .task import EvaluationTask, word_counts
+from .systems import System
+from .tasks import EvaluationTask, word_counts
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +34,10 @@ def run_protocols(
     store: ResultStore,
     protocols: Mapping[str, Experiment] = PROTOCOLS,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure every system on every task by every protocol that fits; a run that was killed goes on where it was.
+    """Measure every system on every task by every protocol that fits, but for what ``store`` has.
 
-    The keys of ``systems`` are their names on the command line, from which fine-tuning starts; their ``name`` is what
-    the records say. Everything is planned before anything is measured, so what cannot work is refused at once. Returns
-    the records, under the systems' present names, and a line for each measurement that was left out, which is logged.
+    The keys of ``systems`` are their names on the command line, from which fine-tuning starts. Everything is planned
+    before anything is measured. Returns the records, and a line for each measurement that was left out.
     """
     check_protocols(names, protocols)
     chosen = {name: protocols[name] for name in names}
@@ -68,17 +65,14 @@ def run_protocols(
 
 
 def describe_task(task: EvaluationTask) -> dict[str, Any]:
-    """The kind of a task, the numbers of its examples, and the words of a document, of training and test together.
-
-    Words are split at spaces; of Chinese, characters are counted. Two texts that are one example are one document.
-    """
+    """The kind of a task, the numbers of its examples, and the words of its documents."""
     words = [int(word_counts(parts, task.language).sum()) for parts in task.documents]
     middle = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
     return {"kind": task.kind, **task.sizes, "documents": len(words), "words": middle}
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Names for tables: of a path the last part, and as much before it as tells two of them apart.
+    """Names for tables: the last part of a path, and as much before it as tells two of them apart.
 
     >>> short_names(["tfidf", "runs/a/best", "runs/b/best", "out/docsplit/", "out/long#name=ours"])
     ['tfidf', 'a/best', 'b/best', 'docsplit', 'ours']
@@ -123,5 +117,5 @@ def _measured_once(evaluation: Evaluation, measurement: Measurement, store: Resu
         except ValueError as error:
             raise ValueError(f"{name} on {task.name}, {measurement.protocol}: {error}") from error
         store.add(wanted | {"metrics": metrics, "seconds": round(time.perf_counter() - start, 3)})
-    # Names are no part of what a measurement is: it may have been made under others.
+    # It may have been measured under other names, which are no part of its identity.
     return store.find(wanted) | {"system": name, "task": task.name}

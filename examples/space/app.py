@@ -4,9 +4,8 @@ import os
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
 
-from docsplit_hf.demo.limits import Limits
 from docsplit_hf.demo.page import launch_options, make_page
-from docsplit_hf.demo.shared_model import SharedModel
+from docsplit_hf.demo.sessions import Limits, SharedModel
 
 LIMITS = Limits(rows=5_000)  # a Space is shared by many
 

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
-from docsplit_hf.evaluation.load_system import System
-from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.evaluation.systems import System
+from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.models.inference.backend import inference_mode
 from docsplit_hf.models.inference.embed_pieces import inference_batches
 from docsplit_hf.models.inference.encoder import DocumentEncoder

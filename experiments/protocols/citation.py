@@ -13,8 +13,8 @@ from sklearn.preprocessing import normalize
 
 from docsplit_hf.classification.evaluation import prediction_metrics
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
-from docsplit_hf.evaluation.labeled_features import check_features
-from docsplit_hf.evaluation.load_system import Features
+from docsplit_hf.evaluation.protocols import check_features
+from docsplit_hf.evaluation.systems import Features
 
 from ..papers_options import PaperSettings
 from ..tasks.citation_pairs import PairTask

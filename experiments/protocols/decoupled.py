@@ -9,9 +9,9 @@ import numpy as np
 
 from docsplit_hf.classification.evaluation import prediction_metrics
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
-from docsplit_hf.evaluation.labeled_features import held_out_settings
-from docsplit_hf.evaluation.load_system import System
-from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.evaluation.protocols import held_out_settings
+from docsplit_hf.evaluation.systems import System
+from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.neighbors.mixing.knn_distribution import add_one_smoothing, knn_probabilities
 from docsplit_hf.neighbors.mixing.mixture import interpolate
 from docsplit_hf.text.paper_tasks import TASKS

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PrinterCallback, set_seed
 from docsplit_hf.classification.arguments import KNNClassifierTrainingArguments
 from docsplit_hf.classification.knn_classifier_trainer import KNNClassifierTrainer
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.models.portable.modeling_knn_classifier import KNNClassifier

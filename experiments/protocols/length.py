@@ -10,15 +10,17 @@ from sklearn.preprocessing import normalize
 
 from docsplit_hf.classification.evaluation import prediction_metrics
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
-from docsplit_hf.evaluation.labeled_features import (
+from docsplit_hf.evaluation.protocols import (
     LabeledFeatures,
+    fit_linear,
     held_out_settings,
     labeled_features,
+    logistic_predictions,
+    rows_to_choose_by,
     sample_per_class,
 )
-from docsplit_hf.evaluation.load_system import EncoderSystem, System
-from docsplit_hf.evaluation.probe import fit_linear, logistic_predictions, rows_to_choose_by
-from docsplit_hf.evaluation.task import ClassificationTask, word_counts
+from docsplit_hf.evaluation.systems import EncoderSystem, System
+from docsplit_hf.evaluation.tasks import ClassificationTask, word_counts
 from docsplit_hf.models.inference.long_documents import read_pieces
 
 from ..papers_options import NO_SEED, PaperSettings

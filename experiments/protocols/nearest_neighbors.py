@@ -12,9 +12,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
-from docsplit_hf.evaluation.labeled_features import LabeledFeatures, held_out_settings, labeled_features
-from docsplit_hf.evaluation.load_system import Features
-from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.evaluation.protocols import LabeledFeatures, held_out_settings, labeled_features
+from docsplit_hf.evaluation.systems import Features
+from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.neighbors.mixing.calibration import calibrate
 from docsplit_hf.neighbors.mixing.knn_distribution import knn_probabilities
 from docsplit_hf.neighbors.store.search.grouped_search import grouped_search

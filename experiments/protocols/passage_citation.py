@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
-from docsplit_hf.evaluation.load_system import System, TfidfSystem
+from docsplit_hf.evaluation.systems import System, TfidfSystem
 from docsplit_hf.models.inference.long_documents import Passages
 
 from ..papers_options import NO_SEED, PaperSettings

@@ -13,8 +13,7 @@ import torch
 from scipy.sparse import issparse
 from torch import nn
 
-from docsplit_hf.evaluation.labeled_features import LabeledFeatures
-from docsplit_hf.evaluation.probe import logistic_predictions, rows_to_choose_by
+from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions, rows_to_choose_by
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from docsplit_hf.evaluation.experiment import (
     once_per_seed,
     sentence_settings,
 )
-from docsplit_hf.evaluation.load_system import Features, System
-from docsplit_hf.evaluation.task import EvaluationTask
+from docsplit_hf.evaluation.systems import Features, System
+from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.text.characters import replace_lone_surrogates
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from docsplit_hf.evaluation.markdown_report import MISSING, TITLES, Printed, escape, in_italics, lay_out, with_text
-from docsplit_hf.evaluation.summary import setting, summarize_records
+from docsplit_hf.evaluation.results import setting, summarize_records
 
 from ..papers_options import CALIBRATED, FIXED, ORACLE
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE, PARTS

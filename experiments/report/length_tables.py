@@ -10,7 +10,7 @@ import pandas as pd
 
 from docsplit_hf.evaluation.figures import GRID, draw_curve, draw_legend, make_panels
 from docsplit_hf.evaluation.markdown_report import Printed, Spread, escape, lay_out, with_text
-from docsplit_hf.evaluation.summary import setting, summarize_records
+from docsplit_hf.evaluation.results import setting, summarize_records
 from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, SINGLE_VECTOR
 
 from ..papers_options import PaperSettings

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from docsplit_hf.evaluation.figures import COLORS, save
-from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.evaluation.summary import summarize
+from docsplit_hf.evaluation.results import ResultStore, summarize
 from docsplit_hf.training.markdown import table
 from experiments.study.study_runs import ABLATION_BASES, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
 

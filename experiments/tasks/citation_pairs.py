@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docsplit_hf.evaluation.task import content_hash
+from docsplit_hf.evaluation.tasks import content_hash
 from docsplit_hf.text.characters import replace_lone_surrogates
 from docsplit_hf.text.file_formats import read_json_rows
 

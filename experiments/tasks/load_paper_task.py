@@ -11,14 +11,14 @@ from typing import Any
 import datasets
 from datasets import DatasetDict
 
-from docsplit_hf.evaluation.load_evaluation_task import (
+from docsplit_hf.evaluation.tasks import (
     DOCUMENTATION,
+    EvaluationTask,
     classification_task,
     draw,
     load_evaluation_task,
     title_of,
 )
-from docsplit_hf.evaluation.task import EvaluationTask
 from docsplit_hf.text.labeled_examples import load_labeled_examples
 from docsplit_hf.text.load_documents import load_documents
 from docsplit_hf.text.paper_tasks import TASKS, load_task

@@ -13,7 +13,7 @@ import pytest
 @pytest.fixture(scope="session")
 def shared():
     """The encoder of a server."""
-    from docsplit_hf.demo.shared_model import SharedModel
+    from docsplit_hf.demo.sessions import SharedModel
 
     return SharedModel()
 

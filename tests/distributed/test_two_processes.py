@@ -1,8 +1,6 @@
 """Two real gloo processes against one process with the whole batch. One launch does all: it takes most of the time."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import torch
 from docsplit_hf import AutoModelForDocSplit
 from docsplit_hf.text.file_formats import SMALLEST_RANGE
 
+from ..end_to_end.forked import run_two_processes, start_server
 from .runs import OBJECTIVES, STEPS, step, train
 
 STREAMED = 20  # times the texts
@@ -30,10 +29,9 @@ def folder(make_tiny_config, tokenizer, texts, documents, tmp_path_factory):
     lines = [json.dumps({"number": i, "text": f"Number {i}. {text}"}) for i, text in enumerate(texts * STREAMED)]
     (folder / "texts.jsonl").write_text("\n".join(lines))
     assert (folder / "texts.jsonl").stat().st_size > 2 * SMALLEST_RANGE
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", SCRIPT, folder]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    assert "find_unused_parameters" not in finished.stderr  # torch warns if DDP looks for what is not there
+    start_server(tmp_path_factory.mktemp("datasets"))
+    printed = run_two_processes(SCRIPT, folder, log=folder / "log")
+    assert "find_unused_parameters" not in printed  # torch warns if DDP looks for what is not there
     return folder
 
 

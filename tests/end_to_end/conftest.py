@@ -1,6 +1,5 @@
 """Runs of the example script in processes of their own."""
 
-import functools
 import json
 import os
 import subprocess
@@ -66,25 +65,21 @@ def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def pretrain(workshop, run_python, run_script):
-    """Run the example script on the workshop's documents; gives its output folder and what it printed.
+def pretrain(workshop, run_script):
+    """Run the example script on the workshop's documents; gives its output folder and what it printed."""
 
-    ``fresh`` starts a new Python, with a launcher or without, where else the process is forked.
-    """
-
-    def pretrain(name, *options, launcher=(), fresh=False, code=0):
+    def pretrain(name, *options, launcher=()):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={workshop / 'documents.jsonl'}", "--test_size=8", "--max_length=64", "--num_proc=1",
             "--per_device_train_batch_size=4", "--max_steps=6", "--logging_steps=2", "--save_steps=3", "--eval_steps=3",
             "--use_cpu", *options,
         ]  # fmt: skip
-        run = functools.partial(run_python, *launcher) if fresh or launcher else run_script
-        return workshop / name, run(ROOT / "examples" / "run_pretrain.py", *arguments, code=code)
+        return workshop / name, run_script(*launcher, ROOT / "examples" / "run_pretrain.py", *arguments)
 
     return pretrain
 
 
 @pytest.fixture(scope="session")
 def pretrained(pretrain):
-    return pretrain("pretrained", "--report_to=tensorboard", fresh=True)
+    return pretrain("pretrained", "--report_to=tensorboard")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import multiprocessing
 import os
 import runpy
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -39,7 +41,9 @@ def start_server(datasets_cache: Path) -> None:
         os.environ["HF_DATASETS_CACHE"] = before
 
 
-def start_script(script: str | Path, *arguments: object, log: Path, folder: str | Path = ".") -> BaseProcess:
+def start_script(
+    script: str | Path, *arguments: object, log: Path, folder: str | Path = ".", **environment: str
+) -> BaseProcess:
     """Start a script as ``python script ...`` would, but for the time of the imports and the end: no atexit handlers.
 
     All scripts hash strings as the server does: what must not depend on that needs a fresh Python on one side.
@@ -49,16 +53,27 @@ def start_script(script: str | Path, *arguments: object, log: Path, folder: str 
         *arguments: Its command line.
         log: The file for what it prints and logs; of one that is there, the end.
         folder: Where it runs.
+        **environment: Variables that are not those of the server.
 
     Returns:
         The process.
     """
     command, workers = [str(argument) for argument in (script, *arguments)], multiprocessing.get_start_method()
     process = multiprocessing.get_context("forkserver").Process(
-        target=_run, args=(command, str(log), str(folder), workers)
+        target=_run, args=(command, str(log), str(folder), workers, environment)
     )
     process.start()
     return process
+
+
+def run_two_processes(script: str | Path, *arguments: object, log: Path) -> str:
+    """Run a script in two processes that train together, as torch's launcher would; gives their log."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+    started = [start_script(script, *arguments, log=log, **shared, **rank) for rank in ranks]
+    return [finish_script(process, log) for process in started][-1]
 
 
 def finish_script(process: BaseProcess, log: Path, code: int = 0) -> str:
@@ -81,11 +96,13 @@ def kill_script(process: BaseProcess, ready: Callable[[], bool], log: Path) -> N
     assert reached and process.exitcode < 0, f"exit code {process.exitcode}: {log.read_text()[-4000:]}"
 
 
-def _run(command: list[str], log: str, folder: str, workers: str) -> None:
+def _run(command: list[str], log: str, folder: str, workers: str, environment: dict[str, str]) -> None:
     with open(log, "a") as file:  # a pipe would fill up and stop the process
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
+    gc.freeze()  # the libraries are no garbage, and a Trainer asks for a collection twice
     os.chdir(folder)
+    os.environ.update(environment)
     multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
     sys.argv = command  # the path to modules beside the script is inherited: pythonpath in setup.cfg
     runpy.run_path(command[0], run_name="__main__")

@@ -2,13 +2,28 @@
 
 import json
 import re
+import unicodedata
+from dataclasses import replace
 
 import pytest
-from label_by_hand import Labeling, LabelingArguments, label
-from labeling_files import LABELS, labeling_folder
-from labeling_keys import Action
-from labeling_keys import press as press_key
-from labeling_screen import screen_lines
+from hypothesis import given
+from hypothesis import strategies as st
+from label_by_hand import (
+    COMMANDS,
+    LABEL_KEYS,
+    LABELS,
+    Action,
+    Document,
+    Labeling,
+    LabelingArguments,
+    State,
+    label,
+    labeling_folder,
+    press,
+    put_back,
+    screen_lines,
+)
+from prompt_toolkit.utils import get_cwidth
 from transformers import pipeline
 
 from docsplit_hf import load_labeled_examples
@@ -48,7 +63,7 @@ def rows_in(folder):
     return [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
 
 
-def press(terminal, folder, *keys):
+def type_keys(terminal, folder, *keys):
     """Press keys, each when the disk has what came of the one before."""
     for key in keys:
         before = (folder / "labels.jsonl").stat().st_size
@@ -77,14 +92,14 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_p
         kept[:] = rows
 
     terminal = begin()
-    press(terminal, folder, "1")
+    type_keys(terminal, folder, "1")
     kill(terminal)
     terminal = begin()
-    press(terminal, folder, "2", "s")
+    type_keys(terminal, folder, "2", "s")
     kill(terminal)
     assert [row["label"] for row in kept] == ["river", "engine", None]
     terminal = begin()
-    press(terminal, folder, "3", "3", "u")
+    type_keys(terminal, folder, "3", "3", "u")
     terminal.press("1")  # which is written or not, and never by half
     kill(terminal)
     assert [row["label"] for row in kept][:4] == ["river", "engine", None, "garden"]
@@ -93,7 +108,7 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_p
     terminal.press("q")
     terminal.finish()  # all is learned, so the next start has nothing to fit
     terminal = begin(stop_in=FITTING)
-    press(terminal, folder, "1", "2")
+    type_keys(terminal, folder, "1", "2")
     terminal.press("+forest\r")
     terminal.wait_for(STOPPED)
     kill(terminal)
@@ -155,11 +170,11 @@ def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path
     folder = tmp_path / "out"
     terminal = start()
     terminal.wait_for("Document 1,")
-    press(terminal, folder, "1", "s")
+    type_keys(terminal, folder, "1", "s")
     terminal.press("3")
     terminal.wait_for("Document 4,")
     first = rows_in(folder)[0]["text"]
-    press(terminal, folder, "u", "u", "u")
+    type_keys(terminal, folder, "u", "u", "u")
     terminal.press("q")
     terminal.finish()
     assert rows_in(folder) == []
@@ -173,7 +188,7 @@ def test_a_document_cannot_command_the_terminal(start, tmp_path, columns, rows):
     documents = tmp_path / "hostile.jsonl"
     documents.write_text("".join(json.dumps({"text": f"{HOSTILE}{number}"}) + "\n" for number in range(3)))
     terminal = start(f"--documents={documents}", columns=columns, rows=rows)
-    terminal.wait_for("␛]0;owned␇␛[2J [red]The river[/red]")
+    terminal.wait_for("�]0;owned��[2J [red]The river[/red]")
     terminal.kill()
     for command in ("\x1b]0;", "\x1b[2J [red]", "\x9b", "\u202e"):
         assert command not in terminal.output
@@ -185,7 +200,7 @@ def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_termin
     terminal.wait_for("Document 1,")
     other = start()
     assert "Another process labels in" in other.finish(2)
-    press(terminal, folder, "1")
+    type_keys(terminal, folder, "1")
     terminal.press("\x03")
     assert "Stopped. 1 labels are kept" in terminal.finish(130)
     terminal = start(stop_in=FITTING)
@@ -194,12 +209,12 @@ def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_termin
     terminal.finish(130)
     terminal = start()
     terminal.wait_for("Document 2,")
-    press(terminal, folder, "2")
+    type_keys(terminal, folder, "2")
     terminal.press("\x04")
     assert "2 labels are kept" in terminal.finish()
     terminal = start()
     terminal.wait_for("Document 3,")
-    press(terminal, folder, "3")
+    type_keys(terminal, folder, "3")
     terminal.hang_up()
     assert [row["label"] for row in rows_in(folder)] == ["river", "engine", "garden"]
 
@@ -208,7 +223,7 @@ def test_half_a_line_is_cut_off_and_the_window_may_change(start, tmp_path):
     folder = tmp_path / "out"
     terminal = start()
     terminal.wait_for("Document 1,")
-    press(terminal, folder, "1")
+    type_keys(terminal, folder, "1")
     terminal.resize(40, 20)
     terminal.wait_for("s skip  u undo  ? help")  # the short form
     terminal.kill()
@@ -235,7 +250,7 @@ def test_pairs_and_examples_that_are_there_and_then_the_finished_classifier_by_i
     def accept(state, perform):
         batches.append([(document.text, document.text_pair) for document in state.documents])
         while state.documents and len(batches[-1]) > 1:  # quits the batch of one
-            state, action = press_key(state, "enter")
+            state, action = press(state, "enter")
             state = perform(state, action)
         return state
 
@@ -301,3 +316,81 @@ def test_a_trained_classifier_and_a_script_without_a_terminal_are_refused(run_sc
     options = {"documents": str(to_label), "output_dir": str(tmp_path / "out")}
     with pytest.raises(ValueError, match="was trained, and learns by training only"), labeling_folder(tmp_path / "out"):
         Labeling(LabelingArguments(**options, model_name_or_path=str(tmp_path / "trained")))
+
+
+DOCUMENTS = (Document("a", "The river.", label="river", score=0.6), Document("b", "The engine."))
+STATE = State(DOCUMENTS, ("river", "engine", "garden"), left=2)
+
+
+def press_all(state, *keys):
+    """The state after some keys, and what the last one asked for."""
+    for key in keys:
+        state, action = press(state, key)
+    return state, action
+
+
+@pytest.mark.parametrize(
+    "keys, label",
+    [
+        (["2"], "engine"),
+        (["enter"], "river"),
+        (["s"], None),
+        ([*"/g", "enter"], "garden"),
+        ([*"/ENGINE", "enter"], "engine"),
+        ([*"+forest", "enter"], "forest"),
+        ([*"+River", "enter"], "river"),
+        ([*"+forests", "backspace", "enter"], "forest"),
+        (["/", "x", "escape", "1"], "river"),
+        (["/", "backspace", "1"], "river"),
+        (["m", "?", "2", "2"], "engine"),  # any key leaves the help, and does no more
+        ([*"/x", "enter", "3"], "garden"),
+    ],
+)
+def test_keys_that_answer(keys, label):
+    state, action = press_all(STATE, *keys)
+    assert action == ("answer", label, DOCUMENTS[0])
+    assert (state.documents, state.done, state.left, state.page, state.typed) == (DOCUMENTS[1:], 1, 1, 0, None)
+    assert put_back(state, DOCUMENTS[0], label).documents == DOCUMENTS
+    assert state.labels == (*STATE.labels, *(["forest"] if label == "forest" else []))
+
+
+@pytest.mark.parametrize("key", ["4", "a", "z", "x1", "escape", "backspace", "é", " "])
+def test_other_keys_do_nothing(key):
+    state, action = press(STATE, key)
+    assert action is None and state == replace(STATE, message=state.message) and "no meaning" in state.message
+
+
+def test_each_label_has_a_key_of_its_own_and_the_others_are_found_by_name():
+    assert not set(LABEL_KEYS) & set(COMMANDS) and len(set(LABEL_KEYS)) == len(LABEL_KEYS)
+    labels = tuple(f"label {number:02}" for number in range(40))
+    state = replace(STATE, labels=labels)
+    assert [press(state, key)[1].label for key in LABEL_KEYS] == list(labels[: len(LABEL_KEYS)])
+    ambiguous, action = press_all(state, *"/label 3", "enter")
+    assert action is None and "10 labels begin so" in ambiguous.message
+    assert press_all(ambiguous, "9", "enter")[1].label == "label 39"
+
+
+ANY_TEXT = st.text(max_size=300)
+
+
+@given(ANY_TEXT, ANY_TEXT, st.lists(ANY_TEXT, min_size=2, max_size=40), st.integers(1, 120), st.integers(1, 50))
+def test_the_screen_fits_any_window_and_holds_nothing_that_a_terminal_obeys(text, reason, labels, columns, rows):
+    document = Document("1", text, label=labels[0], score=0.5, words=(text,), reason=reason)
+    state = State((document,), tuple(labels), left=1, learned=reason, message=text, page=3)
+    for shown in (state, replace(state, help=True), replace(state, typed="/e")):
+        lines = screen_lines(shown, columns, rows)
+        assert len(lines) <= rows
+        for _, line in lines:
+            assert all(unicodedata.category(character)[0] != "C" for character in line)
+            assert columns < 2 or get_cwidth(line) <= columns
+
+
+def test_paging_shows_each_line_of_a_long_text_once():
+    text = "\n".join(f"Line {number} of a long text." for number in range(100))
+    state, shown = State((Document("1", text),), ("river", "engine")), []
+    for page in range(30):
+        lines = [line for _, line in screen_lines(replace(state, page=page), 60, 24) if line.startswith("Line")]
+        if page and lines[0] == shown[0]:
+            break
+        shown += lines
+    assert shown == text.split("\n")

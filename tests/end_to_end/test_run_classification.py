@@ -1,7 +1,5 @@
 import csv
-import functools
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,10 +21,9 @@ from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text
 from .conftest import ROOT
-from .forked import finish_script, kill_script, start_script
+from .forked import finish_script, kill_script, run_two_processes, start_script
 
 SCRIPT = ROOT / "examples" / "run_classification.py"
-TWO_PROCESSES = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 @pytest.fixture(scope="session")
@@ -41,18 +38,17 @@ def labeled(workshop, texts):
 
 
 @pytest.fixture(scope="session")
-def classify(workshop, labeled, run_python, run_script):
+def classify(workshop, labeled, run_script):
     """Run the example script on the labeled examples; gives its output folder and what it printed."""
 
-    def classify(name, *options, launcher=(), code=0):
+    def classify(name, *options, run=run_script, **more):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--validation_size=8",
             "--num_train_epochs=2", "--learning_rate=1e-3", "--logging_steps=2", "--use_cpu",
             "--triplet_choice=hardest", *options,
         ]  # fmt: skip
-        run = functools.partial(run_python, *launcher) if launcher else run_script
-        return workshop / name, run(SCRIPT, *arguments, code=code)
+        return workshop / name, run(SCRIPT, *arguments, **more)
 
     return classify
 
@@ -77,11 +73,11 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
     assert "On the test examples" in card and str(folder.parent) not in card.replace(str(folder), "")
 
 
-def test_two_processes_are_one_with_the_whole_batch(classified, classify):
+def test_two_processes_are_one_with_the_whole_batch(classified, classify, tmp_path):
     folder, _ = classified
     options = ["--per_device_train_batch_size=4", "--report_to=none"]
     options += ["--long_documents=passages", "--passage_length=24"]  # which training does not read
-    other, _ = classify("classified_by_two", *options, launcher=TWO_PROCESSES)
+    other, _ = classify("classified_by_two", *options, run=run_two_processes, log=tmp_path / "log")
     weights = [KNNClassifier.from_pretrained(path).state_dict() for path in (folder, other)]
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=1e-4, rtol=1e-4)
@@ -101,11 +97,6 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
     np.testing.assert_allclose(found.embeddings, expected.passages.embeddings, atol=1e-3)
     np.testing.assert_array_equal(found.counts, expected.passages.counts)
     np.testing.assert_array_equal(found.spans, expected.passages.spans)
-
-
-def test_a_mistyped_task_is_named_before_anything_is_loaded(run_script):
-    options = ["--model_name_or_path=./missing", "--task_name=MRPK", "--output_dir=unused", "--use_cpu"]
-    assert "Did you mean 'MRPC'" in run_script(SCRIPT, *options, code=2)
 
 
 def test_after_training_the_texts_of_a_file_are_classified(classified, labeled, workshop):
@@ -190,13 +181,6 @@ def test_examples_to_report_on_are_held_out_or_it_says_how(labeled, workshop, ru
     assert set(json.loads((tmp_path / "metrics.json").read_text())) == set(sets)
     rate = json.loads((tmp_path / "training_args.json").read_text())["learning_rate"]
     assert rate == (2e-5 if sets else 1e-3)  # of the checkpoint that ships, which is small
-
-
-def test_what_cannot_be_classified_is_found_before_the_training(labeled, workshop, run_script):
-    options = [f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--use_cpu"]
-    options += [f"--output_dir={workshop / 'unused'}", f"--predict={workshop / 'documents.jsonl'}"]
-    assert "There is no column 'body' in" in run_script(SCRIPT, *options, code=2)
-    assert not (workshop / "unused").exists()
 
 
 @pytest.fixture(scope="session")
@@ -313,11 +297,6 @@ def test_examples_go_into_a_collection_and_answers_come_from_it(few_labels, work
     )  # made by the collection
 
 
-def test_what_is_about_answers_needs_texts_to_answer(fitted, run_script):
-    printed = run_script(SCRIPT, f"--model_name_or_path={fitted[0]}", "--predict_reject=0.05", code=2)
-    assert "--predict_reject is about the answers to a file: give it by --predict" in printed
-
-
 def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chosen_on(few_labels, tmp_path, run_script):
     data = tmp_path / "data"
     data.mkdir()
@@ -386,13 +365,6 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
     assert "its fields are" in run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", code=2)
 
 
-def test_a_classifier_that_was_trained_is_not_audited(classified, tmp_path, run_script):
-    folder, _ = classified
-    options = [f"--model_name_or_path={folder}", f"--audit={tmp_path / 'report.json'}", "--use_cpu"]
-    assert "was trained on all of them" in " ".join(run_script(SCRIPT, *options, code=2).split())
-    assert not (tmp_path / "report.json").exists()
-
-
 NO_TRAINING = ["--no_training", "--dataset_name=labeled.csv"]
 REFUSED = {
     "adapters": ([*NO_TRAINING, "--use_peft"], "has no use for --use_peft"),
@@ -428,21 +400,3 @@ def test_what_does_not_go_together_is_refused(options, message):
     model, data, datastore, _, _, arguments = parse_arguments(parser, [*options, "--use_cpu"])
     with pytest.raises(ValueError, match=message):
         check_options(options_given(parser, [*options, "--use_cpu"]), model, data, datastore, arguments)
-
-
-def test_without_training_several_processes_are_refused():
-    with pytest.raises(ValueError, match="the work of one process, not of 2"):
-        check_options(
-            set(),
-            ModelArguments(no_training=True),
-            DataArguments("labeled.csv"),
-            DatastoreArguments(),
-            SimpleNamespace(world_size=2),
-        )
-
-
-def test_what_cannot_be_chosen_is_refused_before_the_training(labeled, few_labels, tmp_path, run_script):
-    options = [*columns(labeled / "train.jsonl"), f"--output_dir={tmp_path / 'out'}"]
-    documents = f"--unlabeled_name={few_labels / 'documents'}"
-    assert "held-out examples choose" in run_script(SCRIPT, *options, documents, "--validation_size=0", code=2)
-    assert not (tmp_path / "out").exists()

@@ -1,10 +1,8 @@
-import sys
-
 import pytest
 
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.figures import COLORS, few_shot_bars, few_shot_curves, save_figures
-from docsplit_hf.evaluation.summary import summarize_records
+from docsplit_hf.evaluation.results import summarize_records
 
 from .handmade import make_records
 
@@ -47,21 +45,8 @@ def test_eight_systems_differ_in_color_and_in_marker_or_hatch():
     assert len({bar.get_hatch() for bar in few_shot_bars(frame, SETTINGS).axes[0].patches}) == 8
 
 
-def test_error_bars_are_there_after_several_repeats_and_said_in_the_legend():
-    figure = few_shot_curves(frame_of(2, 1), SETTINGS)
-    assert figure.legends[0].get_title().get_text() == "Error bars: standard deviation over the repeats"
-    _, _, [segments] = figure.axes[0].containers[0]
-    assert all(abs(high[1] - low[1]) > 0 for low, high in segments.get_segments())
-
-
 def test_only_what_was_measured_is_drawn(tmp_path):
     frame = frame_of(2, 1)
     few_shot = frame["protocol"] == "few_shot"
     assert save_figures(frame[few_shot], SETTINGS, tmp_path / "some") == ["few_shot.png", "few_shot_curve.png"]
     assert save_figures(frame[~few_shot], SETTINGS, tmp_path / "none") == [] and not (tmp_path / "none").exists()
-
-
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install matplotlib, .* or do without them, --no_figures"):
-        save_figures(frame_of(2, 1), SETTINGS, tmp_path)

@@ -5,17 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
+from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.markdown_report import (
     escape,
     format_summary,
-    main_table,
     results_markdown,
     table_by_system,
-    table_by_task,
-    task_table,
 )
-from docsplit_hf.evaluation.summary import Summary, summarize_records
+from docsplit_hf.evaluation.results import Summary, summarize_records
 
 from .handmade import COMMAND, RUNS, TASKS, make_records
 
@@ -55,13 +52,6 @@ def test_systems_are_rows_and_tasks_columns_and_the_best_is_bold():
     assert rows[3] == ["B", "**60.00 ± 0.00**", "30.00 ± 0.00", "**90.00 ± 0.00**", "**90.00 ± 0.00**"]
 
 
-def test_a_row_for_each_task_and_system_and_a_column_for_what_was_measured():
-    frame = frame_of(("A", "mine", {"mrr": 0.5}), ("B", "other", {"mrr": 0.6}), ("B", "mine", {"mrr": 0.7}))
-    rows = rows_of(table_by_task(frame, ["recall@1", "mrr"], "std"))
-    assert rows[0] == ["Task", "System", "MRR"]
-    assert [row[:2] for row in rows[2:]] == [["mine", "A"], ["mine", "B"], ["other", "B"]]
-
-
 @pytest.fixture(scope="module")
 def report():
     names = ("full", "few_shot", "half_documents")
@@ -90,38 +80,6 @@ def test_it_says_how_to_repeat_it_on_what_it_ran_and_what_was_left_out(report):
     assert "| mine | texts with labels | 1,000 | 400 | – | 20 | – | – | – | 4.9 |" in report
     assert "probe `mlp` (of word counts a linear support vector machine)" in section(report, "Full classification")
     assert "word counts and endpoints do not know it" in report
-
-
-def test_full_has_an_interval_over_the_seeds_and_few_shot_a_deviation_over_the_draws(report):
-    full, few_shot = section(report, "Full classification"), section(report, "Few-shot classification")
-    assert "95 % confidence interval of the mean over the seeds" in full and "Seeds: 0 to 2." in full
-    assert "standard deviation over the repeats" in few_shot and "Seeds: 0 to 3." in few_shot
-    assert "5 examples per class" in few_shot
-
-
-def test_curves_have_a_column_per_number_of_shots(report):
-    curve = section(report, "Few-shot classification by examples per class")
-    assert "| System | 1 per class | 5 per class | 10 per class |" in curve and "### first" in curve
-
-
-def test_nothing_measured_is_no_report():
-    with pytest.raises(ValueError, match="no records to report"):
-        results_markdown([], [], {}, EvaluationSettings(), COMMAND)
-
-
-def test_the_last_screen_shows_the_first_table():
-    records = make_records(["BERT"], ["mine"])
-    shown = main_table(records, EvaluationSettings())
-    assert shown.startswith("Full classification") and "mine Acc" in shown
-    few_shot = [record for record in records if record["protocol"] == "few_shot"]
-    assert main_table(few_shot, EvaluationSettings()).startswith("Few-shot classification")
-
-
-def test_a_data_set_has_its_sizes_and_words():
-    sizes = {"kind": "texts with labels", "train": 1000, "test": 400, "classes": 20, "documents": 1400}
-    words = {"words": {"mean": 262.4, "median": 153.0, "max": 11780}}
-    shown = task_table({"mine": "0123456789"}, {"0123456789": sizes | words})
-    assert "| mine | texts with labels | 1,000 | 400 | 1,400 | 20 | 262 | 153 | 11,780 | 4.9 | 01234567 |" in shown
 
 
 @given(st.text())

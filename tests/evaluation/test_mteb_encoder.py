@@ -71,10 +71,3 @@ def test_long_texts_can_be_read_whole(tiny_checkpoint, texts):
     assert model.encode([{"text": long}], show_progress_bar=False) == pytest.approx(whole, abs=1e-6)
     meta = model.mteb_model_meta
     assert (meta.embed_dim, meta.max_tokens) == (32, 64) and meta.revision != first.mteb_model_meta.revision
-
-
-def test_names(tiny_checkpoint):
-    encoder = MTEBEncoder(str(tiny_checkpoint)).encoder
-    assert MTEBEncoder(encoder).name == "local/DocumentEncoder"
-    name = "https://api.openai.com/v1#text-embedding-3-small"
-    assert MTEBEncoder(name).name == "api.openai.com/text-embedding-3-small"

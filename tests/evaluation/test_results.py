@@ -1,10 +1,11 @@
 import json
+import math
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from scipy import stats
 
-from docsplit_hf.evaluation.results import ResultStore
+from docsplit_hf.evaluation.results import ResultStore, setting, summarize, summarize_records
 
 RECORD = {
     "system": "A", "system_fingerprint": "a", "task": "B", "task_fingerprint": "b", "protocol": "full",
@@ -62,13 +63,6 @@ def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     assert len(ResultStore(tmp_path).records) == 1
 
 
-def test_a_file_of_something_else_is_named(tmp_path):
-    for content in ("", "[]", '{"records": []}', '{"version": 99}'):
-        (tmp_path / "results.json").write_text(content)
-        with pytest.raises(ValueError, match="results.json.*Move it away to start over"):
-            ResultStore(tmp_path)
-
-
 def test_a_broken_record_is_refused(tmp_path):
     for number in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"A on B, full: \['accuracy'\] is not a finite number"):
@@ -78,9 +72,29 @@ def test_a_broken_record_is_refused(tmp_path):
     assert not (tmp_path / "results.json").exists()
 
 
-@given(st.text(), st.text(), st.floats(0, 1))
-def test_any_name_and_number_comes_back_to_the_last_bit(tmp_path_factory, system, task, number):
-    folder = tmp_path_factory.mktemp("store")
-    record = RECORD | {"system": system, "task": task, "metrics": {"accuracy": number}}
-    ResultStore(folder).add(record)
-    assert ResultStore(folder).records == [record | {"run": 0}]
+def test_mean_deviation_and_interval_are_scipys_and_one_repeat_has_no_spread():
+    values = [0.71, 0.74, 0.69, 0.8]
+    summary = summarize(values)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+    assert summary.mean == pytest.approx(np.mean(values)) and summary.std == pytest.approx(np.std(values, ddof=1))
+    assert (summary.mean - summary.interval, summary.mean + summary.interval) == pytest.approx((low, high))
+    alone = summarize([0.5])
+    assert alone.mean == 0.5 and math.isnan(alone.std) and math.isnan(alone.interval)
+
+
+def test_seeds_go_together_and_settings_do_not_and_a_metric_may_be_missing():
+    record = {"system": "A", "task": "B", "protocol": "few_shot", "metrics": {"accuracy": 0.5}}
+    records = [record | {"settings": {"shots": shots}, "seed": seed} for shots in (5, 1) for seed in (0, 1, 2)]
+    records[-1] = records[-1] | {"metrics": {"accuracy": 0.8, "macro_f1": 1}}
+    frame = summarize_records(records)
+    assert setting(frame, "shots").tolist() == [5, 1, 1] and setting(frame, "k").tolist() == [None] * 3
+    assert frame["metric"].tolist() == ["accuracy", "accuracy", "macro_f1"] and {*frame["seeds"]} == {(0, 1, 2)}
+    assert frame["mean"].tolist() == pytest.approx([0.5, 0.6, 1]) and frame["repeats"].tolist() == [3, 3, 1]
+    assert summarize_records([]).empty and "mean" in summarize_records([])
+
+
+def test_an_interval_over_documents_goes_with_its_metric():
+    record = {"system": "A", "task": "B", "protocol": "attention", "settings": {}, "seed": 0}
+    frame = summarize_records([record | {"metrics": {"noun": 0.5, "noun_interval": 0.1, "verb": 0.2}}])
+    assert frame["metric"].tolist() == ["noun", "verb"] and frame["documents"][0] == 0.1
+    assert math.isnan(frame["documents"][1]) and math.isnan(frame["interval"][0])

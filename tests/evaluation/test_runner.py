@@ -2,16 +2,31 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.evaluation.evaluation_settings import EvaluationSettings
-from docsplit_hf.evaluation.experiment import Measurement
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.experiment import EvaluationSettings, Measurement
 from docsplit_hf.evaluation.markdown_report import main_table
-from docsplit_hf.evaluation.probe import FITTED, LARGEST_CLASS
+from docsplit_hf.evaluation.protocols import FITTED, LARGEST_CLASS
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
-from docsplit_hf.evaluation.task import ClassificationTask, CorpusTask
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"repeats": 0}, "repeats must be at least 1, got 0"),
+        ({"max_test_examples": -1}, "max_test_examples must be at least 1"),
+        ({"curve_shots": []}, "curve_shots must be numbers from 1"),
+        ({"curve_shots": [5, 0]}, "curve_shots must be numbers from 1"),
+        ({"seed": -1}, "seed must not be negative"),
+    ],
+)
+def test_what_is_out_of_range_is_named(options, said):
+    with pytest.raises(ValueError, match=said):
+        EvaluationSettings(**options)
+
 
 SETTINGS = EvaluationSettings(seeds=2, repeats=3, shots=2)
 

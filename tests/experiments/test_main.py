@@ -93,16 +93,6 @@ def test_word_counts_of_every_kind_are_compared_and_the_command_is_in_the_report
     assert "python -m experiments --models tfidf bm25" in (tmp_path / "results.md").read_text()
 
 
-def test_help_explains():
-    printed = io.StringIO()
-    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(printed), pytest.raises(SystemExit):
-        patched.setattr(sys, "argv", ["experiments", "--help_all"])
-        runpy.run_module("experiments", run_name="__main__")
-    shown = " ".join(printed.getvalue().split())
-    assert "The papers use" in shown and "which words" not in shown
-    assert "'papers' is what DocSplit, SimDE and SimLTE did: --protocol full few_shot curve citation" in shown
-
-
 def test_every_file_of_the_package_does_without_the_experiments():
     files = [*(ROOT / "docsplit_hf").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
     assert len(files) > 200 and not [file for file in files if re.search(IMPORTED, file.read_text(), re.MULTILINE)]

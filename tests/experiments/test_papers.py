@@ -3,11 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from docsplit_hf.evaluation.experiment import Evaluation, check_protocols
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.evaluation.runner import describe_task
-from docsplit_hf.evaluation.task import ClassificationTask, CorpusTask
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
 from experiments.papers import PROTOCOLS, run_papers
 from experiments.papers_options import PaperSettings
 from experiments.taggers.load_tagger import load_tagger
@@ -61,13 +60,6 @@ def test_seeds_settings_and_no_measurement_twice(tasks):
     assert line.startswith("curve leaves 50 examples per class out on rivers")
 
 
-def test_a_measurement_of_sentences_knows_their_language_where_it_is_not_english(texts):
-    planned, _ = plan(["half_documents", "redundancy"], TfidfSystem(), CorpusTask("IFLYTEK", texts, "zh"), SETTINGS)
-    assert [one.settings["language"] for one in planned] == ["zh"] * 4
-    planned, _ = plan(["half_documents"], TfidfSystem(), CorpusTask("mine", texts), SETTINGS)
-    assert planned[0].settings == {"max_length": 64}
-
-
 def test_where_texts_are_repeated_records_from_before_they_were_held_out_together_are_not_served():
     labels = np.arange(800) % 2
     for copies in (1, 2):
@@ -87,18 +79,6 @@ def test_what_does_not_fit_is_left_out_with_a_line(tasks):
     ]
     endpoint = EncoderSystem("service", object())
     assert plan(["attention", "decoupled"], endpoint, tasks["classification"], SETTINGS)[0] == []
-
-
-def test_a_class_with_fewer_examples_than_the_shots_is_named_and_stops_few_shot_only(tasks):
-    settings = PaperSettings(shots=20, seeds=1)
-    planned, [line] = plan(["few_shot", "full"], TfidfSystem(), tasks["classification"], settings)
-    assert [one.protocol for one in planned] == ["full"]
-    assert line.startswith("few_shot does not run on rivers: 20 examples of each class") and "'yes' has" in line
-
-
-def test_an_unknown_protocol_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="no protocol 'few-shot'. Did you mean 'few_shot'. Known protocols: full, few"):
-        check_protocols(["full", "few-shot"], PROTOCOLS)
 
 
 def test_a_tagger_counts_nouns_and_verbs_once_per_task(tasks, pipeline_folder):
@@ -159,9 +139,3 @@ def test_without_a_tagger_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp
     assert [record["protocol"] for record in records] == ["redundancy"]
     [line] = left_out
     assert "spacy download en_core_web_of_nowhere" in line and line in caplog.text
-
-
-def test_pairs_are_described_by_their_documents():
-    pairs = PairTask("cited", {"a": "One word.", "b": "Two."}, [("a", "b", 1)], [("b", "a", 0), ("a", "b", 1)])
-    sizes = {"kind": "pairs of documents", "train": 1, "test": 2, "documents": 2}
-    assert describe_task(pairs) == sizes | {"words": {"mean": 1.5, "median": 1.5, "max": 2}}

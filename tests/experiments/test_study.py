@@ -1,26 +1,12 @@
 """The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
 
-import numpy as np
 import pytest
 from pretrain_arguments import parse_command_line
 
-from docsplit_hf.evaluation.results import ResultStore
 from experiments.study import run_study as run
-from experiments.study import study_report as report
 from experiments.study import study_runs as runs
 
 from ..commands import ROOT, commands_in
-
-
-@pytest.fixture
-def store(tmp_path):
-    return ResultStore(tmp_path)
-
-
-@pytest.fixture
-def two_draws(monkeypatch):
-    """Two draws of few-shot classification and one run on all data count as complete."""
-    monkeypatch.setattr(report, "REPEATS", {"few_shot": 2, "full": 1})
 
 
 def test_every_run_is_a_command_that_run_pretrain_takes():
@@ -82,125 +68,3 @@ def test_learning_rates_go_on_until_the_best_is_not_at_an_end(tmp_path, monkeypa
     monkeypatch.setattr(study, "tuning_score", lambda method, pooling, rate: (seen.add(rate), -abs(rate - best))[1])
     study.tune("docsplit", "mean")
     assert sorted(seen) == pytest.approx(sorted(tried))
-
-
-def add_records(store, system, values, protocol="few_shot", fingerprint=""):
-    """Macro F1 on the first of the four tasks, as many as there are values: a row of draws each."""
-    for task, scores in zip(("20News", "BBCNews", "arXiv", "FakeNews")[: len(values)], values, strict=True):
-        for draw, score in enumerate(scores):
-            store.add({
-                "system": system, "system_fingerprint": system + fingerprint, "task": task, "task_fingerprint": task,
-                "protocol": protocol, "settings": {}, "seed": draw, "metrics": {"macro_f1": score}, "seconds": 1.0,
-            })  # fmt: skip
-
-
-def test_the_mean_is_over_tasks_and_draws_and_the_spread_over_training_seeds(store):
-    add_records(store, "methods/docsplit/seed0", [(0.5, 0.7), (0.9, 0.9), (0.2, 0.4), (0.4, 0.4)])
-    add_records(store, "methods/docsplit/seed1", [(0.7, 0.9), (0.9, 0.9), (0.4, 0.6), (0.4, 0.4)])
-    add_records(store, "methods/docsplit_other/seed0", [(1.0, 1.0)] * 4)
-    values = report.by_seed_and_draw(store.records, "methods/docsplit", "few_shot")
-    np.testing.assert_allclose(values, [[50, 60], [60, 70]])
-    assert report.spread(values.mean(1)) == "60.0 ± 7.1"
-    assert report.few_shot_of_task(store.records, "methods/docsplit", "20News") == pytest.approx(70)
-
-
-def test_an_ablation_is_compared_over_the_seeds_that_all_have(store):
-    values_of = {
-        "methods/docsplit": (10, 20, 60),
-        "ablations/without_mlm": (30, 40),
-        "ablations/pooling_cls": (99, 43, 47),
-    }
-    for name, values in values_of.items():
-        for seed, value in enumerate(values, start=name.endswith("cls")):  # seeds 1, 2, 3 in place of 0, 1, 2
-            add_records(store, f"{name}/seed{seed}", [(value / 100,)] * 4)
-    scores = report.ablation_scores(store.records)
-    assert {name: list(values) for name, values in scores.items()} == dict.fromkeys(scores, [1])
-    assert report.change(scores, "without_mlm") == pytest.approx(20)
-    assert report.change(scores, "pooling_cls") == pytest.approx(59)
-    del scores["without_mlm"]
-    assert report.change(scores, "pooling_cls") is None
-
-
-def test_tables_go_between_their_marks_and_a_missing_place_is_told(tmp_path):
-    page = tmp_path / "study.md"
-    page.write_text("Before.\n<!-- table: methods -->\nold\n<!-- end -->\nAfter.\n")
-    for _ in range(2):
-        report.fill(page, {"methods": r"| \1 |"})
-        assert page.read_text() == "Before.\n<!-- table: methods -->\n| \\1 |\n<!-- end -->\nAfter.\n"
-    with pytest.raises(ValueError, match="has 0 places for the table 'tuning'"):
-        report.fill(page, {"tuning": ""})
-
-
-def test_a_run_that_is_not_finished_is_left_out_and_none_at_all_loses_nothing(tmp_path, capsys, two_draws):
-    output = tmp_path / "merged"
-    add_records(ResultStore(output), "tfidf", [(0.5, 0.5)] * 4)
-    with pytest.raises(ValueError, match="has no finished results"):
-        report.merge(tmp_path, output)
-    assert len(ResultStore(output).records) == 8
-    runs_there = {
-        "pooling_cls": [(0.1, 0.1)] * 4,
-        "three_views": [(0.9, 0.9)] * 2,
-        "no_dropout": [*[(0.9, 0.9)] * 3, (0.9,)],
-    }
-    stores = {name: ResultStore(tmp_path / "results" / "ablations" / name / "seed0") for name in runs_there}
-    for name, values in runs_there.items():
-        add_records(stores[name], f"ablations/{name}/seed0", values)
-    assert {record["system"] for record in report.merge(tmp_path, output)} == {"ablations/pooling_cls/seed0"}
-    printed = capsys.readouterr().out
-    assert "three_views/seed0/results.json is left out: it has not all of FakeNews, arXiv yet." in printed
-    assert "no_dropout/seed0/results.json is left out: it has not all of FakeNews yet." in printed
-    add_records(stores["pooling_cls"], "ablations/pooling_cls/seed0", [(0.1, 0.1)] * 4, fingerprint="after")
-    with pytest.raises(ValueError, match="different models called .'ablations/pooling_cls/seed0'.: delete"):
-        report.merge(tmp_path, output)
-
-
-def test_adaptation_is_finished_when_every_encoder_has_both_protocols(tmp_path, two_draws):
-    store = ResultStore(tmp_path / "results" / "adaptation" / "20News")
-    for name in report.ADAPTATION:
-        add_records(store, name, [(0.5, 0.5)])
-        with pytest.raises(ValueError, match="has no finished results"):
-            report.merge(tmp_path, tmp_path / "merged")
-        add_records(store, name, [(0.5,)], "full")
-    assert len(report.merge(tmp_path, tmp_path / "merged")) == 3 * len(report.ADAPTATION)
-
-
-def test_a_model_of_other_options_is_not_taken_for_the_run(tmp_path, monkeypatch):
-    def train(command, name):
-        (tmp_path / name / "model.safetensors").touch()
-        trained.append(name)
-
-    study, trained = run.Study(str(tmp_path), "data", [0], 1), []
-    monkeypatch.setattr(study, "call", train)
-    for _ in range(2):
-        study.train(runs.method_run(str(tmp_path), "docsplit", "mean", 1e-3, 0))
-    assert trained == ["methods/docsplit/seed0"]
-    tuned = ResultStore(tmp_path / "results" / "tuning" / "docsplit")
-    add_records(tuned, "0.001", [(0.5, 0.7)] * 4)
-    assert study.mean_few_shot("tuning/docsplit", "0.001") == pytest.approx(0.6)
-    add_records(tuned, "0.001", [(0.5, 0.7)] * 4, fingerprint="another")
-    with pytest.raises(ValueError, match="results of different models called 0.001: delete it"):
-        study.mean_few_shot("tuning/docsplit", "0.001")
-    with pytest.raises(ValueError, match="with the options that study_runs.py has now, or .* Delete it"):
-        study.train(runs.method_run(str(tmp_path), "docsplit", "mean", 2e-3, 0))
-
-
-def test_adaptation_is_shown_with_its_start_and_word_counts_on_the_tasks_that_were_run(store):
-    for place, system in enumerate(report.ADAPTATION):
-        value = 0.5 + 0.1 * place
-        tasks = 2 if system == "adaptation/docsplit" else 3
-        add_records(store, system, [(value, value + 0.1)] * tasks)
-        add_records(store, system, [(value, value)] * tasks, "full")
-    add_records(store, "tfidf", [(0.2, 0.4), (0.2, 0.4), (0.9, 0.9), (0.9, 0.9)])
-    add_records(store, "tfidf", [(0.9, 0.9)] * 4, "full")
-    lines = report.adaptation_table(store.records).splitlines()
-    assert lines[0] == "| encoder | 20News | BBCNews | mean | ± draws | full |"
-    assert lines[3] == "| docsplit | 65.0 | 65.0 | 65.0 | 7.1 | 60.0 |"
-    assert lines[-1] == "| tfidf | 30.0 | 30.0 | 30.0 | 14.1 | 90.0 |"
-
-
-def test_methods_stand_in_the_order_of_their_numbers(store, tmp_path):
-    for system, value in (("tfidf", 0.099), ("start", 1.0), ("methods/mlm/seed0", 0.5)):
-        for protocol in report.BOTH:
-            add_records(store, system, [(value, value)] * 4, protocol)
-    lines = report.methods_table(store.records, tmp_path, {"mlm": ("mean", 1e-3)}).splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| start", "| mlm", "| tfidf"]

@@ -3,14 +3,12 @@ import pytest
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder, load_system
-from docsplit_hf.evaluation import embedding_cache
-from docsplit_hf.evaluation.encoders import EncoderWithOptions
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation import systems
+from docsplit_hf.evaluation.systems import EncoderWithOptions, TfidfSystem
 from experiments.systems import (
     ALL_WORD_COUNTS,
     BM25System,
     cached_passages,
-    document_encoder,
     with_passages,
 )
 
@@ -66,16 +64,9 @@ def test_passages_are_kept_and_nan_names_the_text_that_it_is_in(tiny_config, tok
         assert kept.tobytes() == array.tobytes()
     broken = expected._replace(embeddings=expected.embeddings.copy())
     broken.embeddings[broken.counts[:10].sum(), 0] = np.nan
-    monkeypatch.setattr(embedding_cache, "CHUNK", 12)
+    monkeypatch.setattr(systems, "CHUNK", 12)
     monkeypatch.setattr(EncoderWithOptions, "encode_passages", lambda *given, **options: broken)
     with pytest.raises(
         ValueError, match=f"NaN or infinity for 1 of 12 texts, the first of them text 10: '{texts[10][:9]}"
     ):
         cached_passages(reader, texts[:12], None)
-
-
-def test_only_an_encoder_with_its_weights_is_a_document_encoder(tiny_checkpoint):
-    encoder = DocumentEncoder.from_pretrained(str(tiny_checkpoint))
-    assert document_encoder(EncoderSystem("ours", encoder)) is encoder
-    assert document_encoder(EncoderSystem("ours", EncoderWithOptions(encoder, bf16=True))) is encoder
-    assert document_encoder(EncoderSystem("service", object())) is None and document_encoder(TfidfSystem()) is None

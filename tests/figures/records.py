@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from docsplit_hf.evaluation.summary import Summary, summarize, summarize_records
+from docsplit_hf.evaluation.results import Summary, summarize, summarize_records
 from experiments.report.length_tables import with_gains
 
 from ..commands import ROOT

@@ -5,7 +5,7 @@ import re
 import numpy as np
 from scipy.stats import binomtest
 
-from docsplit_hf.evaluation.summary import summarize
+from docsplit_hf.evaluation.results import summarize
 
 from .page import Page
 from .records import RESULTS, chosen, content

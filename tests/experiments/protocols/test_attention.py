@@ -3,16 +3,10 @@ import copy
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import (
     BertModel,
-    ByT5Tokenizer,
-    FNetConfig,
-    FNetModel,
     LongformerConfig,
     LongformerModel,
-    PreTrainedTokenizerFast,
 )
 
 from docsplit_hf import DocumentEncoder
@@ -139,14 +133,6 @@ def test_the_encoder_is_as_before(encoder, texts, tagger):
     assert is_packed(encoder.model)
 
 
-def test_what_is_cut_is_not_tagged_and_counted(uniform, tagger, caplog):
-    text = "river " * 10 + "small " * 100
-    found = attention(uniform, [text, "river"], tagger, max_length=12)
-    assert found == pytest.approx({"noun": (10 / 12 + 1 / 3) / 11}, rel=1e-5)
-    assert "1 of 2 texts are longer than 12 tokens" in caplog.text
-    assert "groups without a word: verb, adjective, other" in caplog.text
-
-
 def test_words_without_tokens_have_no_weight():
     words = [Word("can", 0, "other", ""), Word("not", 3, "other", ""), Word("go", 8, "verb", "go")]
     spans = np.array([[0, 4], [4, 6], [7, 7], [20, 21]])
@@ -154,31 +140,3 @@ def test_words_without_tokens_have_no_weight():
     assert weights == pytest.approx([0.5, 0.375, np.nan], nan_ok=True)
     assert word_weights([], spans, np.ones(4)).shape == (0,)
     assert np.isnan(word_weights(words, np.empty((0, 2), dtype=np.int64), np.empty(0))).all()
-
-
-@settings(max_examples=10, deadline=None)
-@given(texts=st.lists(st.text() | st.text("river \ud800\udc00\x00.\n👍", max_size=30), max_size=3))
-def test_any_text_has_weights_between_0_and_1(encoder, tagger, texts):
-    found = attention(encoder, [*texts, "river"], tagger)
-    assert 0 < found["noun"] < 1 and all(0 <= value <= 1 for value in found.values())
-
-
-def test_errors_say_what_to_do(encoder, tiny_config, tokenizer, tagger):
-    with pytest.raises(ValueError, match="None of 2 texts has a word that BertModel reads"):
-        attention(encoder, ["", "..."], tagger)
-    with pytest.raises(ValueError, match="ByT5Tokenizer does not say which characters .* AutoTokenizer"):
-        attention(DocumentEncoder(BertModel(tiny_config), ByT5Tokenizer(), max_length=9), ["river"], tagger)
-    bare = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, pad_token="[PAD]")
-    bare.backend_tokenizer.post_processor = None
-    with pytest.raises(ValueError, match="puts no token before a text"):
-        attention(DocumentEncoder(BertModel(tiny_config), bare), ["river"], tagger)
-
-
-def test_a_model_without_attention_and_a_broken_one_are_errors(tiny_config, tokenizer, tagger):
-    config = FNetConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, intermediate_size=16)
-    with pytest.raises(ValueError, match="FNetModel gives no attention weights"):
-        attention(DocumentEncoder(FNetModel(config), tokenizer), ["river"], tagger)
-    model = BertModel(tiny_config)
-    torch.nn.init.constant_(model.encoder.layer[-1].attention.self.query.weight, float("nan"))
-    with pytest.raises(ValueError, match="BertModel gives NaN as attention weights of text 0"):
-        attention(DocumentEncoder(model, tokenizer), ["river"], tagger)

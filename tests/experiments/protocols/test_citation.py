@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
 from experiments.protocols import citation
 from experiments.protocols.citation import (
     PairFeatures,
@@ -17,7 +17,7 @@ from experiments.protocols.citation import (
 )
 from experiments.systems import BM25System
 from experiments.tasks.citation_pairs import PairTask
-from tests.evaluation.test_labeled_features import LengthEncoder
+from tests.evaluation.test_protocols import LengthEncoder
 
 
 def pairs(count, seed):
@@ -85,15 +85,6 @@ def test_pairs_get_the_features_of_their_documents(system):
     ):  # fmt: skip
         np.testing.assert_allclose(_dense(found), _dense(expected), rtol=1e-6)
     np.testing.assert_allclose(_dense(test.second)[0], _dense(known)[0], rtol=1e-6)
-
-
-def test_documents_of_the_training_pairs_alone_and_one_label_alone():
-    documents, pair = {"a": "One.", "b": "Two."}, ("a", "b", 1)
-    system = EncoderSystem("length", LengthEncoder())
-    train, test = pair_features(Evaluation(system, PairTask("cited", documents, [pair, ("b", "a", 0)], [pair])))
-    np.testing.assert_array_equal(train.first[:1], test.first)
-    with pytest.raises(ValueError, match="All 2 training pairs have the label 1"):
-        pair_features(Evaluation(system, PairTask("cited", documents, [pair, pair], [pair])))
 
 
 def _dense(features):

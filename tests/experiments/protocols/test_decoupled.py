@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.load_system import load_system
-from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.evaluation.systems import load_system
+from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.neighbors.mixing.calibration import Calibration
 from experiments.papers_options import PaperSettings
 from experiments.protocols import fine_tuned
@@ -149,30 +149,3 @@ def test_the_papers_tasks_are_trained_by_its_table_3_and_others_by_our_defaults(
     assert (arguments.learning_rate, arguments.num_train_epochs) == (1e-3, 5)
     _, arguments = given(task, PaperSettings(), tiny_checkpoint)
     assert (arguments.learning_rate, arguments.num_train_epochs, arguments.triplet_weight) == (2e-5, 3, 0.5)
-
-
-def test_the_length_is_the_papers_unless_a_shorter_one_is_asked_for(task, tiny_checkpoint):
-    system = load_system(str(tiny_checkpoint), max_length=32)
-    for asked, read in ((512, 200), (100, 100)):
-        [first, *_], _ = plan(["decoupled"], system, named("TNEWS", task), PaperSettings(max_length=asked))
-        assert first.settings["max_length"] == read
-
-
-def test_the_precision_is_that_of_the_encoder(task, tiny_checkpoint, stopped):
-    for bf16 in (False, True):
-        assert given(task, PaperSettings(), tiny_checkpoint, bf16=bf16)[1].bf16 is bf16
-
-
-def test_a_task_without_an_example_to_hold_out_is_refused(tiny_checkpoint):
-    labels = np.array([0, 1])
-    task = ClassificationTask("two", ["a", "b"], labels, ["c", "d"], labels, ["x", "y"])
-    system = load_system(str(tiny_checkpoint))
-    [first, *_], _ = plan(["decoupled"], system, task, PaperSettings())
-    with pytest.raises(ValueError, match="two: each class has one text"):
-        first.run(Evaluation(system, task, str(tiny_checkpoint)))
-
-
-def test_texts_that_are_read_in_pieces_are_refused(task, tiny_checkpoint):
-    system = load_system(str(tiny_checkpoint), max_length=64, long_documents="average")
-    planned, [line] = plan(["decoupled"], system, task, PaperSettings())
-    assert planned == [] and "--long_documents first" in line

@@ -2,15 +2,14 @@ import numpy as np
 import pytest
 
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.labeled_features import LabeledFeatures
-from docsplit_hf.evaluation.load_system import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.evaluation.probe import logistic_predictions
-from docsplit_hf.evaluation.task import ClassificationTask
+from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
+from docsplit_hf.evaluation.tasks import ClassificationTask
 from experiments.papers_options import PaperSettings
 from experiments.protocols.length import metrics_by_length, passage_predictions, reading_by_length
 from experiments.protocols.nearest_neighbors import has_passages, knn_predictions
 from experiments.systems import with_passages
-from tests.evaluation.test_probe import clusters, labeled
+from tests.evaluation.test_protocols import clusters, labeled
 
 from ..planning import plan
 
@@ -99,12 +98,3 @@ def test_word_counts_read_all_and_endpoints_are_refused(task):
     planned, [line] = plan(["length"], EncoderSystem("service", object()), task, SETTINGS)
     assert planned == [] and "it takes an encoder whose weights are here" in line
     assert EncoderSystem("service", object()).reading(["first", "head_tail"])[0].name == "service"
-
-
-def test_pairs_are_left_out_and_small_classes_stop_few_shot_only(task):
-    pairs = ClassificationTask("pairs", *[part for part in (task.train_texts, task.train_labels)],
-                               task.test_texts, task.test_labels, ["no", "yes"],
-                               task.train_texts, task.test_texts)  # fmt: skip
-    assert plan(["length"], TfidfSystem(), pairs, SETTINGS)[0] == []
-    planned, [line] = plan(["length"], TfidfSystem(), task, PaperSettings(shots=29, seeds=1))
-    assert {one.settings.get("shots") for one in planned} == {None} and "29 examples of each class" in line

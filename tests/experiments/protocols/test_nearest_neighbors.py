@@ -4,11 +4,13 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy import stats
 from sklearn.neighbors import KNeighborsClassifier
 
 from experiments.protocols import nearest_neighbors as neighbors
+from experiments.protocols.jackknife import half_interval, ratio_without_each, with_intervals
 from experiments.protocols.nearest_neighbors import knn_metrics
-from tests.evaluation.test_probe import clusters, labeled
+from tests.evaluation.test_protocols import clusters, labeled
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -35,10 +37,6 @@ def test_one_neighbor_is_scikit_learns_nearest_neighbor(monkeypatch):
     assert found["accuracy"] == pytest.approx(expected)
 
 
-def test_one_example_per_class_is_enough():
-    assert knn_metrics(labeled(clusters(4), clusters(40, seed=1)), 0)["accuracy"] == 1.0
-
-
 def test_neighbors_are_not_chosen_on_copies_of_themselves(caplog):
     rng = np.random.default_rng(0)
     inputs = 2 * list(range(200))
@@ -49,3 +47,16 @@ def test_neighbors_are_not_chosen_on_copies_of_themselves(caplog):
         knn_metrics(labeled(both, both)._replace(train_inputs=inputs), 0)
     [temperature] = [re.search(r"at temperature (\S+),", line)[1] for line in caplog.messages if "temperature" in line]
     assert float(temperature) > 0.5  # with a copy at distance 0 it is a tenth of that: the nearest one decides
+
+
+def test_of_a_mean_it_is_the_t_interval():
+    values = np.random.default_rng(0).normal(size=12)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=values.mean(), scale=stats.sem(values))
+    found = with_intervals({"x": values.mean()}, {"x": ratio_without_each(values, np.ones(12))})
+    assert found == {"x": values.mean(), "x_interval": pytest.approx((high - low) / 2)}
+
+
+def test_a_ratio_is_divided_without_each_and_has_no_interval_where_nothing_is_left():
+    assert ratio_without_each(np.array([1.0, 2, 3]), np.array([1, 1, 2])) == pytest.approx([5 / 3, 4 / 3, 3 / 2])
+    assert half_interval(ratio_without_each(np.array([1.0, 0]), np.array([1, 0]))) is None
+    assert half_interval(np.array([0.5])) is None

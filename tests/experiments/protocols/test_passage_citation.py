@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.load_system import TfidfSystem, load_system
+from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.models.inference.long_documents import Passages
 from experiments.papers_options import NO_SEED, PaperSettings
 from experiments.protocols.passage_citation import (
@@ -69,8 +69,3 @@ def test_it_is_measured_on_passages_of_whole_documents(tiny_checkpoint, task, tm
     measures = {f"{name}{suffix}" for name in ("average", "best_pairs", "soft_maximum") for suffix in ("", "_centered")}
     assert set(metrics) == {f"{name}_accuracy" for name in (*measures, "words", "passages_and_words")}
     assert all(0 <= value <= 1 for value in metrics.values()) and metrics["words_accuracy"] == 1
-
-
-def test_what_gives_no_passages_is_refused(tiny_checkpoint):
-    for system in (TfidfSystem(), load_system(str(tiny_checkpoint), long_documents="average")):
-        assert PASSAGE_CITATION.refuses(system) == "that reads passages (--long_documents passages)"

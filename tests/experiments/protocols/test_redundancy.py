@@ -1,13 +1,11 @@
 import numpy as np
 import pytest
 import scipy.sparse
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
-from docsplit_hf.evaluation.load_system import load_system
+from docsplit_hf.evaluation.systems import load_system
 from experiments.protocols import redundancy
 from experiments.protocols.jackknife import half_interval
 from experiments.protocols.redundancy import (
@@ -16,7 +14,6 @@ from experiments.protocols.redundancy import (
     pair_similarity,
     sentence_similarity,
 )
-from experiments.taggers.spacy_tagger import spacy_tagger
 
 
 def similarity_of_all_pairs(features, documents):
@@ -55,13 +52,6 @@ def test_buckets_end_where_the_paper_says(caplog):
         mean_by_length(np.array([np.nan]), np.array([70]))
 
 
-def test_a_pipeline_without_lemmas_is_an_error():
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("attribute_ruler").add([[{"LOWER": "river"}]], {"POS": "NOUN"})
-    with pytest.raises(ValueError, match="en_pipeline 0.0.0 gives 'river' no lemma: .* or --tagger nltk"):
-        nouns_and_verbs_ratio(["a river"], spacy_tagger(pipeline))
-
-
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 99), sizes=st.lists(st.integers(1, 5), min_size=2, max_size=6).filter(lambda s: max(s) > 1))
 def test_similarity_is_that_of_all_pairs_dense_or_sparse(seed, sizes):
@@ -97,20 +87,3 @@ def test_draws_are_repeatable_within_bounds_and_counted(texts, caplog, monkeypat
     first, again, other = (sentence_similarity(system, [*texts, " "], seed) for seed in (1, 1, 2))
     assert "of 49 documents 1 are blank, 10 are drawn, and 30 of their" in caplog.text
     assert first == again != other
-
-
-def test_odd_texts():
-    odd = ["", "\ud800 one. Two \x00.", "河流。花园。", "👍\n👍", "One river. Two rivers.", "." * 2000]
-    assert {"within", "between"} <= set(sentence_similarity(load_system("tfidf"), odd, 0))
-
-
-def test_errors_say_what_to_do():
-    two = TfidfVectorizer().fit_transform(["a river", "a garden"])
-    with pytest.raises(ValueError, match="2 sentences of 2 documents: .* takes a document of at least two"):
-        pair_similarity(two, np.array([0, 1]))
-    with pytest.raises(ValueError, match="2 sentences of 1 documents: .* and another document"):
-        pair_similarity(two, np.array([0, 0]))
-    with pytest.raises(ValueError, match="contains NaN"):
-        pair_similarity(np.array([[1.0], [np.nan], [1.0]]), np.array([0, 0, 1]))
-    with pytest.raises(ValueError, match="All of 2 documents are blank"):
-        sentence_similarity(load_system("tfidf"), ["", " \n"], 0)

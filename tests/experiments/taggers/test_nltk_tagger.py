@@ -1,7 +1,3 @@
-import json
-import sys
-
-import nltk
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +5,7 @@ from nltk.tag import PerceptronTagger
 
 from docsplit_hf.text.characters import replace_lone_surrogates
 from experiments.protocols.redundancy import nouns_and_verbs_ratio
-from experiments.taggers.load_tagger import load_tagger
-from experiments.taggers.nltk_tagger import load_nltk, nltk_tagger
+from experiments.taggers.nltk_tagger import nltk_tagger
 from experiments.taggers.parts_of_speech import GROUPS
 
 WORDS = {
@@ -61,26 +56,3 @@ def test_words_lie_in_their_text(tagger, texts):
             assert word.start >= end and valid[word.start : word.end] == word.text and word.group in GROUPS
             assert word.base and any(map(str.isalnum, word.text))
             end = word.end
-
-
-def test_other_weights_are_another_tagger_and_they_are_found_by_name(perceptron, tmp_path, monkeypatch):
-    folder = tmp_path / "taggers" / "averaged_perceptron_tagger_eng"
-    folder.mkdir(parents=True)
-    for name, content in zip(("weights", "tagdict", "classes"), perceptron.encode_json_obj(), strict=True):
-        (folder / f"averaged_perceptron_tagger_eng.{name}.json").write_text(json.dumps(content))
-    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    load_tagger.cache_clear()
-    assert load_tagger("nltk").name == nltk_tagger(perceptron).name
-    load_tagger.cache_clear()
-    other = PerceptronTagger(load=False)
-    other.train([[("river", "NN")]])
-    assert nltk_tagger(other).name != nltk_tagger(perceptron).name
-
-
-def test_errors_say_what_to_do(monkeypatch):
-    monkeypatch.setattr(nltk.data, "path", [])
-    with pytest.raises(OSError, match="python -m nltk.downloader averaged_perceptron_tagger_eng; NLTK_DATA"):
-        load_nltk()
-    monkeypatch.setitem(sys.modules, "nltk.tag", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install docsplit_hf\[experiments\]"):
-        load_nltk()

@@ -1,34 +1,13 @@
-import sys
 import time
 
-import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.text.characters import replace_lone_surrogates
-from experiments.taggers.parts_of_speech import GROUPS
-from experiments.taggers.spacy_tagger import load_spacy, spacy_tagger
-
-
-def groups(text, pipeline):
-    [words] = spacy_tagger(pipeline).tag([text])
-    return {word.text: word.group for word in words}
-
-
-def test_what_tagging_does_not_need_is_not_run(nlp):
-    @spacy.Language.component("docsplit_test_marker")
-    def mark(document):
-        document.user_data["marked"] = True
-        return document
-
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    pipeline.add_pipe("ner")  # has no weights: to run it is an error
-    pipeline.add_pipe("attribute_ruler", source=nlp)
-    pipeline.add_pipe("docsplit_test_marker")  # what is not known stays: it may be what tags
-    assert groups("The river moves", pipeline) == {"The": "other", "river": "noun", "moves": "verb"}
-    assert pipeline.pipe_names == ["sentencizer", "ner", "attribute_ruler", "docsplit_test_marker"]
+from experiments.taggers import parts_of_speech
+from experiments.taggers.parts_of_speech import GROUPS, within_bounds
+from experiments.taggers.spacy_tagger import spacy_tagger
 
 
 @settings(max_examples=25, deadline=None)
@@ -58,14 +37,14 @@ def test_time_does_not_grow_with_the_square_of_a_string(tagger, caplog):
     assert len(words) == 500 and not caplog.text
 
 
-def test_errors_say_what_to_do(monkeypatch):
-    blank = spacy_tagger(spacy.blank("en"))
-    assert not list(blank.tag([]))
-    assert list(blank.tag(["", "..."])) == [[], []]
-    with pytest.raises(ValueError, match=r"\(blank\) has tagged none of 2 words .* with a tagger"):
-        list(blank.tag(["a river"]))
-    with pytest.raises(OSError, match=r"no pipeline './nowhere' here\. Install it: .* Or --tagger nltk"):
-        load_spacy("./nowhere")
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install docsplit_hf\[experiments\] && python -m spacy"):
-        load_spacy("en_core_web_sm")
+def test_long_texts_are_cut_and_counted(caplog, monkeypatch):
+    monkeypatch.setattr(parts_of_speech, "CHARACTERS", 11)
+    assert within_bounds(["river river river", "river\ud800"]) == ["river river", "river\ufffd"]
+    assert "1 of 2 texts are longer than 11 characters: their last 6 characters in all are left out" in caplog.text
+
+
+def test_what_is_no_words_is_blanked_and_counted_and_words_keep_their_place(caplog):
+    assert within_bounds(["=" * 50 + "river", "a" * 301 + " river"]) == [" " * 50 + "river", " " * 302 + "river"]
+    assert "so are 1 strings of more than 300 characters without a space" in caplog.text
+    caplog.clear()
+    assert within_bounds(["河" * 500], blank_unbroken=False) == ["河" * 500] and not caplog.text

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.tasks.citation_pairs import PairTask, _decode, has_citation_pairs, read_citation_pairs
-from tests.evaluation.test_load_evaluation_task import write_rows
+from tests.evaluation.test_tasks import write_rows
 
 TEXTS = {
     "P1": "We study\tparsing.\nSentence two.",
@@ -64,35 +64,6 @@ def test_documents_and_pairs_are_read(tmp_path, ending):
     pairs = read_citation_pairs(tmp_path, "AAN")
     assert pairs.documents_by_id == {"P1": TEXTS["P1"], "P2": TEXTS["P2"]}  # P3 is in no pair
     assert pairs.train == [("P1", "P2", 1), ("P2", "P2", 0)]
-
-
-def test_pairs_of_documents_that_are_missing_or_empty_are_dropped_and_counted(tmp_path, caplog):
-    documents = [{"id": 1, "text": "One."}, {"id": 2, "text": "Two."}, {"id": 3, "text": " "}, {"id": 4, "text": None}]
-    pairs = [(1, 2, 1), (2, 1, 0), (1, 3, 1), (1, 4, 0), (1, 5, 0), (1, 2, "maybe")]
-    write_json(tmp_path, documents, [{"id_a": a, "id_b": b, "label": y} for a, b, y in pairs])
-    with caplog.at_level(logging.WARNING, "experiments"):
-        assert read_citation_pairs(tmp_path, "AAN").test == [("1", "2", 1), ("2", "1", 0)]
-    assert "docs.jsonl: 2 documents are empty" in caplog.text
-    assert "test: kept 2 of 6 pairs. Dropped: 1 no label, 3 without a document." in caplog.text
-
-
-def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        read_citation_pairs(tmp_path / "nowhere", "AAN")
-    with pytest.raises(FileNotFoundError, match=r"has no docs.jsonl: pairs need docs.jsonl \(id, text\)"):
-        read_citation_pairs(tmp_path, "AAN")
-    (tmp_path / "docs.jsonl").write_text('{"id": "x", "body": "One."}\n')
-    with pytest.raises(FileNotFoundError, match="has no train.jsonl"):
-        read_citation_pairs(tmp_path, "AAN")
-    write_json(tmp_path, [{"id": "x", "body": "One."}], [{"id_a": "x", "id_b": "x", "label": 1}])
-    with pytest.raises(ValueError, match=r"Row 1 of docs.jsonl has no 'text', only \['body', 'id'\]"):
-        read_citation_pairs(tmp_path, "AAN")
-    write_json(tmp_path, [{"id": "x", "text": "One."}], [{"id_a": "x", "id_b": "x", "label": 1}])
-    with pytest.raises(ValueError, match="train in .* do not have the labels 0 and 1 both, 1 can be used"):
-        read_citation_pairs(tmp_path, "AAN")
-    write_lra(tmp_path, [("1.0", "P1", "P2"), ("0.0", "P2", "P3")], splits=["train"])
-    with pytest.raises(FileNotFoundError, match="has no new_aan_pairs.test.tsv"):
-        read_citation_pairs(tmp_path, "AAN")
 
 
 def test_a_fingerprint_is_of_the_documents_and_the_pairs():

@@ -1,5 +1,3 @@
-import logging
-
 import pytest
 
 from experiments.tasks.known_tasks import NEWSGROUPS, newsgroup_texts, title_and_archive
@@ -12,16 +10,6 @@ def test_headers_signatures_and_quotations_go_by_the_rules_of_scikit_learn():
     texts = {kept: newsgroup_texts([HEADER + body], kept) for kept in NEWSGROUPS}
     assert texts == {"stripped": ["\nIt is."], "body": [body], "raw": [HEADER + body]}
     assert newsgroup_texts([HEADER + "> all of it is quoted\n"], "stripped") == [""]
-
-
-def test_posts_without_headers_are_left_as_they_are(caplog):
-    posts = ["First paragraph.\n\nSecond paragraph.\n\nBye"] * 9 + [HEADER + "One is different."]
-    with caplog.at_level(logging.WARNING, "experiments"):
-        assert newsgroup_texts(posts[:9], "stripped") == posts[:9]
-        assert not caplog.text
-        assert newsgroup_texts(posts, "stripped") == posts
-    assert "1 of 10 posts begin like one with a header" in caplog.text
-    assert newsgroup_texts([], "stripped") == []
 
 
 @pytest.mark.parametrize("kept", ["body", "raw"])
@@ -38,8 +26,3 @@ def test_posts_that_are_stripped_already_are_not_called_by_another_name(kept):
 def test_the_archive_of_the_first_category_is_the_label(categories, archive):
     row = {"title": "On trees", "abstract": "  We\ncount.\n", "categories": categories}
     assert title_and_archive(row) == {"text": "On trees\nWe count.", "label": archive}
-
-
-def test_a_paper_without_a_category_is_refused():
-    with pytest.raises(ValueError, match="'On trees' has no category"):
-        title_and_archive({"title": "On trees", "abstract": "", "categories": []})

@@ -8,17 +8,7 @@ from docsplit_hf.text.paper_tasks import TASKS
 from experiments.tasks.citation_pairs import PairTask
 from experiments.tasks.known_tasks import LONG_DOCUMENT_TASKS
 from experiments.tasks.load_paper_task import load_paper_task
-from tests.evaluation.test_load_evaluation_task import reviews, write_rows
-
-
-def test_options_of_files_and_columns_reach_a_task_of_ones_own_and_a_named_one(tmp_path):
-    lines = ["text;label", *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
-    options = {"csv_separator": ";", "encoding": "cp1252"}
-    (tmp_path / "train.csv").write_text("\n".join(lines), encoding="cp1252")
-    assert load_paper_task("bbc", tmp_path, **options).label_names == ["ja", "nö"]
-    own = load_paper_task(tmp_path / "train.csv", text_column="text", label_column="label", **options)
-    assert own.label_names == ["ja", "nö"] and own.language == "en"
-    assert load_paper_task("TNEWS", tmp_path, **options).language == "zh"
+from tests.evaluation.test_tasks import reviews, write_rows
 
 
 def test_documents_with_pairs_are_a_pair_task(tmp_path):
@@ -47,15 +37,6 @@ def test_newsgroups_from_a_folder_are_stripped_and_empty_ones_dropped(tmp_path, 
     named = shutil.copytree(tmp_path, tmp_path / "20_news")
     assert load_paper_task(named).train_texts == task.train_texts
     assert load_paper_task(tmp_path).train_texts[0].startswith("From: ann")
-
-
-def test_the_name_says_what_is_left_of_newsgroups_and_other_tasks_are_not_touched(tmp_path):
-    rows = [{"text": f"From: ann@example.org\n\nPost {i}.", "label": f"sci.{'ab'[i % 2]}"} for i in range(8)]
-    write_rows(tmp_path / "train.jsonl", rows)
-    tasks = {kept: load_paper_task("20news", tmp_path, newsgroups=kept) for kept in ("body", "raw")}
-    assert {kept: task.name for kept, task in tasks.items()} == {"body": "20News (body)", "raw": "20News (raw)"}
-    assert tasks["body"].train_texts[0] == "Post 0." and tasks["raw"].train_texts[0].startswith("From: ann")
-    assert load_paper_task("bbc", tmp_path, newsgroups="raw").name == "BBCNews"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +113,3 @@ def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_p
 def test_what_is_not_there_is_named_and_licensed_tasks_say_how_to_get_them(name, folder, error, said):
     with pytest.raises(error, match=said):
         load_paper_task(name, folder=folder)
-
-
-def test_a_missing_column_of_a_named_task_is_named(tmp_path):
-    write_rows(tmp_path / "train.jsonl", [{"text": "T.", "topic": "x"}])
-    with pytest.raises(ValueError, match=r"There is no column 'label' in train.jsonl, only \['text', 'topic'\]"):
-        load_paper_task("bbc", folder=tmp_path)

@@ -42,10 +42,6 @@ def test_section_titles_of_one_label_are_the_label_and_are_taken_out():
     assert {text for text, label in found.items() if label == "film and television"} < films
 
 
-def test_the_seed_draws():
-    assert rows_of(PAIRED) == rows_of(PAIRED) != rows_of(PAIRED, seed=1)
-
-
 def test_inverted_has_the_beginning_and_then_the_sections_of_the_label_at_the_end():
     titled, inverted = rows_of(TITLED), rows_of(INVERTED)
     for (plain, label), (turned, same_label) in zip(titled["test"], inverted["test"], strict=True):

@@ -1,4 +1,4 @@
-"""What a visitor pastes or uploads as texts with and without labels, within the limits."""
+"""Pasted and uploaded texts, with and without labels, and files to classify."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import itertools
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .limits import Limits
+from .sessions import Limits, Session, counted
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # not the compressed ones: they may unpack to anything
 TEXT_NAMES = ("text", "document", "body", "content")
@@ -52,7 +52,7 @@ def example_texts() -> Texts:
 
 
 def encoding_of(path: Path) -> str:
-    """The first encoding in which a file is text. In the last one, any file is."""
+    """The first encoding that can decode a file. The last one decodes any file."""
     content = path.read_bytes()
     for encoding in ENCODINGS[: None if content[:2] not in (BOM_UTF16_LE, BOM_UTF16_BE) else 1]:
         with contextlib.suppress(UnicodeDecodeError):
@@ -69,7 +69,7 @@ def rows_of(path: Path, limits: Limits, encoding: str = UNICODE) -> list[dict[st
 
 
 def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]:
-    """The columns that some row has; those that are needed are among them."""
+    """The columns of the rows; raises if a needed one is missing."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in needed:
         if name not in (None, *columns):
@@ -109,7 +109,7 @@ def texts_of_file(
 
 
 def read_upload(path: Path, encoding: str = UNICODE) -> Iterator[dict[str, Any]]:
-    """The rows of an uploaded file, with all their columns; errors name it as the visitor does."""
+    """The rows of an uploaded file. Errors name it without the server's folder."""
     from ..neighbors.row_files import read_rows
 
     if path.suffix.lower() not in ENDINGS:
@@ -154,3 +154,39 @@ def _checked(given: Texts, limits: Limits) -> Texts:
     limits.check_texts(given.texts)
     limits.check_labels(label for label in given.labels if label is not None)
     return given
+
+
+PREVIEW = 20
+SHOWN = 300  # characters of a text
+
+
+def classify_upload(
+    session: Session, path: Path, text_column: str, encoding: str, tell: Callable[[int, int], Any]
+) -> tuple[Path, list[list[str]], str]:
+    """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it.
+
+    ``tell`` is told how many rows are done, of how many.
+    """
+    from ..neighbors.row_files import blocks_of, write_rows
+
+    _ = session.store
+    rows = rows_of(path, session.limits, encoding)
+    columns = columns_of(rows, text_column)
+    session.limits.check_texts(str(row.get(text_column)) for row in rows)
+    names = {column: f"input_{column}" if column in ("label", "score") else column for column in columns}
+    answered: list[dict[str, Any]] = []
+    for block in blocks_of(rows):
+        tell(len(answered), len(rows))
+        texts = [row.get(text_column) for row in block]
+        found = iter(session.pipe(list(filter(is_text, texts))))
+        answers = [next(found) if is_text(text) else {"label": None, "score": None} for text in texts]
+        answered += [{names[name]: row[name] for name in row} | one for row, one in zip(block, answers, strict=True)]
+    target = session.folder / "answers.csv"
+    write_rows(target, lambda: answered, [*names.values(), "label", "score"])
+    first = [
+        [str(row.get(names[text_column]))[:SHOWN], row["label"] or "", f"{row['score']:.0%}" if row["label"] else ""]
+        for row in answered[:PREVIEW]
+    ]
+    empty = sum(row["label"] is None for row in answered)
+    said = f"Classified {counted(len(rows) - empty, 'row')}."
+    return target, first, said + (f" {counted(empty, 'row')} without a text got no label." if empty else "")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.demo.limits import Limits
-from docsplit_hf.demo.read_texts import (
+from docsplit_hf.demo.sessions import Limits
+from docsplit_hf.demo.uploads import (
     columns_of,
     encoding_of,
     example_texts,

@@ -5,14 +5,17 @@ import zipfile
 
 import pytest
 
-from docsplit_hf.demo.answer import answer
-from docsplit_hf.demo.audit_table import audit_table
-from docsplit_hf.demo.document_map import document_map, text_of
-from docsplit_hf.demo.label_texts import add_texts, give_label, remove_text, suggested_text
-from docsplit_hf.demo.limits import Limits
-from docsplit_hf.demo.read_texts import Texts, example_texts
-from docsplit_hf.demo.saved_classifier import open_classifier, save_classifier
-from docsplit_hf.demo.session import Session
+from docsplit_hf.demo.changes import (
+    add_texts,
+    give_label,
+    open_classifier,
+    remove_text,
+    save_classifier,
+    suggested_text,
+)
+from docsplit_hf.demo.sessions import Limits, Session
+from docsplit_hf.demo.uploads import Texts, example_texts
+from docsplit_hf.demo.views import answer, audit_table, document_map, pieces_of, text_of
 
 COMPLETE = {  # in names
     "classifier/config.json": b'{"long_documents": "passages", "passage_length": 128}',
@@ -133,3 +136,17 @@ def test_a_zip_of_a_stranger_is_refused(shared, tmp_path, name, content, sentenc
     shutil.copy(__file__, path)
     with pytest.raises(ValueError, match="evil.zip is not a zip file"):
         open_classifier(path, shared, Limits())
+
+
+def test_pieces_join_to_the_text_and_mark_whole_words_and_the_passage():
+    text = "Star and stars.\nThe STAR (a C++ star) sets."
+    pieces = pieces_of(text, ["star"], {"start": 16, "end": 30})
+    assert "".join(piece for piece, _ in pieces) == text
+    assert [piece for piece, kind in pieces if kind == "word"] == ["Star", "STAR", "star"]
+    assert "".join(piece for piece, kind in pieces if kind == "passage") == "The  (a C+"
+    assert pieces_of(text, []) == [(text, None)]
+    assert pieces_of("", ["star"]) == []
+
+
+def test_pairs_of_characters_are_found_where_no_spaces_are():
+    assert pieces_of("我喜歡音樂會。", ["音樂"]) == [("我喜歡", None), ("音樂", "word"), ("會。", None)]

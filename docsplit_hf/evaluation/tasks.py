@@ -1,11 +1,15 @@
-"""load_evaluation_task: a task of one's own, from a file or a folder."""
+"""Tasks: texts with labels or texts alone, and how a file or folder becomes one."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,7 +23,106 @@ from ..text.load_documents import load_documents
 from ..text.package_documentation import DOCUMENTATION, load_package_documentation
 from ..text.paper_tasks import load_task
 from ..text.sources import find_splits, refuse_missing_file
-from .task import ClassificationTask, CorpusTask
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationTask:
+    """Texts, or pairs of texts, with one label each; labels are int64, numbers in ``label_names``."""
+
+    name: str
+    train_texts: list[str]
+    train_labels: np.ndarray
+    test_texts: list[str]
+    test_labels: np.ndarray
+    label_names: list[str]
+    train_pairs: list[str] | None = None  # the second texts
+    test_pairs: list[str] | None = None
+    language: str = "en"
+    kind: ClassVar[str] = "texts with labels"
+
+    def __post_init__(self) -> None:
+        for split in ("train", "test"):
+            texts, labels, pairs = (getattr(self, f"{split}_{part}") for part in ("texts", "labels", "pairs"))
+            if not len(texts) == len(labels) == len(texts if pairs is None else pairs) > 0:
+                raise ValueError(
+                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels. There must be at least one "
+                    "text, and a label (and a second text, if any) for each."
+                )
+        if len(np.unique(self.train_labels)) < 2:
+            raise ValueError(
+                f"{self.name}: each of the {len(self.train_labels)} training examples has the label "
+                f"{self.label_names[int(self.train_labels[0])]!r}: there is nothing to tell apart."
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the content; the name is no part of it."""
+        labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
+        return content_hash([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
+
+    @cached_property
+    def train_inputs(self) -> list[str] | list[tuple[str, str]]:
+        """The training texts or pairs. Equal inputs are held out together."""
+        pairs = self.train_pairs
+        return self.train_texts if pairs is None else list(zip(self.train_texts, pairs, strict=True))
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to test on, for what needs no labels."""
+        return self.test_texts
+
+    @property
+    def documents(self) -> list[tuple[str, ...]]:
+        """The documents of training and test; a pair of texts is one document."""
+        texts = [*self.train_texts, *self.test_texts]
+        pairs = [*(self.train_pairs or ()), *(self.test_pairs or ())]
+        return list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"train": len(self.train_texts), "test": len(self.test_texts), "classes": len(self.label_names)}
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusTask:
+    """Texts without labels."""
+
+    name: str
+    texts: list[str]
+    language: str = "en"
+    kind: ClassVar[str] = "texts alone"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return content_hash(self.texts)
+
+    @property
+    def documents(self) -> list[tuple[str, ...]]:
+        return [(text,) for text in self.texts]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"test": len(self.texts)}
+
+
+EvaluationTask = ClassificationTask | CorpusTask  # or any other class with the properties of these
+
+
+def word_counts(texts: Sequence[str], language: str) -> np.ndarray:
+    """The number of words of each text, int64 ``(N,)``, split at spaces; in Chinese the characters."""
+    chinese = language == "zh"
+    return np.array([len("".join(text.split()) if chinese else text.split()) for text in texts], dtype=np.int64)
+
+
+def content_hash(*parts: Iterable[Any]) -> str:
+    """The SHA-256 of lists of JSON values."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for item in part:
+            digest.update(json.dumps(item).encode() + b"\n")
+        digest.update(b"\n")  # no item is an empty line, so this ends a part
+    return digest.hexdigest()
+
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +143,10 @@ def load_evaluation_task(
 ) -> ClassificationTask | CorpusTask:
     """Load a file or folder, or ``"documentation"``: that of installed packages, with the package as the label.
 
-    A file is one that ``load_labeled_examples`` reads; a folder has ``train`` and maybe ``test``, as such files or as
-    folders of classes, or is one of two classes or more. Without labels it is texts alone.
-
-    The training set is trained on and the test set is tested on; without one the validation set, and where there is
-    neither, a fifth of the different texts of each class is held out by ``seed``. A validation set beside a test set is
-    not used: what needs held-out examples holds its own out of the training set.
-
-    Of the training set at most ``max_train_examples`` are drawn by ``seed``, such that each class keeps 20 of its
-    examples, if it has them: a few of each can still be drawn. ``prepare`` changes the texts, of one split at a time.
+    A folder has ``train`` and maybe ``test``, as files or as folders of classes, or is itself folders of classes.
+    Without labels it is texts alone. Without a test set the validation set is tested on, and without either a fifth of
+    each class, held out by ``seed``. Of ``max_train_examples`` each class keeps 20, so that a few of each can be drawn.
+    ``prepare`` changes the texts of a split.
     """
     limits = {"train": max_train_examples, "test": max_test_examples}
     if str(name).casefold() == DOCUMENTATION:
@@ -70,7 +168,7 @@ def load_evaluation_task(
 
 
 def title_of(path: Path) -> str:
-    """What a task is called in the tables."""
+    """The name of a task in the tables."""
     return Path(path.name.removesuffix(".gz")).stem
 
 
@@ -82,7 +180,7 @@ def classification_task(
     prepare: Callable[[list[str]], list[str]] | None = None,
     language: str = "en",
 ) -> ClassificationTask:
-    """A task of labeled examples: ``train`` and what there is to test on, at most as many as ``limits`` say."""
+    """A task of labeled examples, of which ``limits`` says how many are used of each split."""
     parts: dict[str, Any] = {}
     names = label_names_of(splits["train"])
     for split, rows in _train_and_test(splits, name, seed).items():
@@ -100,7 +198,7 @@ def classification_task(
 
 
 def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
-    """The rows of a sample, ascending; of each label 20 are kept, where there is room for them."""
+    """The rows of a sample, ascending; each label keeps 20 if there is room."""
     if most is not None and most < 1:
         raise ValueError(f"The most examples to use must be at least 1, got {most}.")
     if most is None or most >= count:

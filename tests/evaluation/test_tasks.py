@@ -9,8 +9,35 @@ from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.evaluation.load_evaluation_task import load_evaluation_task
-from docsplit_hf.evaluation.task import CorpusTask
+from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask, load_evaluation_task
+
+LABELS = np.array([0, 1])
+PARTS = {
+    **{"train_texts": ["a", "b"], "train_labels": LABELS, "test_texts": ["c", "d"], "test_labels": LABELS},
+    **{"label_names": ["x", "y"], "train_pairs": ["e", "f"], "test_pairs": ["g", "h"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"test_texts": ["a"], "test_pairs": None}, "mine: test has 1 texts and 2 labels"),
+        ({"train_pairs": ["only one"]}, "mine: train has 2 texts and 2 labels"),
+        ({"train_labels": np.array([1, 1])}, "mine: each of the 2 training examples has the label 'y'"),
+        ({"test_texts": [], "test_labels": LABELS[:0], "test_pairs": None}, "mine: test has 0 texts"),
+    ],
+)
+def test_a_task_checks_itself(changed, said):
+    with pytest.raises(ValueError, match=said):
+        ClassificationTask("mine", **(PARTS | changed))
+
+
+def test_a_fingerprint_is_of_the_content_and_changes_with_any_of_it():
+    changed = [{name: value[::-1]} for name, value in PARTS.items()]
+    changed += [{}, {"train_pairs": None, "test_pairs": None}]
+    prints = {ClassificationTask("one", **(PARTS | change)).fingerprint for change in changed}
+    assert len(prints) == len(changed)
+    assert ClassificationTask("another name", **PARTS).fingerprint in prints
 
 
 def write_rows(file, rows):
@@ -92,28 +119,6 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
         load_evaluation_task(write_rows(tmp_path / "body.jsonl", [{"body": "One."}]))
 
 
-@pytest.mark.parametrize("columns", [{}, {"text_column": "body", "label_column": "topic"}])
-@pytest.mark.parametrize("labeled", [True, False])
-def test_separators_and_encodings_are_those_given(tmp_path, columns, labeled):
-    names = columns.get("text_column", "text"), columns.get("label_column", "label") if labeled else "x"
-    lines = [";".join(names), *(f"Größe {i}, süß.;{'nö' if i % 2 else 'ja'}" for i in range(20))]
-    (tmp_path / "own.csv").write_text("\n".join(lines), encoding="cp1252")
-    options = {"csv_separator": ";", "encoding": "cp1252"}
-    with pytest.raises(ValueError, match="csv_separator=';'|encoding='cp1252'"):
-        load_evaluation_task(tmp_path / "own.csv")
-    if not labeled:
-        columns = {name: column for name, column in columns.items() if name == "text_column"}
-    task = load_evaluation_task(tmp_path / "own.csv", **columns, **options)
-    assert "Größe 3, süß." in task.texts + getattr(task, "train_texts", [])
-
-
-def test_a_folder_with_the_name_of_a_task_is_a_folder(tmp_path, monkeypatch):
-    (tmp_path / "CoLA").mkdir()
-    write_rows(tmp_path / "CoLA" / "train.jsonl", reviews(20))
-    monkeypatch.chdir(tmp_path)
-    assert load_evaluation_task("CoLA").name == "CoLA"
-
-
 def test_two_folders_of_classes_are_labels_and_one_is_texts_alone(tmp_path, caplog):
     for split in ("train", "test"):
         for i in range(6):
@@ -127,19 +132,6 @@ def test_two_folders_of_classes_are_labels_and_one_is_texts_alone(tmp_path, capl
     assert "train is read as texts with labels, which are its 2 folders: class 0, class 1." in caplog.text
     shutil.rmtree(tmp_path / "train" / "class 1")
     assert len(load_evaluation_task(tmp_path / "train").texts) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "said"),
-    [
-        ("/no/such/folder", FileNotFoundError, "no file or folder '/no/such/folder'"),
-        ("reviews.csv", FileNotFoundError, "no file 'reviews.csv'"),
-        ("xyzzy", ValueError, "no task 'xyzzy': give a file, a folder or 'documentation'"),
-    ],
-)
-def test_what_is_not_there_is_named(name, error, said):
-    with pytest.raises(error, match=said):
-        load_evaluation_task(name)
 
 
 @pytest.mark.parametrize(

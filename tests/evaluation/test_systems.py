@@ -6,8 +6,83 @@ import pytest
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.evaluation import embedding_cache
-from docsplit_hf.evaluation.embedding_cache import cached_embeddings
+from docsplit_hf.evaluation import systems
+from docsplit_hf.evaluation.systems import (
+    EncoderSystem,
+    EncoderWithOptions,
+    TfidfSystem,
+    cached_embeddings,
+    load_encoder,
+    load_system,
+)
+from docsplit_hf.models.inference.endpoint import EndpointEncoder
+
+TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
+
+
+def test_tfidf_is_fitted_on_the_training_texts_alone():
+    train, test = TfidfSystem().features(TRAIN, ["red mineral unknown"])
+    alone = TfidfSystem().features(TRAIN)[0]
+    assert (train != alone).nnz == 0 and train.dtype == np.float32
+    assert np.sqrt(train.multiply(train).sum(1)) == pytest.approx(1, abs=1e-6)
+    assert (test @ train.T).toarray()[0].min() > 0 and test.nnz == 2
+
+
+def test_words_of_scripts_without_spaces_are_found():
+    texts = ["今天天气很好", "今天下雨", "東京タワー visits"]
+    train = TfidfSystem().features(texts)[0]
+    similarities = (train @ train.T).toarray()
+    assert similarities[0, 1] > 0.1 and similarities[0, 2] == 0
+
+
+def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, monkeypatch):
+    name = f"{tiny_checkpoint}#pooling=mean# name = Tiny"
+    system = load_system(name, cache_folder=tmp_path, max_length=32)
+    assert isinstance(system, EncoderSystem) and system.name == "Tiny" and system.encoder.pooling == "mean"
+    train, test = system.features(texts[:7], texts[7:9])
+    assert train.shape == (7, 32) and test.shape == (2, 32)
+    assert test == pytest.approx(system.encoder.encode(texts[7:9], show_progress=False), abs=1e-5)
+    monkeypatch.setattr(DocumentEncoder, "encode", None)  # nothing is embedded again
+    again = load_system(name, cache_folder=tmp_path, max_length=32)
+    assert again.fingerprint == system.fingerprint
+    assert again.features(texts[:7], texts[7:9])[0].tobytes() == train.tobytes()
+    assert load_system(str(tiny_checkpoint), max_length=32).name == str(tiny_checkpoint)
+
+
+def test_names_that_are_none():
+    with pytest.raises(ValueError, match="no system 'TF-IDF'. Did you mean 'tfidf'"):
+        load_system("TF-IDF")
+    with pytest.raises(ValueError, match="tfidf has no options but name"):
+        load_system("tfidf#pooling=mean")
+    with pytest.raises(OSError, match=r"'nobody/no-such-model' could not be loaded.* A system is tfidf, a folder"):
+        load_system("nobody/no-such-model")
+    assert load_system("tfidf#name=words").name == "words"
+
+
+def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoint, texts):
+    name = str(tiny_checkpoint)
+    plain, short = load_encoder(name), load_encoder(name, max_length=20)
+    bf16, average = load_encoder(name, bf16=True), load_encoder(name, max_length=20, long_documents="average")
+    assert load_encoder(name).fingerprint == plain.fingerprint
+    assert len({encoder.fingerprint for encoder in (plain, short, bf16, average)}) == 4
+    assert isinstance(bf16, EncoderWithOptions) and "bf16=True" in repr(bf16)
+    long = [" ".join(texts)]
+    assert abs(average.encode(long, show_progress=False) - short.encode(long, show_progress=False)).max() > 1e-3
+    assert average.encode(long, show_progress=False) == pytest.approx(
+        short.encode(long, show_progress=False, long_documents="average"), abs=1e-6
+    )
+
+
+def test_endpoints_by_address(caplog):
+    name = "http://localhost:8000/v1#org/model#requests_per_minute=90#max_characters=100#key_variable=MY_KEY"
+    encoder = load_encoder(name, max_length=512)
+    assert isinstance(encoder, EndpointEncoder) and encoder.model == "org/model"
+    assert (encoder.requests_per_minute, encoder.max_characters, encoder.key_variable) == (90, 100, "MY_KEY")
+    assert "is an endpoint: max_length, bf16 and long_documents do not reach it" in caplog.text
+    with pytest.raises(ValueError, match="max_characters must be a number, got 'many'"):
+        load_encoder("http://localhost:8000/v1#model#max_characters=many")
+    with pytest.raises(ValueError, match="has the option 'instruction'; known there are: model, key_variable"):
+        load_encoder("http://localhost:8000/v1#model#instruction=Represent:")
 
 
 class CountingEncoder:
@@ -26,7 +101,7 @@ TEXTS = [f"text number {'x' * n}" for n in range(25)]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch, caplog):
-    monkeypatch.setattr(embedding_cache, "CHUNK", 10)
+    monkeypatch.setattr(systems, "CHUNK", 10)
     caplog.set_level(logging.INFO)
 
 
@@ -76,7 +151,7 @@ def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     if damage == "other_rows":
-        save_file({"embeddings": first[:2]}, path, {"sha256": embedding_cache._checksum({"embeddings": first[:2]})})
+        save_file({"embeddings": first[:2]}, path, {"sha256": systems._checksum({"embeddings": first[:2]})})
     elif damage == "no_checksum":
         save_file({"embeddings": first[:10]}, path)
     else:

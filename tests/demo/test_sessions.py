@@ -5,12 +5,10 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.demo.answer import answer
-from docsplit_hf.demo.events import Events
-from docsplit_hf.demo.kept_sessions import STEPS, KeptSessions
-from docsplit_hf.demo.label_texts import add_texts, give_label
-from docsplit_hf.demo.limits import Limits
-from docsplit_hf.demo.read_texts import Texts
+from docsplit_hf.demo.changes import add_texts, give_label
+from docsplit_hf.demo.sessions import STEPS, KeptSessions, Limits
+from docsplit_hf.demo.uploads import Texts
+from docsplit_hf.demo.views import answer
 
 GIVEN = Texts(["The team won.", "The choir sang.", "A long river."], ["sport", "music", None])
 
@@ -70,6 +68,8 @@ def test_a_change_that_fails_leaves_all_as_it_was(new_server, key):
 
 
 def test_texts_that_cannot_be_opened_are_told_of_and_a_new_key_is_given(new_server, shared, key):
+    from docsplit_hf.demo.events import Events  # which imports gradio
+
     with new_server().changing(key) as session:
         add_texts(session, GIVEN)
     (new_server().steps(key)[-1] / "datastore" / "manifest.json").write_text("{}")

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from docsplit_hf.evaluation.figures import save_figures
-from docsplit_hf.evaluation.summary import summarize_records
+from docsplit_hf.evaluation.results import summarize_records
 from experiments.papers_options import PaperSettings
 from experiments.report.paper_figures import FIGURES, attention_bars, citation_bars, redundancy_by_length
 from tests.evaluation.handmade import make_records

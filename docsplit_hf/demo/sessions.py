@@ -1,0 +1,239 @@
+"""Sessions: each visitor's own pipeline and texts, kept in memory and on disk, within limits."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..neighbors.pipeline import KNNClassifierPipeline
+    from ..neighbors.store.datastore import KNNDatastore
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 text``, ``2 texts``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Each is an argument of ``docsplit-demo``: ``--max_rows``, ..."""
+
+    rows: int = 10_000  # of a file, and of all texts of a session
+    megabytes: int = 50  # of an upload; a saved classifier has the encoder in it
+    labels: int = 200
+    characters: int = 100_000  # of a text
+    sessions: int = 100  # that are kept, in memory and on the disk; the one that waited longest goes
+
+    def check_texts(self, texts: Iterable[str]) -> None:
+        """Refuse a text that is too long."""
+        for number, text in enumerate(texts, start=1):
+            if len(text) > self.characters:
+                raise ValueError(
+                    f"Text {number} has {len(text):,} characters, and this page takes {self.characters:,}: cut it, or "
+                    "start docsplit-demo with a larger --max_characters."
+                )
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse too many texts."""
+        if rows > self.rows:
+            raise ValueError(
+                f"These are {rows:,} texts or more, and this page takes {self.rows:,}: leave some out, or start "
+                "docsplit-demo with a larger --max_rows."
+            )
+
+    def check_labels(self, labels: Iterable[str]) -> None:
+        """Refuse too many labels."""
+        if (count := len(set(labels))) > self.labels:
+            raise ValueError(
+                f"There are {count:,} different labels, and this page takes {self.labels:,}: is it the right column?"
+            )
+
+
+PASSAGE_LENGTH = 128  # tokens: short enough that a passage says where to look
+
+
+class SharedModel:
+    """An encoder, or a saved classifier, by its name; None is the encoder that ships."""
+
+    def __init__(self, name: str | None = None) -> None:
+        from transformers import pipeline
+
+        import docsplit_hf  # noqa: F401  which registers the pipeline
+
+        self.name = name
+        self._first: KNNClassifierPipeline = pipeline("docsplit-knn", **({} if name is None else {"model": name}))
+
+    def new_pipeline(
+        self,
+        datastore: KNNDatastore | str | None = None,
+        long_documents: str | None = None,
+        passage_length: int | None = None,
+    ) -> KNNClassifierPipeline:
+        """A pipeline with the shared weights, and a configuration, a tokenizer and a datastore of its own."""
+        from ..neighbors.pipeline import KNNClassifierPipeline
+
+        first = self._first
+        model = copy.copy(first.model)  # the weights are the same tensors
+        model.config = copy.deepcopy(first.model.config)
+        if datastore is None and first.datastore is not None:
+            datastore = copy.deepcopy(first.datastore)
+        if datastore is None:
+            reading = {"long_documents": "passages", "passage_length": _passage_length(first)}
+        else:
+            reading = {}
+            if long_documents is not None:
+                model.config.long_documents, model.config.passage_length = long_documents, passage_length
+        pipe = KNNClassifierPipeline(
+            model=model, tokenizer=copy.deepcopy(first.tokenizer), datastore=datastore, device=first.device, **reading
+        )
+        if pipe.datastore is not None and pipe.datastore.multi_label:
+            raise ValueError("Its texts may have several labels each, and this page gives one: use docsplit_hf itself.")
+        return pipe
+
+
+def _passage_length(pipe: KNNClassifierPipeline) -> int:
+    return PASSAGE_LENGTH if pipe.reader.length is None else min(PASSAGE_LENGTH, pipe.reader.length)
+
+
+@dataclass(eq=False)
+class Session:
+    """The pipeline of one visitor, and what they are looking at."""
+
+    pipe: KNNClassifierPipeline
+    limits: Limits
+    suggestions: list[dict[str, Any]] = field(default_factory=list)  # those that wait for a label
+    findings: list[str | None] = field(default_factory=list)  # the ids of the texts in the audit's table
+    lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
+    _folder: tempfile.TemporaryDirectory = field(
+        default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")
+    )
+
+    @property
+    def folder(self) -> Path:
+        """For files to download; deleted with the session."""
+        return Path(self._folder.name)
+
+    @property
+    def store(self) -> KNNDatastore:
+        """The labeled texts; raises if there are none."""
+        if self.pipe.datastore is None or not len(self.pipe.datastore):
+            raise ValueError("No labeled texts yet: add some on the tab Texts.")
+        return self.pipe.datastore
+
+    def replace(self, pipe: KNNClassifierPipeline) -> None:
+        """Replace all texts."""
+        self.pipe, self.suggestions, self.findings = pipe, [], []
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there are experts to explain answers."""
+        return self.pipe.datastore is not None and self.pipe.datastore.fitted is not None
+
+    @property
+    def measured(self) -> dict[str, list]:
+        """The table of how good each expert was on texts that it had not learned."""
+        rows = self.pipe.datastore.fitted.settings["measured"] if self.fitted else []
+        names = list(rows[0]) if rows else []
+        data = [[row[names[0]], *(f"{row[one]:.3f}" if "loss" in one else f"{row[one]:.0%}" for one in names[1:])]
+                for row in rows]  # fmt: skip
+        return {"headers": [name.replace("_f1", " F1").replace("_", " ") for name in names], "data": data}
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels that some text has, in their order."""
+        store = self.pipe.datastore
+        return [] if store is None else [store.label_names[number] for number in sorted(set(store.labels.tolist()))]
+
+    def counts(self) -> tuple[int, int, int]:
+        """How many texts have a label, how many labels there are, and how many texts have none."""
+        store = self.pipe.datastore
+        return (0, 0, 0) if store is None else (len(store), len(self.labels), len(store.documents or ()))
+
+
+STEPS = 5  # states of a session that are kept: the present one, and those to go back to
+
+
+class KeptSessions:
+    """The sessions by key. Below ``HF_HOME`` each has a folder, with a folder for each state that can be undone."""
+
+    def __init__(self, shared: SharedModel, limits: Limits) -> None:
+        self._shared, self._limits = shared, limits
+        self._live: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, key: str | None) -> Session:
+        """The session of a key. The latest ones stay in memory."""
+        if not isinstance(key, str) or len(key) < 40:  # ``secrets`` makes longer ones, which nobody guesses
+            raise ValueError("The page is still loading: try again.")
+        with self._lock:
+            session = self._live.pop(key, None) or Session(self._open(*self.steps(key)[-1:]), self._limits)
+            self._live[key] = session
+            while len(self._live) > self._limits.sessions:
+                del self._live[next(iter(self._live))]
+        return session
+
+    @contextmanager
+    def changing(self, key: str | None) -> Iterator[Session]:
+        """A session to change. It is saved if all goes well, and restored if not."""
+        session = self[key]
+        with session.lock:
+            if not self.steps(key):
+                self._keep(key, session)  # what ``undo`` goes back to
+            try:
+                yield session
+                self._keep(key, session)
+            except BaseException:
+                session.replace(self._open(*self.steps(key)[-1:]))
+                raise
+
+    def undo(self, key: str | None) -> Session:
+        """Undo the last change of a session."""
+        session = self[key]
+        with session.lock:
+            *_, before, last = [None, None, *self.steps(key)]
+            if before is None:
+                raise ValueError("There is nothing to undo.")
+            session.replace(self._open(before))
+            shutil.rmtree(last)
+        return session
+
+    def _folder(self, key: str | None) -> Path:
+        from huggingface_hub import constants
+
+        # A valid file name for any key, which does not reveal it. Another encoder has other sessions.
+        name = hashlib.sha256(json.dumps([key, self._shared.name]).encode()).hexdigest()
+        return Path(constants.HF_HOME) / "docsplit_hf" / "pages" / name
+
+    def steps(self, key: str | None) -> list[Path]:
+        """The states that are kept, the present one last."""
+        return sorted(self._folder(key).glob("[0-9]*"))
+
+    def _open(self, step: Path | None = None) -> KNNClassifierPipeline:
+        if step is None or not (step / "datastore").is_dir():
+            return self._shared.new_pipeline()
+        return self._shared.new_pipeline(str(step), **json.loads((step / "reading.json").read_text()))
+
+    def _keep(self, key: str, session: Session) -> None:
+        folder, steps = self._folder(key), self.steps(key)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        unfinished = folder / "unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        if session.pipe.datastore is not None:
+            session.pipe.datastore.save_pretrained(unfinished)
+        reading = {name: getattr(session.pipe.model.config, name) for name in ("long_documents", "passage_length")}
+        (unfinished / "reading.json").write_text(json.dumps(reading))
+        unfinished.rename(folder / f"{int(steps[-1].name) + 1 if steps else 0:09}")
+        by_age = sorted(folder.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in {*steps[: 1 - STEPS], *by_age[: -self._limits.sessions]}:
+            shutil.rmtree(old)

@@ -1,0 +1,290 @@
+"""The protocols: a probe on frozen features, with all examples or a few per class, and half-document retrieval."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse import issparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import normalize
+from sklearn.svm import LinearSVC
+
+from ..classification.evaluation import prediction_metrics
+from ..metrics.retrieval_scores import ranks_of_right
+from ..neighbors.experts.baselines import LARGEST_CLASS
+from ..neighbors.experts.fit_experts import fit_experts
+from ..neighbors.experts.fitted_experts import ReadyExperts, ask_experts
+from ..neighbors.store.datastore import KNNDatastore
+from ..neighbors.store.keys.key_matrix import as_matrix, check_finite
+from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics
+from ..pretraining.half_texts import half_texts
+from ..text.holding_out import hold_out_of_each_class
+from .experiment import (
+    Evaluation,
+    EvaluationSettings,
+    Experiment,
+    Measure,
+    Measurement,
+    Plan,
+    once_per_seed,
+    sentence_settings,
+)
+from .systems import EncoderSystem, Features, System, TfidfSystem
+from .tasks import ClassificationTask, EvaluationTask
+
+
+class LabeledFeatures(NamedTuple):
+    """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, int64 labels, and the texts of the training rows."""
+
+    train: Features
+    train_labels: np.ndarray
+    test: Features
+    test_labels: np.ndarray
+    train_inputs: Sequence[Hashable]
+    test_inputs: Sequence[Hashable] = ()
+
+    def held_out(self, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """The training rows to keep, and those held out: a share of each class, equal inputs together."""
+        return hold_out_of_each_class(self.train_inputs, self.train_labels, share, seed)
+
+    def metrics(self, predictions: np.ndarray) -> dict[str, float]:
+        """The metrics of predicted labels ``(M,)`` of the test rows."""
+        return prediction_metrics(predictions, self.test_labels)
+
+    def draw(self, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
+        """The same with as many training examples of every class, as ``sample_per_class`` draws them."""
+        rows = sample_per_class(self.train_labels, shots, seed, label_names)
+        train_inputs = [self.train_inputs[row] for row in rows]
+        return self._replace(train=self.train[rows], train_labels=self.train_labels[rows], train_inputs=train_inputs)
+
+
+def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
+    """The features of a system on a ``ClassificationTask``."""
+    task, system = evaluation.task, evaluation.system
+    if task.train_pairs is None or task.test_pairs is None:
+        train, test = system.features(task.train_texts, task.test_texts)
+    else:
+        both, first, second = system.features([*task.train_texts, *task.train_pairs], task.test_texts, task.test_pairs)
+        count = len(task.train_texts)
+        train, test = combine_pairs(both[:count], both[count:]), combine_pairs(first, second)
+    return LabeledFeatures(
+        check_features(train, "the training features", task.train_labels),
+        task.train_labels,
+        check_features(test, "the test features", task.test_labels),
+        task.test_labels,
+        task.train_inputs,
+        task.test_texts if task.test_pairs is None else list(zip(task.test_texts, task.test_pairs, strict=True)),
+    )
+
+
+def combine_pairs(first: Features, second: Features) -> Features:
+    """One vector for two: (u, v, abs(u - v), u * v), as in InferSent (Conneau et al. 2017), ``(N, 4 D)``."""
+    if sparse.issparse(first):
+        return sparse.hstack([first, second, abs(first - second), first.multiply(second)]).tocsr()
+    return np.hstack([first, second, np.abs(first - second), first * second])
+
+
+def check_features(features: Features, what: str, labels: np.ndarray | None = None) -> Features:
+    """Dense features as float32, sparse ones as CSR; refuses NaN, infinity, no rows, and another number of labels."""
+    if sparse.issparse(features):
+        features = features.tocsr()
+        wrong = np.flatnonzero(~np.isfinite(features.data))
+        if len(wrong):
+            row = int(np.searchsorted(features.indptr, wrong[0], side="right")) - 1
+            raise ValueError(f"{what}: row {row} holds NaN or infinity. Check the system that they come from.")
+    else:
+        features = as_matrix(features, what).astype(np.float32, copy=False)
+        if len(features):
+            check_finite(features, what)
+    if features.shape[0] == 0:
+        raise ValueError(f"{what}: there are none. Is the split empty?")
+    if labels is not None and len(labels) != features.shape[0]:
+        raise ValueError(f"{what}: {features.shape[0]} rows, but {len(labels)} labels. Give one label for each row.")
+    return features
+
+
+def held_out_settings(task: ClassificationTask) -> dict[str, str]:
+    """Empty if no text is repeated: then older records, without this setting, are still right."""
+    return {"equal_texts": "together"} if len(set(task.train_inputs)) < len(task.train_inputs) else {}
+
+
+def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Sequence[str]) -> np.ndarray:
+    """The rows of ``shots`` examples of every class, int64, ascending (DocSplit, appendix A.1).
+
+    The examples of fewer shots are among those of more shots of the same seed, so that a curve over the number of shots
+    does not jump for another draw. The paper does not say what becomes of a class with fewer: here it is an error.
+    """
+    classes, counts = np.unique(labels, return_counts=True)
+    if counts.min() < shots:
+        short = [
+            f"{label_names[number]!r} has {count}"
+            for number, count in zip(classes, counts, strict=True)
+            if count < shots
+        ]
+        more = f" (and {len(short) - 5} more classes are too small)" if len(short) > 5 else ""
+        raise ValueError(
+            f"{shots} examples of each class are to be drawn, but in the training set {', '.join(short[:5])}{more}: "
+            f"lower the number of shots to {counts.min()}, or give more examples."
+        )
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return np.sort(np.concatenate([order[labels[order] == label][:shots] for label in classes]))
+
+
+logger = logging.getLogger(__name__)
+
+HELD_OUT_SHARE = 0.1
+FEWEST_TO_HOLD_OUT = 500  # with fewer, a tenth says too little about C
+
+FITTED = "fitted mixture"
+
+Probe = Callable[[LabeledFeatures, int], np.ndarray]  # the labels (M,) of the test features, by a seed
+
+
+def logistic_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
+    """Labels by logistic regression, ``(M,)``; sparse features get a linear support vector machine."""
+    rows = rows_to_choose_by(features, seed)
+    return fit_linear(features.train, features.train_labels, *rows, seed).predict(features.test)
+
+
+def rows_to_choose_by(features: LabeledFeatures, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The training rows to keep, and the held-out tenth of each class, which is empty for few examples."""
+    if len(features.train_labels) < FEWEST_TO_HOLD_OUT:
+        return np.arange(len(features.train_labels)), np.arange(0)
+    return features.held_out(HELD_OUT_SHARE, seed)
+
+
+def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:
+    """A linear classifier on all rows, with the C that is most accurate on the held-out rows."""
+    if issparse(features):
+        # liblinear goes through the examples in a random order
+        classifier, strengths = LinearSVC(random_state=seed), (0.1, 1.0, 10.0)
+    else:
+        classifier, strengths = LogisticRegression(max_iter=1000), (1.0, 10.0, 100.0)
+    if len(held_out) == 0:
+        return classifier.set_params(C=strengths[1]).fit(features, labels)
+    search = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # of equal ones the smallest C
+    search.fit(features, labels)
+    strength, accuracy = search.best_params_["C"], search.best_score_
+    logger.info(f"C = {strength:g}, with an accuracy of {accuracy:.3f} on {len(held_out)} held-out examples.")
+    return search.best_estimator_
+
+
+def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
+    """Labels by the mixture that ``KNNClassifierPipeline.fit`` learns from the training examples, ``(M,)``."""
+    inputs = (features.train_inputs, features.test_inputs)
+    texts, asked = ([given if isinstance(given, str) else " ".join(given) for given in part] for part in inputs)
+    names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
+    snapshot = KNNDatastore(features.train, features.train_labels, names, texts).snapshot
+    ready = ReadyExperts.of(snapshot, fit_experts(snapshot, show_progress=False))
+    return ask_experts(ready, features.test, asked, None).probabilities.argmax(1)
+
+
+def largest_class_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
+    """Always the largest class of the test texts, ``(M,)``."""
+    return np.full_like(features.test_labels, np.bincount(features.test_labels).argmax())
+
+
+PROBES: Mapping[str, Probe] = {"logistic": logistic_predictions}
+# What is measured beside the probe on a system's features, as a row of its own.
+BESIDE_PROBES: Mapping[str, Probe] = {FITTED: fitted_predictions, LARGEST_CLASS: largest_class_predictions}
+
+
+def beside_probes(protocol: str, system: System, planned: list[Measurement]) -> list[Measurement]:
+    """The same measurements by the probe that stands beside the chosen one: of an encoder, the fitted mixture."""
+    beside = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}.get(type(system))
+    probes = [one for one in planned if beside and "probe" in one.settings]
+    probes = probes[:1] if protocol == "full" else probes  # nothing is random in it but the examples
+    return [one._replace(settings=one.settings | {"probe": beside}) for one in probes]
+
+
+def probe_protocols(probes: Mapping[str, Probe] = PROBES) -> dict[str, Experiment]:
+    """``full``, ``few_shot`` and ``curve`` by their names, with the probes that settings may name."""
+    measure = partial(_measure, {**probes, **BESIDE_PROBES})
+    described = {
+        "full": ("a probe on frozen features, the whole training set", _plan),
+        "few_shot": ("the same with a few examples per class", _plan_few_shot),
+        "curve": ("few_shot over the number of examples", _plan_curve),
+    }
+    return {
+        name: Experiment(what, (ClassificationTask,), partial(plan, measure))
+        for name, (what, plan) in described.items()
+    }
+
+
+def _measure(
+    probes: Mapping[str, Probe], evaluation: Evaluation, settings: Mapping[str, Any], seed: int
+) -> dict[str, float]:
+    features = evaluation.once(labeled_features)
+    if "shots" in settings:
+        features = features.draw(settings["shots"], seed, evaluation.task.label_names)
+    return features.metrics(probes[settings["probe"]](features, seed))
+
+
+def _plan(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    chosen = {"probe": settings.probe, "max_length": settings.max_length} | held_out_settings(task)
+    return once_per_seed("full", chosen, settings, measure)
+
+
+def _plan_few_shot(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    shots = settings.shots_of(task.name)
+    try:
+        sample_per_class(task.train_labels, shots, settings.seed, task.label_names)
+    except ValueError as error:  # of one rare class; the other protocols take it
+        return [], [f"few_shot does not run on {task.name}: {error}"]
+    return _at_shots(measure, shots, task, settings), []
+
+
+def _plan_curve(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    smallest = int(np.unique(task.train_labels, return_counts=True)[1].min())
+    beyond = [str(shots) for shots in settings.curve_shots if shots > smallest]
+    line = f"curve leaves {', '.join(beyond)} examples per class out on {task.name}: its smallest class has {smallest}."
+    possible = [shots for shots in settings.curve_shots if shots <= smallest]
+    return [one for shots in possible for one in _at_shots(measure, shots, task, settings)], [line] if beyond else []
+
+
+def _at_shots(
+    measure: Measure, shots: int, task: ClassificationTask, settings: EvaluationSettings
+) -> list[Measurement]:
+    chosen = {"shots": shots, "probe": settings.few_shot_probe, "max_length": settings.max_length}
+    if shots * len(np.unique(task.train_labels)) >= FEWEST_TO_HOLD_OUT:
+        chosen |= held_out_settings(task)
+    return [Measurement("few_shot", chosen, seed, measure) for seed in settings.seeds_of(settings.repeats)]
+
+
+def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
+    """Recall and mean reciprocal rank of the second half, row i given row i of the first, by cosine similarity.
+
+    Of equal similarities the right one is ranked last.
+    """
+    first, second = check_features(first, "the first halves"), check_features(second, "the second halves")
+    if issparse(first):
+        first, second = normalize(first), normalize(second)
+        ranks = [
+            ranks_of_right(torch.from_numpy((first[rows.numpy()] @ second.T).toarray()), rows)
+            for rows in torch.arange(first.shape[0]).split(ROWS_AT_ONCE)
+        ]
+        metrics = rank_metrics(ranks)
+    else:
+        metrics = half_retrieval_metrics(torch.from_numpy(first), torch.from_numpy(second))
+    return {name: metrics[name] for name in ("recall@1", "recall@10", "mrr")}
+
+
+def _plan_halves(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
+    return once_per_seed("half_documents", sentence_settings(task, settings), settings, _measure_halves)
+
+
+def _measure_halves(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    task = evaluation.task
+    first, second = half_texts(task.texts, seed, task.language)
+    [both] = evaluation.system.features([*first, *second])  # what is fitted is fitted on all halves
+    return retrieval_metrics(both[: len(first)], both[len(first) :])
+
+
+HALF_DOCUMENTS = Experiment("given one half of a text, find the other", None, _plan_halves)

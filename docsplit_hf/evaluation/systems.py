@@ -1,0 +1,328 @@
+"""The systems that are compared: encoders, with embeddings cached on disk, and word counts as a baseline."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import logging
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+from tqdm.auto import tqdm
+
+from ..models.inference.encoder import DocumentEncoder
+from ..models.inference.endpoint import convert_options, is_address, load_endpoint, split_name
+from ..models.inference.long_documents import Passages
+from ..models.inference.text_warnings import cut_texts_summed_up
+from ..text.tokenization import check_texts
+
+logger = logging.getLogger(__name__)
+
+Features = np.ndarray | sparse.csr_matrix  # (N, D)
+Arrays = dict[str, np.ndarray]
+
+VERSION = 2  # to be raised when the same options of an encoder give other embeddings
+CHUNK = 256  # texts in a file of embeddings: what a killed run loses at most
+# Words of two characters and more, as in scikit-learn, and each Chinese or Japanese character by itself: these scripts
+# put no spaces between words, and pairs of characters do nearly as well there as words.
+_CHARACTERS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+WORDS = rf"[{_CHARACTERS}]|[^\W{_CHARACTERS}]{{2,}}"
+MAX_FEATURES = 50_000  # the most frequent ones; the first layer of a probe has as many rows
+
+
+class TextEncoder(Protocol):
+    """Anything that turns texts into embeddings, such as ``DocumentEncoder`` and ``EndpointEncoder``."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that embeddings depend on: weights, tokenizer, pooling, length, instruction, precision."""
+
+    def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
+        """Embeddings of N texts: float32 of shape ``(N, D)``, of norm 1."""
+
+
+class EncoderWithOptions:
+    """A ``DocumentEncoder`` with fixed options: ``long_documents``, ``bf16``."""
+
+    def __init__(self, encoder: DocumentEncoder, **options: Any) -> None:
+        self.encoder = encoder
+        self.options = options
+
+    def __repr__(self) -> str:
+        return f"{self.encoder!r} with {', '.join(f'{name}={value!r}' for name, value in self.options.items())}"
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(json.dumps([VERSION, self.encoder.fingerprint, self.options]).encode()).hexdigest()
+
+    def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
+        return self.encoder.encode(texts, show_progress=show_progress, **self.options)
+
+    def encode_passages(self, texts: Sequence[str], show_progress: bool = True) -> Passages:
+        """The embeddings of the passages of each text; ``long_documents`` must be a strategy with passages."""
+        return self.encoder.encode_passages(texts, show_progress=show_progress, **self.options)
+
+
+def load_encoder(
+    name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "first"
+) -> TextEncoder:
+    """Load an encoder by its name on a command line. Endpoints ignore the other arguments, which is logged.
+
+    ====================================================  ===========================================================
+    ``"sentence-transformers/all-MiniLM-L6-v2"``          a model on the Hub
+    ``"docsplit-small-en"``                               the checkpoint that ships
+    ``"out/docsplit"``                                    a folder: a DocSplit checkpoint, an adapter, any other encoder
+    ``"hkunlp/instructor-base#instruction=Represent:"``   with an instruction before every text
+    ``"google-bert/bert-base-uncased#pooling=mean"``      with another pooling than its own
+    ``"https://api.openai.com/v1#text-embedding-3-small"``  a model behind an OpenAI-compatible endpoint; it may be
+                                                          followed by ``#requests_per_minute=60``,
+                                                          ``#max_characters=20000`` and ``#key_variable=MY_API_KEY``,
+                                                          without which only OpenAI gets a key, ``OPENAI_API_KEY``
+    ====================================================  ===========================================================
+    """
+    base, options = split_name(name)
+    if is_address(base):
+        if max_length is not None or bf16 or long_documents != "first":
+            logger.warning(
+                "%s is an endpoint: max_length, bf16 and long_documents do not reach it. '%s#max_characters=N' cuts.",
+                *(base, name),
+            )
+        return load_endpoint(name)
+    converted = convert_options(name, options, {"instruction": str, "pooling": str})
+    encoder = DocumentEncoder.from_pretrained(base, max_length=max_length, **converted)
+    if not bf16 and long_documents == "first":
+        return encoder
+    return EncoderWithOptions(encoder, bf16=bf16, long_documents=long_documents)
+
+
+def cached_embeddings(
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    folder: str | Path | None,
+    on_done: Callable[[int], Any] = lambda number: None,
+) -> np.ndarray:
+    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``.
+
+    A file holds 256 of them, and is named by a checksum of the encoder's fingerprint and the texts. Files appear whole
+    or not at all; a damaged one is logged, and written anew. The folder may be deleted at any time. ``on_done`` gets
+    the number of texts of each file, for a progress bar.
+    """
+
+    def embed(part: Sequence[str]) -> Arrays:
+        return {"embeddings": encoder.encode(part, show_progress=False)}
+
+    chunks = [chunk["embeddings"] for chunk in cached_arrays(encoder, texts, folder, on_done, embed)]
+    return np.concatenate(chunks) if chunks else encoder.encode([], show_progress=False)
+
+
+def cached_arrays(
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    folder: str | Path | None,
+    on_done: Callable[[int], Any],
+    embed: Callable[[Sequence[str]], Arrays],
+) -> list[Arrays]:
+    """The arrays of ``embed`` for each chunk of texts. ``"counts"`` is there if a text has several embeddings."""
+    check_texts(texts)
+    fingerprint = encoder.fingerprint
+    chunks: list[Arrays] = []
+    known = 0
+    with cut_texts_summed_up():
+        for start in range(0, len(texts), CHUNK):
+            part = texts[start : start + CHUNK]
+            path = None if folder is None else Path(folder, f"{_chunk_key(fingerprint, part)}.safetensors")
+            arrays = None if path is None else _read(path, len(part))
+            if arrays is None:
+                arrays = embed(part)
+                _check(encoder, arrays, part, start)
+                if path is not None:
+                    _write(path, arrays)
+            else:
+                known += len(part)
+            dimensions = arrays["embeddings"].shape[1]
+            if chunks and (first := chunks[0]["embeddings"].shape[1]) != dimensions:
+                raise ValueError(
+                    f"{encoder!r} gives {dimensions} dimensions after {first}: its fingerprint is the same, but it has "
+                    f"changed. Delete the kept embeddings in {folder}."
+                )
+            chunks.append(arrays)
+            on_done(len(part))
+    if folder is not None and texts:
+        logger.info("%d of %d embeddings of %r come from %s.", known, len(texts), encoder, folder)
+    return chunks
+
+
+def _chunk_key(fingerprint: str, texts: Sequence[str]) -> str:
+    digest = hashlib.sha256(fingerprint.encode())
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()
+
+
+def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: int) -> None:
+    embeddings, rows = arrays["embeddings"], _rows(arrays)
+    if rows != len(texts):
+        raise ValueError(f"{encoder!r} gives {rows} embeddings for {len(texts)} texts.")
+    broken = ~np.isfinite(embeddings).all(1)
+    if broken.any():
+        owners = np.repeat(np.arange(rows), arrays["counts"]) if "counts" in arrays else np.arange(rows)
+        texts_of_broken = np.unique(owners[broken])
+        text = texts[texts_of_broken[0]]
+        raise ValueError(
+            f"{encoder!r} gives NaN or infinity for {len(texts_of_broken)} of {len(texts)} texts, the first of them "
+            f"text {start + texts_of_broken[0]}: {text[:80] + '...' if len(text) > 80 else text!r}. Its weights may be "
+            "damaged, or too large for the precision: try float32."
+        )
+
+
+def _rows(arrays: Arrays) -> int:
+    return len(arrays.get("counts", arrays["embeddings"]))
+
+
+def _checksum(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays, key=lambda name: (name != "embeddings", name)):
+        digest.update(np.ascontiguousarray(arrays[name]))
+    return digest.hexdigest()
+
+
+def _write(path: Path, arrays: Arrays) -> None:
+    from safetensors.numpy import save
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    data = save(whole, {"sha256": _checksum(arrays)})
+    temporary = path.with_name(f"{uuid.uuid4().hex}.tmp")
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: Path, number: int) -> Arrays | None:
+    """The arrays in a file, or None if it does not exist or is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, "np") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            stated = (file.metadata() or {}).get("sha256")
+        if _rows(arrays) == number and stated == _checksum(arrays):
+            return arrays
+        damage = "another checksum"
+    except SafetensorError as error:
+        damage = str(error)
+    logger.warning("%s is damaged (%s): its %d texts are embedded again.", path, damage, number)
+    return None
+
+
+class System(Protocol):
+    """Turns the texts of a task into features."""
+
+    name: str  # as in the tables
+    fingerprint: str
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
+        """Features of the training texts and of each other list of texts, ``(N, D)``, float32 and dense, or sparse.
+
+        What has to be fitted is fitted on the training texts: never on labels, never on the others.
+        """
+
+
+class EncoderSystem:
+    """An encoder, which must not change: its embeddings are computed once and cached in ``cache_folder``."""
+
+    def __init__(self, name: str, encoder: TextEncoder, cache_folder: str | Path | None = None) -> None:
+        self.name = name
+        self.encoder = encoder
+        self.cache_folder = cache_folder
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self.encoder.fingerprint
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
+        """The embeddings of the training texts and of each other list of texts: float32 ``(N, D)``, of norm 1."""
+        return self.embed(cached_embeddings, train, *others)
+
+    def embed(self, embed: Callable[..., Any], *lists: Sequence[str]) -> list[Any]:
+        """Call ``embed`` on each list of texts, with one progress bar for all."""
+        total = sum(len(texts) for texts in lists)
+        with tqdm(total=total, desc=f"Embedding by {self.name}", unit="text") as progress:
+            return [embed(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
+
+    def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
+        """A system for each way to read long documents, all with the same encoder in memory."""
+        encoder = self.encoder
+        inner, options = getattr(encoder, "encoder", encoder), getattr(encoder, "options", {"bf16": False})
+        if not isinstance(inner, DocumentEncoder):  # an endpoint has no such choice
+            return [self]
+        readers = [EncoderWithOptions(inner, **options | {"long_documents": name}) for name in strategies]
+        pairs = zip(strategies, readers, strict=True)
+        return [EncoderSystem(f"{self.name} ({name})", reader, self.cache_folder) for name, reader in pairs]
+
+
+class TfidfSystem:
+    """TF-IDF of words and pairs of words, with logarithmic term frequency: hard to beat on long documents."""
+
+    def __init__(self, name: str = "tfidf") -> None:
+        self.name = name
+        self.fingerprint = f"tfidf 1, words and pairs, {MAX_FEATURES} features, {WORDS}"
+
+    def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
+        """TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 where no word of a text is in the training texts."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer(
+            sublinear_tf=True, ngram_range=(1, 2), max_features=MAX_FEATURES, token_pattern=WORDS, dtype=np.float32
+        )
+        return [vectorizer.fit_transform(train), *(vectorizer.transform(texts) for texts in others)]
+
+
+WORD_COUNTS: Mapping[str, Callable[[str], System]] = {"tfidf": TfidfSystem}
+
+
+def load_system(
+    name: str,
+    cache_folder: str | Path | None = None,
+    max_length: int | None = None,
+    bf16: bool = False,
+    long_documents: str = "first",
+    word_counts: Mapping[str, Callable[[str], System]] = WORD_COUNTS,
+) -> System:
+    """Load ``"tfidf"``, or an encoder by a name that ``load_encoder`` knows, and the other arguments go to.
+
+    ``"...#name=DocSplit"`` gives any of them another name in the tables.
+    """
+    base, options = split_name(name)
+    shown = options.pop("name", None)
+    if base in word_counts:
+        if options:
+            raise ValueError(f"{name!r}: {base} has no options but name.")
+        return word_counts[base](shown or base)
+    near = difflib.get_close_matches(base.lower(), word_counts, n=1)
+    if near and not Path(base).exists():
+        raise ValueError(f"There is no system {base!r}. Did you mean {near[0]!r}?")
+    without_name = "#".join(part for part in name.split("#") if part.partition("=")[0].strip() != "name")
+    try:
+        encoder = load_encoder(without_name, max_length, bf16, long_documents)
+    except OSError as error:
+        raise OSError(
+            f"{error} A system is {', '.join(word_counts)}, a folder, a model on the Hub or "
+            "'https://HOST/v1#MODEL' for an endpoint."
+        ) from error
+    return EncoderSystem(shown or name, encoder, cache_folder)
+
+
+logger = logging.getLogger(__name__)

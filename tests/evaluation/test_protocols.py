@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from docsplit_hf.evaluation import protocols
+from docsplit_hf.evaluation.experiment import Evaluation
+from docsplit_hf.evaluation.protocols import (
+    LabeledFeatures,
+    check_features,
+    labeled_features,
+    logistic_predictions,
+    retrieval_metrics,
+    sample_per_class,
+)
+from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.pretraining.half_texts import half_texts
+
+LABELS = np.array([0, 1])
+
+
+class LengthEncoder:
+    """Keeps what it embeds."""
+
+    fingerprint = "the length of a text, as an angle"
+
+    def __init__(self):
+        self.seen = []
+
+    def encode(self, texts, show_progress=True):
+        self.seen += texts
+        return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
+
+
+def test_features_are_made_once_whoever_asks():
+    encoder = LengthEncoder()
+    system = EncoderSystem("length", encoder)
+    task = ClassificationTask("t", ["a", "bb"], LABELS, ["ccc", "d"], LABELS, ["x", "y"])
+    evaluation = Evaluation(system, task)
+    found = [evaluation.once(labeled_features) for _ in range(3)]
+    assert encoder.seen == ["a", "bb", "ccc", "d"]
+    assert found[0].train == pytest.approx(encoder.encode(["a", "bb"])) and found[2].test.shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["encoder", "tfidf"])
+def test_two_texts_become_one_vector(name):
+    texts = (["red fruit", "grey stone"], LABELS, ["red stone"], LABELS[:1], ["x", "y"])
+    task = ClassificationTask("t", *texts, train_pairs=["red fruit", "red"], test_pairs=["grey fruit"])
+    system = EncoderSystem("length", LengthEncoder()) if name == "encoder" else TfidfSystem()
+    features = labeled_features(Evaluation(system, task))
+    train = features.train.toarray() if name == "tfidf" else features.train
+    dimensions = train.shape[1] // 4
+    assert train.shape == (2, 4 * dimensions) and features.test.shape == (1, 4 * dimensions)
+    same = train[0].reshape(4, dimensions)  # of a text with itself
+    np.testing.assert_allclose(same[0], same[1])
+    assert not same[2].any() and same[3] == pytest.approx(same[0] ** 2)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        ([[0.0], [np.nan]], None, "the test features: row 1 holds NaN"),
+        (np.ones((0, 2)), None, "the test features: there are none. Is the split empty"),
+        ([[1.0], [2.0]], np.array([0]), "the test features: 2 rows, but 1 labels"),
+    ],
+)
+def test_broken_features_are_refused(form, rows, labels, message):
+    with pytest.raises(ValueError, match=message):
+        check_features(form(rows), "the test features", labels)
+
+
+@given(st.integers(1, 6), st.integers(0, 99))
+def test_each_class_gives_as_many_and_fewer_shots_are_among_more(shots, seed):
+    labels = np.random.default_rng(0).permutation(np.repeat([0, 2, 5], [6, 7, 40]))
+    rows = sample_per_class(labels, shots, seed, list("abcdef"))
+    assert len(set(rows)) == len(rows)
+    assert np.bincount(labels[rows]).tolist() == [shots, 0, shots, 0, 0, shots]
+    assert shots == 1 or set(sample_per_class(labels, shots - 1, seed, list("abcdef"))) < set(rows)
+
+
+def test_the_classes_that_are_too_small_are_named():
+    labels = np.repeat([0, 1, 2], [3, 9, 4])
+    with pytest.raises(ValueError, match="'ham' has 3, 'eggs' has 4: lower the number of shots to 3"):
+        sample_per_class(labels, 5, 0, ["ham", "spam", "eggs"])
+    with pytest.raises(ValueError, match="'E' has 1 .and 7 more classes are too small.: lower"):
+        sample_per_class(np.arange(12), 2, 0, list("ABCDEFGHIJKL"))
+
+
+def clusters(count, classes=4, dimension=16, spread=0.1, seed=0):
+    """Features around one center for each class, and their labels; the centers are the same for all seeds."""
+    centers = np.random.default_rng(99).normal(size=(classes, dimension))
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % classes
+    features = centers[labels] + spread * rng.normal(size=(count, dimension))
+    return (features / np.linalg.norm(features, axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def labeled(train, test, convert=np.asarray):
+    return LabeledFeatures(convert(train[0]), train[1], convert(test[0]), test[1], range(len(train[1])))
+
+
+@pytest.fixture
+def few_are_held_out(monkeypatch):
+    """Of training sets that are quick to train on some examples are held out, too."""
+    monkeypatch.setattr(protocols, "FEWEST_TO_HOLD_OUT", 100)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix])
+@pytest.mark.parametrize("count", [24, 500])
+def test_what_can_be_separated_is_and_random_labels_give_chance(convert, count, caplog):
+    train, test = clusters(count), clusters(400, seed=1)
+    features = labeled(train, test, convert)
+    with caplog.at_level("INFO", "docsplit_hf"):
+        assert set(features.metrics(logistic_predictions(features, 0)).values()) == {1.0}
+    assert ("with an accuracy of 1.000 on 48 held-out examples" in caplog.text) == (count == 500)
+    noise, noise_test = np.random.default_rng(2).normal(size=(2, 600, 16)).astype(np.float32)
+    random = labeled((noise[:count], train[1]), (noise_test[:400], test[1]), convert)
+    assert 0.15 < np.mean(logistic_predictions(random, 0) == test[1]) < 0.35
+
+
+def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone(few_are_held_out):
+    features = labeled(clusters(100, spread=2.0), clusters(300, spread=2.0, seed=1), scipy.sparse.csr_matrix)
+    predicted = []
+    for state in (1, 2):
+        np.random.seed(state)
+        before = np.random.get_state()[1].copy()
+        predicted.append(logistic_predictions(features, 0))
+        assert (np.random.get_state()[1] == before).all()
+    assert (predicted[0] == predicted[1]).all()
+
+
+def test_a_class_with_one_example_and_one_that_is_only_tested_are_no_obstacle(few_are_held_out):
+    train, labels = clusters(200)
+    test, test_labels = clusters(40, seed=1)
+    labels = np.where(np.arange(200) == 5, 4, labels)
+    predicted = logistic_predictions(labeled((train, labels), (test, test_labels)), 0)
+    assert np.mean(predicted == np.where(np.arange(40) == 0, 7, test_labels)) == pytest.approx(39 / 40)
+
+
+def test_dense_and_sparse_features_find_the_same(texts):
+    first, second = half_texts(texts, 0)
+    vectorizer = TfidfVectorizer().fit(texts)
+    sparse = [vectorizer.transform(half) for half in (first, second)]
+    score = retrieval_metrics(*sparse)
+    assert score == pytest.approx(retrieval_metrics(*(half.toarray() for half in sparse)), abs=1e-6)
+    assert score["recall@1"] > 0.9  # each sentence names the number of its document
+
+
+def test_the_same_halves_are_found_and_equal_ones_are_not():
+    features = np.random.default_rng(0).normal(size=(1500, 8))
+    assert retrieval_metrics(features, 2 * features)["mrr"] == 1.0
+    assert retrieval_metrics(np.ones((30, 2)), np.ones((30, 2)))["recall@10"] == 0.0
+    zeros = scipy.sparse.csr_matrix((30, 2))
+    assert retrieval_metrics(zeros, zeros)["recall@10"] == 0.0

@@ -25,7 +25,7 @@ from docsplit_hf.evaluation.load_system import EncoderSystem
 from docsplit_hf.evaluation.results import ResultStore, describe_run
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.summary import summarize
-from docsplit_hf.pretraining.half_texts import half_texts
+from docsplit_hf.pretraining.half_retrieval import half_texts
 
 sys.path.append(str(Path(__file__).parents[1]))  # for experiments
 

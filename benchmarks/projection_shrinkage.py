@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.evaluation.encoders import EncoderWithOptions
 from docsplit_hf.evaluation.load_system import EncoderSystem
-from docsplit_hf.pretraining.half_document_projection import FOLDS, choose_shrinkage
-from docsplit_hf.pretraining.half_texts import half_texts
+from docsplit_hf.pretraining.docsplit_projection import FOLDS, choose_shrinkage
+from docsplit_hf.pretraining.half_retrieval import half_texts
 
 sys.path.append(str(Path(__file__).parents[1]))  # for experiments
 

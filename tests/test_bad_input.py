@@ -17,7 +17,7 @@ from docsplit_hf import (
     load_package_documentation,
     segment_documents,
 )
-from docsplit_hf.training.resumable_checkpoints import check_output_dir
+from docsplit_hf.training.resuming import check_output_dir
 
 GOOD = "One sentence. And another."
 

@@ -52,7 +52,7 @@ DOORS = [
     ("_actions", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_action_groups", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_group_actions", OPTION_GROUP, COMMAND_LINE, "--help does not hide the Trainer's options"),
-    ("_build_data_dir", evaluate.Metric, "metrics/array_metric.py", "an evaluation needs a cache to write to"),
+    ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),
     ("_auto_class", PretrainedConfig, "models/inference/endpoint_classifier.py", "a folder gets a file of no use"),
     ("_linear_pointwise", torch.ops.mkldnn, "models/inference/onednn.py", "embedding is slower on a CPU of AMD"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 import evaluate
 import numpy as np
 
-from ..metrics.accuracy import Accuracy
-from ..metrics.log_loss import LogLoss
-from ..metrics.macro_f1 import MacroF1
-from ..metrics.matthews_correlation import MatthewsCorrelation
+from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..neighbors.classification_output import Shown
 from ..neighbors.experts.baselines import at_chance, largest_class, word_counts
 from ..neighbors.experts.corpus import texts_in

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from huggingface_hub import HfApi
+from torch import nn
 from transformers import EvalPrediction
 
 from ..models.inference.reader import Reader
@@ -39,11 +40,10 @@ from ..neighbors.store.files.classifier_files import saved_together
 from ..neighbors.store.files.hub_folder import FOLDER
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.base_trainer import BaseTrainer
-from .arguments import KNNClassifierTrainingArguments
-from .checks import check_classifier_fit, freeze_what_no_loss_reads
+from ..training.markdown import describe_training, public_name
+from .arguments import KNNClassifierTrainingArguments, check_classifier_fit, freeze_what_no_loss_reads
 from .evaluation import classification_metrics, evaluate_parts
 from .labeled_collator import DataCollatorForLabeledExamples
-from .training_description import describe_training
 from .triplets import triplet_losses_of_batch
 
 if TYPE_CHECKING:
@@ -317,18 +317,24 @@ class KNNClassifierTrainer(BaseTrainer):
         return hasattr(self._unwrapped, "merge_and_unload")
 
     def _save_card(self, folder: Path, place: Path) -> None:
-        config, dataset = self._unwrapped.config, self.train_dataset
-        training = describe_training(
-            config,
-            self.args,
-            self.state,
-            None if dataset is None else len(dataset),
-            Reader(self._unwrapped, self.processing_class).length,
-            self.best_model_is_loaded,
+        args, config, dataset = self.args, self._unwrapped.config, self.train_dataset
+        loss = f"{1 - args.triplet_weight:g} x cross entropy"
+        if args.triplet_weight:
+            loss += f" + {args.triplet_weight:g} x triplet loss (margin {args.triplet_margin:g}, "
+            loss += f"{args.triplet_choice} triplets)"
+        encoder, of_retrieval = config.encoder_config, config.retrieval_pooling
+        training = {
+            "Encoder": public_name(encoder.name_or_path or f"random weights ({encoder.model_type})"),
+            "Training examples": "unknown" if dataset is None else f"{len(dataset):,}",
+            "Loss": loss,
+            "Maximum length": f"{Reader(self._unwrapped, self.processing_class).length} tokens",
+            "Pooling": config.pooling + (f", {of_retrieval} for retrieval" if of_retrieval else ""),
+            **describe_training(args, self.state, self.best_model_is_loaded, "texts"),
+        }
+        location = self.hub_model_id if args.push_to_hub else str(place)
+        save_classifier_card(
+            folder, ClassifierFacts(location, config, self.datastore, training, self.state.log_history)
         )
-        location = self.hub_model_id if self.args.push_to_hub else str(place)
-        facts = ClassifierFacts(location, config, self.datastore, training, self.state.log_history)
-        save_classifier_card(folder, facts)
 
     def _generator(self) -> torch.Generator:
         """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""
@@ -349,3 +355,26 @@ class KNNClassifierTrainer(BaseTrainer):
         if self.datastore is None:
             raise ValueError("There is no datastore yet: call trainer.build_datastore() after training.")
         return self.datastore
+
+
+def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:
+    """Freeze the encoder and put LoRA adapters into all its linear layers; the heads are new and trained whole.
+
+    ``KNNClassifierTrainer`` merges the adapters when it saves the finished classifier.
+
+    Args:
+        model: The classifier.
+        rank: The rank of the adapters.
+        **lora_arguments: Further arguments of ``peft.LoraConfig``.
+
+    Returns:
+        The model to train.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    layers = [name for name, module in model.encoder.named_modules() if isinstance(module, nn.Linear)]
+    heads = [name for name in ("classifier", "retrieval_head") if getattr(model, name) is not None]
+    config = LoraConfig(
+        r=rank, target_modules=[f"encoder.{name}" for name in layers], modules_to_save=heads, **lora_arguments
+    )
+    return get_peft_model(model, config)

@@ -1,4 +1,4 @@
-"""ContrastiveTrainingArguments: TrainingArguments for contrastive pretraining, with the papers' defaults."""
+"""Arguments of pretraining, with the papers' defaults."""
 
 from __future__ import annotations
 
@@ -29,20 +29,18 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         mlm_weight: Weight of the masked-LM loss. 0 trains without MLM, with ``mlm_probability=0`` in the collator.
             None: the default of the class.
         mlm_input: ``"separate"``: a masked copy of the views is read beside them, as in SimCSE and UCTopic.
-            ``"shared"``: the masked views serve both losses, at half the cost; held-out documents are read unmasked.
-            The papers do not say which they used.
+            ``"shared"``: the masked views serve both losses, at half the cost. The papers do not say which they used.
         gather_negatives: Use the documents of all processes as negatives, with exact gradients. The papers trained on
             one GPU, with 35 (BERT) or 11 (Longformer) negatives.
         projection_head: A dense layer and tanh before embeddings are compared, in training only, as in unsupervised
-            SimCSE. The saved model is without it. The papers do not mention one.
+            SimCSE. The papers do not mention one.
         matryoshka_dims: Numbers of leading dimensions that are to be embeddings by themselves, such as ``[128, 64]``
             (Matryoshka, Kusupati et al. 2022, equation 1, all weights equal): the contrastive loss is the mean over
-            them and the whole embedding. ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64. The
-            papers do not have it.
+            them and the whole. ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64.
         forward_chunk_size: Documents that go through the encoder at once: a batch of any size in the memory of so many,
             with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). None: all at once.
-        learning_rate_steps: From which step on the learning rate has which value, such as ``{500: 8e-6, 1000: 6e-6}``;
-            until the first it is ``learning_rate``. It takes the place of ``lr_scheduler_type`` and of warm-up.
+        learning_rate_steps: From which step on the learning rate has which value, such as ``{500: 8e-6, 1000: 6e-6}``,
+            in place of ``lr_scheduler_type`` and warm-up.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -179,6 +177,18 @@ def overridden(name: str, default: Any, **options: Any) -> Any:
     """A field of ``ContrastiveTrainingArguments`` with another default; ``init=False``: no option of a subclass."""
     inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
     return field(default=default, metadata=inherited.metadata, **options)
+
+
+@dataclass
+class TwoEncoderArguments(ContrastiveTrainingArguments):
+    """Of an objective with two encoders: two views, compared by dot products, whole, without MLM and without a head."""
+
+    many_views: ClassVar[bool] = False
+
+    similarity: str | None = overridden("similarity", "dot")
+    mlm_weight: float | None = overridden("mlm_weight", 0.0)
+    projection_head: bool = overridden("projection_head", False, init=False)
+    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 
 
 def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:

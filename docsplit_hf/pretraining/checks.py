@@ -10,16 +10,16 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
 from ..models.portable.positions import check_max_length
-from ..training.common_checks import check_processes, check_vocabulary, check_weights
+from ..training.arguments import check_processes, check_vocabulary, check_weights
 from .arguments import ContrastiveTrainingArguments
-from .collation.views import SAME_TEXT_TWICE
 from .gradient_caching import RandomState
 from .model import DocSplitEncoderForward, DocSplitForward
+from .views import SAME_TEXT_TWICE
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-    from .collation.collator import DataCollatorForDocSplit
+    from .collator import DataCollatorForDocSplit
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,23 @@ def check_objective(
         raise ValueError(
             f"{trainer} trains {arguments_class.objective!r} and the arguments say objective={args.objective!r}: take "
             "the trainer that get_trainer_class(args.objective) of docsplit_hf.pretraining.trainers gives."
+        )
+
+
+def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
+    """Refuse a model that an objective with two encoders cannot be trained with."""
+    if hasattr(model, "peft_config"):
+        raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
+    if args.fsdp or args.deepspeed:
+        raise ValueError(
+            f"objective={args.objective!r} keeps a second encoder whole on each process, which FSDP and DeepSpeed take "
+            "apart: use DDP."
+        )
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    if dtypes != {torch.float32}:
+        raise ValueError(
+            f"objective={args.objective!r} moves its encoders by small steps, which get lost in weights of "
+            f"{', '.join(sorted(map(str, dtypes)))}: load the model in float32; bf16=True computes in half precision."
         )
 
 
@@ -139,11 +156,9 @@ def check_fit(
 def warn_of_equal_views(
     model: PreTrainedModel, args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit
 ) -> None:
-    """Warn if both views of a document will have the same embedding.
+    """Warn if both views of a document will have the same embedding, which is tried on a few tokens.
 
-    Whether a model draws dropout is found out by running it twice on a few tokens; the random numbers of the run stay
-    as if it had not been. MLM, Contrastive Tension's two encoders, and ``mlm_input="shared"``, where each view has a
-    mask of its own, need no dropout.
+    MLM, two encoders, and ``mlm_input="shared"``, where each view has a mask of its own, need no dropout.
     """
     masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
     if masked_apart or not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import logging
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import torch
 from accelerate.data_loader import IterableDatasetShard
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, PreTrainedModel
+from transformers import EvalPrediction, PreTrainedModel, TrainerCallback
 from transformers.trainer_utils import PredictionOutput, has_length
 
 from ..models.checkpoints.atomic_replacement import model_files, replaced_at_once
@@ -23,20 +22,16 @@ from ..models.checkpoints.sentence_transformers_files import save_sentence_trans
 from ..models.checkpoints.shipped_checkpoint import name_in_adapter
 from ..models.portable.packing import use_packing
 from ..training.base_trainer import BaseTrainer, temporarily
-from ..training.distributed import keep_outputs_in_float32, process_count, sum_over_processes
+from ..training.distributed import RunningMeans, keep_outputs_in_float32, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
-from .batch import CutTokens, count_targets, model_inputs
-from .card import PretrainingFacts, describe_info_nce, save_card
+from .card import describe_info_nce, save_card
 from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
-from .collation.collator import DataCollatorForDocSplit
-from .collation.collator_epoch import CollatorEpoch
-from .collation.streaming import EPOCH_KEY, RepeatedStream
-from .default_length import default_max_length
+from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
-from .model import DocSplitForward, DocSplitOutput
-from .projection_head import use_projection_head
+from .model import DocSplitForward, DocSplitOutput, model_inputs, use_projection_head
+from .streaming import EPOCH_KEY, RepeatedStream
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -45,6 +40,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with one: for resuming only
+
+
+class CollatorEpoch(TrainerCallback):
+    """Tells the collator the epoch before the data loader's workers start on it."""
+
+    def __init__(self, collator: DataCollatorForDocSplit) -> None:
+        self.collator = collator
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.collator.set_epoch(int(state.epoch or 0))
 
 
 class ContrastiveTrainer(BaseTrainer):
@@ -125,7 +130,8 @@ class ContrastiveTrainer(BaseTrainer):
         self.can_return_loss, self.label_names = True, ["mlm_labels"]
         self.model_accepts_loss_kwargs = False
         self.training_collator, self.evaluation_collator = data_collator, data_collator.for_evaluation()
-        self.cut_tokens = CutTokens(len(data_collator.prefix) + len(data_collator.suffix))
+        self.cut_fraction: float | None = None  # of the tokens of the run, by the maximum length
+        self._run_means = RunningMeans()
         if self.is_fsdp_enabled:
             keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         use_packing(stock_model, args.packing)
@@ -144,9 +150,10 @@ class ContrastiveTrainer(BaseTrainer):
 
     def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
         """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``."""
-        args = self.args
-        options = args.temperature, args.similarity, args.gather_negatives, args.matryoshka_dims or ()
-        return in_batch_info_nce(embeddings, inputs["document_ids"], *options)
+        args, ids = self.args, inputs["document_ids"]
+        return in_batch_info_nce(
+            embeddings, ids, args.temperature, args.similarity, args.gather_negatives, args.matryoshka_dims or ()
+        )
 
     def candidates(
         self, positives: torch.Tensor, document_ids: torch.Tensor
@@ -279,7 +286,7 @@ class ContrastiveTrainer(BaseTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of what the steps since the last log measured."""
         if "loss" in logs or "train_loss" in logs:
-            self.cut_tokens.update()
+            self.cut_fraction = self._run_means.means().get("fraction_tokens_cut")
         super().log(logs, start_time)
 
     # The evaluation
@@ -336,7 +343,7 @@ class ContrastiveTrainer(BaseTrainer):
     def create_model_card(self, **kwargs: Any) -> None:
         """Write the model card of the run. Called by ``push_to_hub``."""
         if self.is_world_process_zero():
-            save_card(self.args.output_dir, self._facts(self.args.output_dir))
+            self._save_card(self.args.output_dir, self.args.output_dir, hasattr(self.model, "peft_config"))
 
     def save_merged(self, output_dir: str) -> None:
         """Save a stock checkpoint with a PEFT adapter merged into the weights.
@@ -356,7 +363,7 @@ class ContrastiveTrainer(BaseTrainer):
             merged.save_pretrained(folder)
             self.processing_class.save_pretrained(folder)
             save_sentence_transformers_files(folder, merged.config)
-            save_card(folder, dataclasses.replace(self._facts(output_dir), is_adapter=False))
+            self._save_card(folder, output_dir, is_adapter=False)
 
     def saved_arguments(self) -> dict[str, Any]:
         """The arguments, and the collator's settings, which they do not hold."""
@@ -373,26 +380,25 @@ class ContrastiveTrainer(BaseTrainer):
         """Write sentence-transformers' files and the model card."""
         save_sentence_transformers_files(folder, self.encoder_config)
         name_in_adapter(folder)
-        save_card(folder, self._facts(place))
+        self._save_card(folder, place, hasattr(self.model, "peft_config"))
 
-    def _facts(self, folder: str | Path) -> PretrainingFacts:
+    def _save_card(self, folder: str | Path, place: str | Path, is_adapter: bool) -> None:
         documents = self.train_dataset
-        is_adapter = hasattr(self.model, "peft_config")
-        return PretrainingFacts(
-            location=self.args.hub_model_id or str(folder),
-            arguments=self.args,
-            collator=self.training_collator,
+        has_head = is_adapter and isinstance(self.model.get_base_model(), DocSplitForward)
+        save_card(
+            folder,
+            self.args.hub_model_id or str(place),
+            self.args,
+            self.training_collator,
+            self.encoder_config,
+            self.state,
             method=self.method,
             loss=self.describe_loss(),
             negatives=self.count_negatives(),
-            config=self.encoder_config,
-            processes=process_count(),
             documents=len(documents) if documents is not None and has_length(documents) else None,
-            state=self.state,
             best_is_loaded=self.best_model_is_loaded,
-            cut_fraction=self.cut_tokens.fraction,
-            is_adapter=is_adapter,
-            has_head=isinstance(self.model.get_base_model() if is_adapter else self.model, DocSplitForward),
+            cut_fraction=self.cut_fraction,
+            adapter_base=("AutoModelForMaskedLM" if has_head else "AutoModel") if is_adapter else None,
         )
 
     def _mlm_input(self) -> str | None:
@@ -408,7 +414,11 @@ class ContrastiveTrainer(BaseTrainer):
         return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
 
     def _count(self, inputs: dict[str, torch.Tensor], counts: torch.Tensor | None) -> torch.Tensor:
-        self.means.add("fraction_tokens_cut", *self.cut_tokens.count(inputs, self.model.training))
+        specials = len(self.training_collator.prefix) + len(self.training_collator.suffix)
+        total = inputs["view_lengths"].sum()
+        cut = total - (inputs["attention_mask"].sum() - specials * len(inputs["view_lengths"]))
+        for means in (self.means, self._run_means) if self.model.training else (self.means,):
+            means.add("fraction_tokens_cut", cut, total)
         return sum_over_processes(count_targets(inputs)) if counts is None else counts
 
     @contextlib.contextmanager
@@ -425,3 +435,10 @@ class ContrastiveTrainer(BaseTrainer):
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
     anchors, positives = (torch.from_numpy(views) for views in prediction.predictions)
     return half_retrieval_metrics(anchors, positives, torch.from_numpy(prediction.label_ids))
+
+
+def count_targets(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """What the losses of a batch are means over: its documents and its masked tokens, float32 of shape ``(2,)``."""
+    documents = batch["document_ids"]
+    masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())
+    return torch.stack([documents.new_tensor(len(documents)), masked]).float()

@@ -20,8 +20,10 @@ from ..models.checkpoints.configuration import override_config
 from ..models.checkpoints.shipped_checkpoint import name_in_config
 from ..models.portable.packing import run_encoder
 from ..models.portable.pooling import check_pooling, pool
-from .collation.masking import IGNORED_LABEL
-from .projection_head import project
+from ..models.unsaved_weights import leave_unsaved
+from .collator import IGNORED_LABEL
+
+HEAD = "projection_head"  # the name of the module in the model
 
 
 @dataclass
@@ -48,9 +50,8 @@ class DocSplitForward:
     ) -> DocSplitOutput:
         """Embed all views and predict their masked tokens, in one run of the encoder.
 
-        All are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy, which goes through the encoder
-        beside the views; None: ``input_ids`` are masked already and serve both losses. ``mlm_labels``: -100 where
-        nothing is to be predicted; None: no MLM loss. The head runs on the masked positions only, with the same result.
+        All are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy; None: ``input_ids`` are masked
+        already and serve both losses. ``mlm_labels``: -100 where nothing is to be predicted; None: no MLM loss.
         """
         views = input_ids.shape[0]
         mask = attention_mask
@@ -58,8 +59,8 @@ class DocSplitForward:
             input_ids, mask = torch.cat([input_ids, mlm_input_ids]), attention_mask.repeat(2, 1)
         output = run_encoder(self.base_model, input_ids, mask)
         hidden_states = output.last_hidden_state
-        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"]).float()
-        embeddings = project(self, embeddings)
+        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"])
+        embeddings = _project(self, embeddings.float())
         if mlm_labels is None:
             return DocSplitOutput(embeddings=embeddings)
         masked = mlm_labels != IGNORED_LABEL
@@ -72,12 +73,8 @@ class DocSplitForward:
 
     @torch.compiler.disable  # it exchanges the encoder's forward for a moment, which a compiled graph would not see
     def _head(self, output: ModelOutput, hidden_states: torch.Tensor) -> torch.Tensor:
-        """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``.
-
-        The stock forward is run with an encoder that returns these hidden states. They come in the encoder's own output
-        class, of which some heads' forwards (Longformer's, Luke's) read more.
-        """
-        replaced = copy.copy(output)
+        """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``."""
+        replaced = copy.copy(output)  # in the encoder's own class, of which some heads (Longformer's, Luke's) read more
         replaced["last_hidden_state"] = hidden_states[None]
         positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
         with _encoder_returning(self.base_model, replaced):
@@ -91,7 +88,57 @@ class DocSplitEncoderForward:
         """Embed all views, ``(2B, L)``, padded on the right."""
         output = run_encoder(self, input_ids, attention_mask)
         embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
-        return DocSplitOutput(embeddings=project(self, embeddings.float()))
+        return DocSplitOutput(embeddings=_project(self, embeddings.float()))
+
+
+class ProjectionHead(nn.Module):
+    """A dense layer and tanh: the MLP of SimCSE (Gao et al. 2021, section 6.3, "MLP (train)").
+
+    It computes in float32, whatever autocast says, as the similarities that follow do. Its first weights are the same
+    on every process.
+    """
+
+    def __init__(self, dimension: int, initializer_range: float = 0.02, seed: int = 0) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dimension, dimension)
+        nn.init.normal_(self.dense.weight, 0.0, initializer_range, torch.Generator().manual_seed(seed))
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Project ``(N, H)``; float32."""
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return torch.tanh(self.dense(embeddings.float()))
+
+
+def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> ProjectionHead | None:
+    """Give a model a projection head, or take away the one that it has; one that it has already is kept.
+
+    It becomes a part of the model, so that the optimizer, DDP and the random state of a run know of it, and is left out
+    of every checkpoint.
+    """
+    if not wanted:
+        if hasattr(model, HEAD):
+            delattr(model, HEAD)
+        return None
+    if not hasattr(model, HEAD):
+        head = ProjectionHead(model.config.hidden_size, getattr(model.config, "initializer_range", 0.02), seed)
+        model.add_module(HEAD, head.to(model.device).train(model.training))
+        leave_unsaved(model, (f"{HEAD}.{name}" for name in head.state_dict()))
+    return getattr(model, HEAD).requires_grad_(True)
+
+
+def _project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
+    head = getattr(model, HEAD, None)
+    return embeddings if head is None or not model.training else head(embeddings)
+
+
+def model_inputs(batch: dict[str, torch.Tensor], mlm_input: str | None) -> dict[str, torch.Tensor]:
+    """What the forward is called with; for MLM, the masked views ``"separate"`` or ``"shared"``, else None."""
+    chosen = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    if mlm_input is None:
+        return chosen
+    masked = "input_ids" if mlm_input == "shared" else "mlm_input_ids"
+    return chosen | {masked: batch["mlm_input_ids"], "mlm_labels": batch["mlm_labels"]}
 
 
 class AutoModelForDocSplit:

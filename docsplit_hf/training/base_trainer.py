@@ -18,9 +18,15 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotat
 from ..models.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
 from ..models.unsaved_weights import unsaved_weights
 from .callbacks import LoseLittle, SetOldCheckpointsAside
-from .resumable_checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
-from .run_record import ARGUMENTS_FILE, check_same_run, describe_run
-from .statistics import RunningMeans
+from .distributed import RunningMeans
+from .resuming import (
+    ARGUMENTS_FILE,
+    STATE_FILE,
+    check_same_run,
+    checkpoint_to_resume,
+    complete_checkpoints,
+    describe_run,
+)
 
 logger = logging.getLogger(__name__)
 

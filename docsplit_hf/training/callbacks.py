@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 
 from .distributed import process_count, sum_over_processes
-from .resumable_checkpoints import set_checkpoints_aside
+from .resuming import set_checkpoints_aside
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +25,7 @@ SAVED_EVERY = 300  # seconds of training: what a run that is killed loses at mos
 
 
 class SetOldCheckpointsAside(TrainerCallback):
-    """Sets aside what other runs have left in the output folder, right before the first step.
-
-    ``after`` is the step that the run begins after.
-    """
+    """Sets aside what other runs have left in the output folder, of steps after ``after``, before the first step."""
 
     after = -1
 
@@ -42,8 +39,7 @@ class SetOldCheckpointsAside(TrainerCallback):
 class LoseLittle(TrainerCallback):
     """Saves after five minutes without a checkpoint, unless ``save_strategy`` is ``"no"``; and stops at Ctrl-C.
 
-    At Ctrl-C the current step finishes, and is saved if more than a minute would be lost. So no file and no worker is
-    left in the middle of something. The second Ctrl-C stops at once.
+    At Ctrl-C the current step finishes, and is saved if more than a minute would be lost. The second stops at once.
     """
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.classification.lora import lora_around
+from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.classification.triplets import choose_triplets, same_labels, squared_distances
 from docsplit_hf.models.portable.packing import is_packed
 

@@ -18,11 +18,10 @@ from docsplit_hf import (
     load_documents,
     segment_documents,
 )
-from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
+from docsplit_hf.pretraining.streaming import EPOCH_KEY
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 from docsplit_hf.training import callbacks
-from docsplit_hf.training.distributed import process_count, process_index
-from docsplit_hf.training.end_run import end_run
+from docsplit_hf.training.distributed import end_run, process_count, process_index
 
 WHOLE_BATCH = 8
 STEPS = {

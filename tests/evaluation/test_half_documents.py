@@ -4,7 +4,7 @@ import scipy.sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from docsplit_hf.evaluation.half_documents import retrieval_metrics
-from docsplit_hf.pretraining.half_texts import half_texts
+from docsplit_hf.pretraining.half_retrieval import half_texts
 
 
 def test_dense_and_sparse_features_find_the_same(texts):

@@ -122,7 +122,7 @@ def test_the_tokens_cut_are_counted_in_the_logs_and_over_the_whole_run(make_trai
     cut = [int((batch["view_lengths"] - 10).clamp(min=0).sum()) for batch in batches]
     logged = trainer.state.log_history[0]["fraction_tokens_cut"]
     assert logged == pytest.approx(sum(cut[:3]) / sum(totals[:3]), rel=1e-5)
-    assert trainer.cut_tokens.fraction == pytest.approx(sum(cut) / sum(totals), rel=1e-5)
+    assert trainer.cut_fraction == pytest.approx(sum(cut) / sum(totals), rel=1e-5)
 
 
 @pytest.mark.parametrize("batch, accumulation", [(4, 2), (2, 4), (1, 8)])

@@ -14,8 +14,8 @@ from docsplit_hf import (
     DocumentEncoder,
 )
 from docsplit_hf.pretraining.arguments import OBJECTIVES
-from docsplit_hf.pretraining.collation.views import VIEWS
 from docsplit_hf.pretraining.trainers import TRAINERS, get_arguments_class, get_trainer_class
+from docsplit_hf.pretraining.views import VIEWS
 
 OPTIONS = {"momentum_contrast": {"queue_size": 36}}
 

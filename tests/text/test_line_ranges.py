@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docsplit_hf.pretraining.collation.streaming import RepeatedStream
+from docsplit_hf.pretraining.streaming import RepeatedStream
 from docsplit_hf.text.file_formats import load_file
 from docsplit_hf.text.line_ranges import byte_ranges, lines_between
 

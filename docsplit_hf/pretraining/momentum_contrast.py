@@ -14,11 +14,11 @@ from transformers import PreTrainedModel, TrainerCallback
 from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import has_length
 
-from ...training.distributed import gather
-from ..arguments import overridden
-from ..contrastive_trainer import ContrastiveTrainer
-from ..info_nce import InfoNCE, comparable
-from .two_encoders import TwoEncoderArguments, check_two_encoders
+from ..training.distributed import gather
+from .arguments import TwoEncoderArguments, overridden
+from .checks import check_two_encoders
+from .contrastive_trainer import ContrastiveTrainer
+from .info_nce import InfoNCE, comparable
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +56,7 @@ class MomentumContrastArguments(TwoEncoderArguments):
 
 
 class KeyQueue(nn.Module):
-    """The keys of the last documents, oldest out first. It begins with random directions of norm 1.
-
-    Deviation from Contriever's code: batches may be of any size, where it asserts that they divide the queue.
-    """
+    """The keys of the last documents, oldest out first. It begins with random directions of norm 1."""
 
     def __init__(self, size: int, dimension: int, seed: int = 0) -> None:
         super().__init__()
@@ -70,8 +67,6 @@ class KeyQueue(nn.Module):
     @torch.no_grad()
     def enqueue(self, keys: torch.Tensor) -> None:
         """Put keys in, ``(B, D)``, B no more than the size, and as many of the oldest out."""
-        if len(keys) > len(self.keys):
-            raise ValueError(f"A queue of {len(self.keys)} keys cannot take {len(keys)} at once: raise queue_size.")
         places = (self.position + torch.arange(len(keys), device=keys.device)) % len(self.keys)
         self.keys[places] = keys.to(self.keys.dtype)
         self.position.copy_((self.position + len(keys)) % len(self.keys))
@@ -88,10 +83,8 @@ def momentum_contrast(
         loss_i = -log( positive / (positive + sum_j exp(q_i . m_j / temperature)) )
 
     As in Contriever's released code, the other keys of the batch are no negatives, and a document's own keys of earlier
-    epochs are, if they are still in the queue. Its label smoothing, 0 by default, is left out.
-
-    ``queries``: ``(B, D)``; ``keys``: ``(B, D)``, without gradients; ``queue``: ``(Q, D)``, as they were when they were
-    keys: of norm 1 for ``"cosine"``.
+    epochs are, if they are still in the queue. ``queries``, ``keys``: ``(B, D)``; ``queue``: ``(Q, D)``, of norm 1 for
+    ``"cosine"``.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries, keys = comparable(queries, similarity), comparable(keys, similarity)
@@ -129,15 +122,9 @@ class MomentumContrastTrainer(ContrastiveTrainer):
     """Trains queries against keys of a momentum encoder: ``objective="momentum_contrast"``, Contriever's.
 
     The first view of each document is the query, the second the key. The key encoder begins as a copy, gets no
-    gradients, and follows the encoder after each optimizer step, as Contriever's does before each forward. What is
-    evaluated and saved is the encoder of the queries. Key encoder and queue are saved in checkpoints beside it, and a
-    resumed run goes on as if it had not been interrupted.
-
-    Dropout in the key encoder stays **on**, as in Contriever's released code, whose checkpoints were trained so: it
-    means to switch it off, but the condition for it is inverted.
-
-    On several processes the keys of all are put into the queue, which is the same everywhere: the gradients are those
-    of one process with the whole batch.
+    gradients, and follows the encoder after each optimizer step. The encoder of the queries is evaluated and saved; key
+    encoder and queue are in checkpoints beside it. Dropout in the key encoder stays **on**, as in Contriever's released
+    code, which means to switch it off, but the condition for it is inverted.
 
     It is made like a ``ContrastiveTrainer``, with ``MomentumContrastArguments``.
     """

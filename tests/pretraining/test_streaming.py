@@ -4,7 +4,7 @@ import pytest
 from datasets import Dataset
 from torch.utils.data import DataLoader
 
-from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY, RepeatedStream
+from docsplit_hf.pretraining.streaming import EPOCH_KEY, RepeatedStream
 
 
 def stream(rows=6, shards=1):

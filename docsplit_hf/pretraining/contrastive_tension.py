@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import EvalLoopOutput
 
-from ...training.statistics import RunningMeans
-from ..arguments import overridden
-from ..contrastive_trainer import ContrastiveTrainer
-from ..info_nce import InfoNCE
-from ..model import DocSplitOutput
-from .two_encoders import TwoEncoderArguments, check_two_encoders
+from ..training.distributed import RunningMeans
+from .arguments import TwoEncoderArguments, overridden
+from .checks import check_two_encoders
+from .contrastive_trainer import ContrastiveTrainer
+from .info_nce import InfoNCE
+from .model import DocSplitOutput
 
 logger = logging.getLogger(__name__)
 
@@ -91,15 +91,10 @@ def contrastive_tension(
 
         loss_i = mean over the K + 1 pairs of -y log sigmoid(a_i . c) - (1 - y) log(1 - sigmoid(a_i . c))
 
-    This is the paper's reading: a text against itself and K others. In the released code the K negatives of a group are
-    pairs of two unrelated texts instead, and one text of a group is its only positive. Here every document of a batch
-    is an anchor, so that an epoch trains on as many positives as one of the other methods, K negatives each.
-
-    ``anchors``: ``(A, D)``, by the first encoder; ``candidates``: ``(C, D)``, by the second, of which duplicates of the
-    anchor's document are left out. ``negatives``: K.
+    This is the paper's reading: a text against itself and K others. In the released code the K negatives are pairs of
+    two unrelated texts, and one text of K + 1 is a positive. ``anchors``: ``(A, D)``, by the first encoder;
+    ``candidates``: ``(C, D)``, C above K, by the second; duplicates of the anchor's document are left out.
     """
-    if len(candidates) <= negatives:
-        raise ValueError(f"{negatives} negatives need a batch of {negatives + 1} documents, got {len(candidates)}.")
     with torch.autocast(anchors.device.type, enabled=False):
         scores = anchors.float() @ candidates.float().T  # (A, C)
     rows = torch.arange(len(candidates), device=anchors.device)
@@ -154,9 +149,7 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     """Trains two encoders to agree on the same text: ``objective="contrastive_tension"``.
 
     Both are evaluated by half-document retrieval, and the one with the better recall@1 (MRR, if equal; the first, if
-    nothing was evaluated) is what the evaluation reports and what is saved, as a stock checkpoint. ``predict`` is by
-    that one, and chooses none. Both are saved in checkpoints beside it, and a resumed run goes on as if it had not been
-    interrupted.
+    nothing was evaluated) is what the evaluation reports and what is saved. Both are in checkpoints beside it.
 
     The views are meant to be the same text twice, ``"simcse"`` or ``"simcse_long"``. Optimizer and schedule of the
     released code: ``optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0, learning_rate=1e-5,

@@ -1,15 +1,16 @@
 import dataclasses
+import logging
 import pickle
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
+from transformers import LongformerConfig
 
-from docsplit_hf import DataCollatorForDocSplit
-from docsplit_hf.pretraining.collation.collator import document_id
-from docsplit_hf.pretraining.collation.masking import IGNORED_LABEL
-from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.pretraining.collator import IGNORED_LABEL, default_max_length, document_id, mask_tokens
+from docsplit_hf.pretraining.streaming import EPOCH_KEY
 
 
 @pytest.mark.parametrize("views, options", [(2, None), (3, {"parts": 3})])
@@ -117,3 +118,62 @@ def test_padding_is_on_the_right_whatever_the_tokenizer_says(tokenizer, document
 def test_duplicates_share_their_id():
     assert document_id(np.array([1, 2, 3])) == document_id(np.array([1, 2, 3]))
     assert len({document_id(np.array(tokens)) for tokens in ([1, 2], [2, 1], [1], [1, 2, 0])}) == 4
+
+
+MASK, VOCABULARY = 4, 1000
+
+
+def mask_many(probability=0.15, size=200_000):
+    tokens = np.random.default_rng(1).integers(10, VOCABULARY, size=size)
+    tokens.flags.writeable = False  # the argument is left alone
+    maskable = np.arange(size) % 10 != 0
+    masked, labels = mask_tokens(tokens, maskable, MASK, VOCABULARY, probability, np.random.default_rng(0))
+    return tokens, maskable, masked, labels
+
+
+def test_labels_are_the_original_tokens_where_chosen_and_nothing_else_changes():
+    tokens, maskable, masked, labels = mask_many()
+    chosen = labels != IGNORED_LABEL
+    assert (labels[chosen] == tokens[chosen]).all()
+    assert (masked[~chosen] == tokens[~chosen]).all()
+    assert not chosen[~maskable].any()
+
+
+def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
+    tokens, maskable, masked, labels = mask_many()
+    chosen = labels != IGNORED_LABEL
+    assert chosen[maskable].mean() == pytest.approx(0.15, abs=0.004)
+    became_mask = masked[chosen] == MASK
+    same = masked[chosen] == tokens[chosen]
+    assert became_mask.mean() == pytest.approx(0.8, abs=0.01)
+    assert same.mean() == pytest.approx(0.1, abs=0.01)
+    assert (~became_mask & ~same).mean() == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.fixture
+def longformer(tokenizer):
+    """Its 1,024 positions stand in a table of 1,026, as in the released one: the first two are padding's."""
+    return LongformerConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16,
+        attention_window=8, max_position_embeddings=1026, pad_token_id=1,
+    )  # fmt: skip
+
+
+def test_a_model_that_could_read_more_says_what_is_read_and_how_to_read_more(
+    longformer, tokenizer, documents, tmp_path, caplog
+):
+    model = AutoModelForDocSplit.from_config(longformer)
+    arguments = ContrastiveTrainingArguments(str(tmp_path), use_cpu=True)
+    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+        trainer = ContrastiveTrainer(model, arguments, documents, processing_class=tokenizer)
+    assert trainer.training_collator.max_length == 512
+    (said,) = [record.getMessage() for record in caplog.records if record.name.endswith("pretraining.collator")]
+    assert said.startswith("LongformerForMaskedLM could read 1024 tokens, and 512 of each view are read: set --max_len")
+
+
+def test_a_model_that_is_read_to_its_end_says_nothing(tiny_config, longformer, caplog):
+    longformer.docsplit = {"pooling": "cls", "max_length": 1024}
+    with caplog.at_level(logging.WARNING):
+        assert default_max_length(AutoModelForDocSplit.from_config(tiny_config)) == 64
+        assert default_max_length(AutoModelForDocSplit.from_config(longformer)) == 1024
+    assert not caplog.records

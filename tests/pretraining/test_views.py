@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.pretraining.collation.views import (
+from docsplit_hf.pretraining.views import (
     VIEWS,
     count_views,
     cropping,

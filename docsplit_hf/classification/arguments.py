@@ -33,8 +33,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         triplet_margin: Mu of equation 4, in squared L2 distance. The paper does not give it.
         triplet_choice: Which of several positives and negatives in the batch is taken, which the paper does not say:
             ``"random"``, or the ``"hardest"`` (the farthest positive and the nearest negative).
-        gather_candidates: Choose positives and negatives from the batches of all processes, with exact gradients.
-            False: each process chooses from its own.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -42,7 +40,7 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
       A: 2e-5 with 64 for MacBERT, 1e-5 with 32 for RoBERTa).
     - ``warmup_steps=0.1``, a tenth of all steps. The paper's 100 to 300 steps are more than a small data set has.
     - ``metric_for_best_model="macro_f1"``, ``greater_is_better=True``: of the classifier on held-out examples.
-    - those of ``ShareableTrainingArguments``.
+    - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 
     Raises:
         ValueError: If a value is out of its range.
@@ -59,9 +57,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         help="Which positive and negative of the batch: 'random', or the 'hardest' ones.",
         metadata={"choices": list(TRIPLET_CHOICES)},
     )
-    gather_candidates: bool = HfArg(
-        default=True, help="Choose positives and negatives from the batches of all processes."
-    )
     learning_rate: float = HfArg(default=2e-5, help="The peak learning rate. Paper: 2e-5 or 1e-5.")
     num_train_epochs: float = HfArg(default=3.0, help="Passes over the training set. Paper: 3.")
     per_device_train_batch_size: int = HfArg(default=32, help="Texts per process and step. Paper: 64 or 32.")
@@ -76,7 +71,7 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
                 f"triplet_weight must be from 0 to below 1, got {self.triplet_weight}: at 1 the classifier would not "
                 "be trained. The paper uses 0.5."
             )
-        if self.triplet_margin < 0:
+        if not self.triplet_margin >= 0:
             raise ValueError(f"triplet_margin must be 0 or above, got {self.triplet_margin}.")
         if self.triplet_choice not in TRIPLET_CHOICES:
             raise ValueError(f"triplet_choice must be one of {TRIPLET_CHOICES}, got {self.triplet_choice!r}.")
@@ -121,8 +116,6 @@ def check_classifier_fit(
     if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
         raise ValueError("label_smoothing_factor is for one label per text, and these have several: set it to 0.")
     check_processes(args)
-    if args.gather_candidates and args.world_size > 1 and not args.accelerator_config.even_batches:
-        raise ValueError("Gathered candidates need as many texts on each process: do without even_batches=False.")
     for name, dataset in (("training", train_dataset), ("held-out", eval_dataset)):
         if dataset is not None:
             _check_examples(name, dataset, model)

@@ -153,7 +153,7 @@ class KNNClassifierTrainer(BaseTrainer):
         loss = classification_loss(output.logits, labels, problem_type, args.label_smoothing_factor)
         self.means.add("classification_loss", loss * len(labels), len(labels))
         if args.triplet_weight > 0:
-            options = args.triplet_choice, args.triplet_margin, args.gather_candidates, self._generator()
+            options = args.triplet_choice, args.triplet_margin, self._generator()
             triplets = triplet_losses_of_batch(output.retrieval_embeddings, labels, *options)
             loss = (1 - args.triplet_weight) * loss + args.triplet_weight * triplets.mean()
             self.means.add("triplet_loss", triplets.sum(), len(labels))
@@ -161,9 +161,7 @@ class KNNClassifierTrainer(BaseTrainer):
         return (loss, output) if return_outputs else loss
 
     def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
-        """Embed examples and keep them with their labels as the classifier's datastore.
-
-        Every process must call it; each embeds its share, and all get the whole.
+        """Embed examples and keep them with their labels as the classifier's datastore. Every process must call it.
 
         Args:
             dataset: The examples. None: the training set.
@@ -182,8 +180,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
         Args:
             dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, or all
-                are trained on, the examples of the datastore, each left out in turn, which makes a trained classifier
-                look too good.
+                are trained on, the examples of the datastore, each left out in turn.
 
         Returns:
             The calibration.
@@ -238,9 +235,7 @@ class KNNClassifierTrainer(BaseTrainer):
         return fit(reader.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
-        """Evaluate the classifier, its neighbors, and the two mixed, by the calibration in the model's configuration.
-
-        After ``fit_experts`` their mixture too.
+        """Evaluate the classifier, its neighbors, the two mixed, and the experts, if they are fitted.
 
         Args:
             dataset: Labeled examples.
@@ -248,8 +243,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
         Returns:
             ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, and the same of
-            ``macro_f1``, ``matthews_correlation`` and ``log_loss``; after ``fit_experts`` ``<prefix>_experts_...``.
-            They are logged too.
+            ``macro_f1``, ``matthews_correlation`` and ``log_loss``. They are logged too.
 
         Raises:
             ValueError: If there is no datastore.
@@ -273,18 +267,13 @@ class KNNClassifierTrainer(BaseTrainer):
     def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write the model card and, last, the datastore. A checkpoint with an adapter is for resuming only."""
         if not (self.is_in_train and self._has_adapter):
-            self._save_card(folder, place)
+            self.save_card(folder, place)
         if self.datastore is not None and not self.is_in_train:
             self.datastore.save_pretrained(folder)
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
         """Replace a classifier with its datastore all at once."""
         return saved_together(place)
-
-    def create_model_card(self, **kwargs: Any) -> None:
-        """Write the model card of the run."""
-        if self.is_world_process_zero():
-            self._save_card(Path(self.args.output_dir), Path(self.args.output_dir))
 
     def push_to_hub(
         self,
@@ -316,7 +305,8 @@ class KNNClassifierTrainer(BaseTrainer):
     def _has_adapter(self) -> bool:
         return hasattr(self._unwrapped, "merge_and_unload")
 
-    def _save_card(self, folder: Path, place: Path) -> None:
+    def save_card(self, folder: Path, place: Path) -> None:
+        """Write the model card."""
         args, config, dataset = self.args, self._unwrapped.config, self.train_dataset
         loss = f"{1 - args.triplet_weight:g} x cross entropy"
         if args.triplet_weight:
@@ -358,18 +348,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
 
 def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:
-    """Freeze the encoder and put LoRA adapters into all its linear layers; the heads are new and trained whole.
-
-    ``KNNClassifierTrainer`` merges the adapters when it saves the finished classifier.
-
-    Args:
-        model: The classifier.
-        rank: The rank of the adapters.
-        **lora_arguments: Further arguments of ``peft.LoraConfig``.
-
-    Returns:
-        The model to train.
-    """
+    """Freeze the encoder and put LoRA adapters into all its linear layers; the heads are new and trained whole."""
     from peft import LoraConfig, get_peft_model
 
     layers = [name for name, module in model.encoder.named_modules() if isinstance(module, nn.Linear)]

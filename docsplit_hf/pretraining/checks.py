@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
 from ..models.portable.positions import check_max_length
 from ..training.arguments import check_processes, check_vocabulary, check_weights
 from .arguments import ContrastiveTrainingArguments
-from .gradient_caching import RandomState
 from .model import DocSplitEncoderForward, DocSplitForward
 from .views import SAME_TEXT_TWICE
 
@@ -25,10 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
-    """Freeze the pooler that no embedding goes through and, without MLM, the masked-LM head.
-
-    DDP waits for the gradient of every parameter that is not frozen.
-    """
+    """Freeze the pooler that no embedding goes through and, without MLM, the head: DDP waits for every gradient."""
     encoder = dict(model.base_model.named_parameters())
     poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
     used = {id(parameter) for parameter in (model if mlm else model.base_model).parameters()} - poolers
@@ -115,23 +112,12 @@ def check_fit(
         raise ValueError(
             "FSDP and DeepSpeed take a projection head apart, which is saved by itself: use DDP, or leave it out."
         )
-    if args.forward_chunk_size is not None and ("layerwise" in args.optim or "lomo" in args.optim):
-        raise ValueError(
-            f"forward_chunk_size={args.forward_chunk_size} does not go with optim={args.optim.value!r}, which takes a "
-            "step with each backward pass: choose another optimizer, or leave it out."
-        )
     negatives_from = args.world_size if args.gather_negatives else 1
     if args.compares_batch and args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
             "not help, it adds no negatives."
         )
-    if args.gather_negatives and args.world_size > 1 and args.has_negatives:
-        if args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches:
-            raise ValueError(
-                "Gathered negatives need as many documents on each process: do without "
-                "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
-            )
     if train_dataset is None:
         return
     check_weights(model)
@@ -156,23 +142,13 @@ def check_fit(
 def warn_of_equal_views(
     model: PreTrainedModel, args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit
 ) -> None:
-    """Warn if both views of a document will have the same embedding, which is tried on a few tokens.
+    """Warn if both views of a document will have the same embedding.
 
     MLM, two encoders, and ``mlm_input="shared"``, where each view has a mask of its own, need no dropout.
     """
     masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
-    if masked_apart or not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:
-        return
-    if any(parameter.is_meta or not parameter.numel() for parameter in model.parameters()):
-        return  # under FSDP the weights may lie on another process, which finds it out
-    device = next(model.parameters()).device
-    tokens = torch.tensor([collator.tokenizer("A few words of a text.")["input_ids"]], device=device)
-    was_training = model.training
-    model.train()
-    with torch.no_grad(), RandomState(device).replayed():
-        first, second = (model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).embeddings for _ in range(2))
-    model.train(was_training)
-    if first.equal(second):
+    has_dropout = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
+    if args.needs_dropout and not masked_apart and not has_dropout and collator.view_function in SAME_TEXT_TWICE:
         logger.warning(
             "The views %r are the same text twice, which dropout alone tells apart, and this model has none: their "
             "embeddings are equal, and nothing is left to learn but to push documents apart. Load it with dropout, "

@@ -28,16 +28,14 @@ IGNORED_LABEL = -100  # what torch's cross entropy leaves out, and transformers'
 class DataCollatorForDocSplit:
     """Turns documents into stacked views, positives of one another, and a masked copy of them.
 
-    All randomness is a function of ``(seed, epoch, document)`` and of nothing else: the same document gets new halves
-    and a new mask in every epoch, and the same ones again whatever the batch, the number of data loader workers,
-    the number of processes, or the point at which a run was interrupted. ``ContrastiveTrainer`` sets the epoch; in a
-    loop of your own, call ``set_epoch``.
+    All randomness is a function of ``(seed, epoch, document)``: a document gets new halves and a new mask in every
+    epoch, and the same ones again whatever the batch, the number of workers or processes, or the point at which a run
+    was interrupted. ``ContrastiveTrainer`` sets the epoch; in a loop of your own, call ``set_epoch``.
 
-    Rows are padded on the right to the longest row of the batch, whatever the tokenizer's own padding side: that is
-    where the pooling looks for them.
+    Rows are padded on the right to the longest row of the batch, whatever the tokenizer's own padding side.
 
     Args:
-        tokenizer: The model's tokenizer: it gives the special tokens around each view, the padding and the mask token.
+        tokenizer: The model's tokenizer.
         max_length: Longest view in tokens, special tokens included. What is longer is cut at the end and counted in
             ``view_lengths``. The papers do not state the length that they pretrained with; 512 is BERT's limit.
         mlm_probability: Chance of a token to be masked. 0 leaves the masked copy out.
@@ -47,9 +45,8 @@ class DataCollatorForDocSplit:
         views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
 
     Raises:
-        ValueError: If ``max_length`` leaves no room for text, if a probability is out of range, if MLM is asked for and
-            the tokenizer has no mask token, if the tokenizer has no padding token, or if there are no such views or
-            options of them.
+        ValueError: If a value is out of its range, the tokenizer has no padding token or, for MLM, no mask token, or
+            there are no such views or options of them.
     """
 
     tokenizer: PreTrainedTokenizerBase

@@ -30,7 +30,7 @@ from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
-from .model import DocSplitForward, DocSplitOutput, model_inputs, use_projection_head
+from .model import Batch, DocSplitForward, DocSplitOutput, model_inputs, use_projection_head
 from .streaming import EPOCH_KEY, RepeatedStream
 
 if TYPE_CHECKING:
@@ -55,14 +55,10 @@ class CollatorEpoch(TrainerCallback):
 class ContrastiveTrainer(BaseTrainer):
     """Trains an ``AutoModelForDocSplit`` on segmented documents.
 
-    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
-
-    - the loss: InfoNCE between the two views of each document, plus ``mlm_weight`` times the MLM loss, with the same
-      gradients on any number of processes and in any chunks;
-    - the logs: both losses, in-batch accuracy, similarities, the number of negatives, the fraction of tokens cut;
-    - the evaluation: half-document retrieval (recall@1, recall@10, MRR) on ``eval_dataset``, with docsplit's halves and
-      InfoNCE whatever the views and the objective, so that all are measured alike;
-    - the saves: stock checkpoints with the files of sentence-transformers and a model card made from the run.
+    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is InfoNCE between the
+    views of each document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes.
+    The evaluation is half-document retrieval (recall@1, recall@10, MRR) with docsplit's halves, whatever the views and
+    the objective. What is saved are stock checkpoints, with the files of sentence-transformers and a model card.
 
     Another objective is a subclass that overrides ``contrast``, if its loss is a function of the embeddings of a batch,
     or else ``training_loss``; and ``method``, ``describe_loss`` and ``count_negatives``, for the model card.
@@ -141,14 +137,11 @@ class ContrastiveTrainer(BaseTrainer):
 
     # The loss
 
-    def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
-        """The contrastive loss of each document of a batch in training, ``(B,)``.
-
-        ``embeddings``: ``(2B, D)``, rows i and B+i being the views of document i; of V views per document ``(VB, D)``.
-        """
+    def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
+        """The contrastive loss of each document of a batch in training; ``embeddings``: ``(VB, D)``, view by view."""
         return self.contrast_in_batch(embeddings, inputs)
 
-    def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+    def contrast_in_batch(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
         """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``."""
         args, ids = self.args, inputs["document_ids"]
         return in_batch_info_nce(
@@ -158,31 +151,23 @@ class ContrastiveTrainer(BaseTrainer):
     def candidates(
         self, positives: torch.Tensor, document_ids: torch.Tensor
     ) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
-        """What anchors are compared with: ``gather_candidates`` of ``info_nce.py``, by the arguments."""
+        """What anchors are compared with: ``gather_candidates``, by the arguments."""
         return gather_candidates(positives, document_ids, self.args.gather_negatives)
 
-    def training_loss(
-        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
-    ) -> torch.Tensor:
-        """The loss of one batch of a training step: the shares of ``contrast`` and of MLM.
-
-        ``counts``: documents and masked tokens of the whole accumulated batch, over all processes, ``(2,)``.
-        """
+    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
+        """The loss of one batch of a training step; ``counts``: ``count_targets`` of the whole accumulated batch."""
         output = model(**model_inputs(inputs, self._mlm_input()))
         return self._sum_of_losses(output, self.contrast(output.embeddings, inputs), inputs, counts)
 
     def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
-        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch, a scalar."""
+        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch."""
         names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
         for name, values in zip(names, contrastive, strict=True):
             self.means.add(name, values.sum(), len(values))
         return contrastive.loss.sum() * (process_count() / counts[0])
 
-    def mlm_share(self, mlm_loss: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
-        """Log an MLM loss, and scale it to its weighted share of the mean over the accumulated batch, a scalar.
-
-        ``mlm_loss``: the mean over the masked tokens of the batch.
-        """
+    def mlm_share(self, mlm_loss: torch.Tensor, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
+        """Log an MLM loss, a mean over masked tokens, and scale it to its weighted share of the accumulated batch."""
         masked = count_targets(inputs)[1]
         self.means.add("mlm_loss", mlm_loss * masked, masked)
         return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
@@ -190,15 +175,11 @@ class ContrastiveTrainer(BaseTrainer):
     def compute_loss(
         self,
         model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
+        inputs: Batch,
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, DocSplitOutput]:
-        """The loss of one batch, as its share of the means over the whole accumulated batch (``num_items_in_batch``).
-
-        Its parts are sums over this process, divided by the counts over all processes and accumulated batches, times
-        the number of processes, which DDP's averaging takes out again.
-        """
+        """The loss of one batch, as its share of the means over the accumulated batch (``num_items_in_batch``)."""
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
@@ -207,10 +188,7 @@ class ContrastiveTrainer(BaseTrainer):
         return (loss, output) if return_outputs else loss
 
     def training_step(
-        self,
-        model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
-        num_items_in_batch: torch.Tensor | None = None,
+        self, model: PreTrainedModel, inputs: Batch, num_items_in_batch: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Propagate the loss of one batch back: at once, or by ``forward_chunk_size`` documents."""
         size = self.args.forward_chunk_size
@@ -225,21 +203,17 @@ class ContrastiveTrainer(BaseTrainer):
         def contrastive_loss(embeddings: torch.Tensor) -> torch.Tensor:
             return self.contrastive_share(self.contrast(embeddings, inputs), counts)
 
+        def mlm_loss(loss: torch.Tensor, chunk: Batch) -> torch.Tensor:
+            return self.mlm_share(loss, chunk, counts)
+
+        losses = self._mlm_input(), contrastive_loss, mlm_loss
+        passes = self.accelerator.backward, functools.partial(self.accelerator.no_sync, model)
         with self.compute_loss_context_manager():
-            return step_in_chunks(
-                model,
-                inputs,
-                size,
-                self._mlm_input(),
-                contrastive_loss,
-                lambda mlm_loss, chunk: self.mlm_share(mlm_loss, chunk, counts),
-                self.accelerator.backward,
-                functools.partial(self.accelerator.no_sync, model),
-            )
+            return step_in_chunks(model, inputs, size, *losses, *passes)
 
     def get_batch_samples(
         self, epoch_iterator: Any, num_batches: int, device: torch.device
-    ) -> tuple[list[dict[str, torch.Tensor]], torch.Tensor]:
+    ) -> tuple[list[Batch], torch.Tensor]:
         """The batches of one optimizer step, and ``count_targets`` of all of them, over all processes."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         counts = torch.stack([count_targets(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
@@ -304,11 +278,11 @@ class ContrastiveTrainer(BaseTrainer):
     def prediction_step(
         self,
         model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
+        inputs: Batch,
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None]:
-        """Loss, embeddings of both views, ``(B, D)`` each, and document ids of one batch of held-out documents."""
+        """Loss, embeddings of both views, and document ids of one batch of held-out documents."""
         inputs = self.move_to_device(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():
             loss, output = self.compute_loss(model, inputs, return_outputs=True)
@@ -340,20 +314,8 @@ class ContrastiveTrainer(BaseTrainer):
         """The projection head, if there is one."""
         return {} if self.projection_head is None else {HEAD_FILE: self.projection_head}
 
-    def create_model_card(self, **kwargs: Any) -> None:
-        """Write the model card of the run. Called by ``push_to_hub``."""
-        if self.is_world_process_zero():
-            self._save_card(self.args.output_dir, self.args.output_dir, hasattr(self.model, "peft_config"))
-
     def save_merged(self, output_dir: str) -> None:
-        """Save a stock checkpoint with a PEFT adapter merged into the weights.
-
-        Args:
-            output_dir: The folder to write to. The adapter in the trainer's own output folder stays as it is.
-
-        Raises:
-            ValueError: Under FSDP.
-        """
+        """Save a stock checkpoint with a PEFT adapter merged into the weights."""
         if self.is_fsdp_enabled:
             raise ValueError("A model that FSDP has sharded cannot be merged here: merge the saved adapter with peft.")
         if not self.is_world_process_zero():
@@ -363,7 +325,7 @@ class ContrastiveTrainer(BaseTrainer):
             merged.save_pretrained(folder)
             self.processing_class.save_pretrained(folder)
             save_sentence_transformers_files(folder, merged.config)
-            self._save_card(folder, output_dir, is_adapter=False)
+            self.save_card(folder, output_dir, is_merged=True)
 
     def saved_arguments(self) -> dict[str, Any]:
         """The arguments, and the collator's settings, which they do not hold."""
@@ -380,11 +342,14 @@ class ContrastiveTrainer(BaseTrainer):
         """Write sentence-transformers' files and the model card."""
         save_sentence_transformers_files(folder, self.encoder_config)
         name_in_adapter(folder)
-        self._save_card(folder, place, hasattr(self.model, "peft_config"))
+        self.save_card(folder, place)
 
-    def _save_card(self, folder: str | Path, place: str | Path, is_adapter: bool) -> None:
-        documents = self.train_dataset
-        has_head = is_adapter and isinstance(self.model.get_base_model(), DocSplitForward)
+    def save_card(self, folder: Path, place: str | Path, is_merged: bool = False) -> None:
+        """Write the model card."""
+        documents, adapter_base = self.train_dataset, None
+        if hasattr(self.model, "peft_config") and not is_merged:
+            has_head = isinstance(self.model.get_base_model(), DocSplitForward)
+            adapter_base = "AutoModelForMaskedLM" if has_head else "AutoModel"
         save_card(
             folder,
             self.args.hub_model_id or str(place),
@@ -398,7 +363,7 @@ class ContrastiveTrainer(BaseTrainer):
             documents=len(documents) if documents is not None and has_length(documents) else None,
             best_is_loaded=self.best_model_is_loaded,
             cut_fraction=self.cut_fraction,
-            adapter_base=("AutoModelForMaskedLM" if has_head else "AutoModel") if is_adapter else None,
+            adapter_base=adapter_base,
         )
 
     def _mlm_input(self) -> str | None:
@@ -408,12 +373,12 @@ class ContrastiveTrainer(BaseTrainer):
         return self.args.mlm_input if self.model.training else "separate"
 
     def _sum_of_losses(
-        self, output: DocSplitOutput, contrastive: InfoNCE, inputs: dict[str, torch.Tensor], counts: torch.Tensor
+        self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor
     ) -> torch.Tensor:
         loss = self.contrastive_share(contrastive, counts)
         return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
 
-    def _count(self, inputs: dict[str, torch.Tensor], counts: torch.Tensor | None) -> torch.Tensor:
+    def _count(self, inputs: Batch, counts: torch.Tensor | None) -> torch.Tensor:
         specials = len(self.training_collator.prefix) + len(self.training_collator.suffix)
         total = inputs["view_lengths"].sum()
         cut = total - (inputs["attention_mask"].sum() - specials * len(inputs["view_lengths"]))
@@ -437,7 +402,7 @@ def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
     return half_retrieval_metrics(anchors, positives, torch.from_numpy(prediction.label_ids))
 
 
-def count_targets(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def count_targets(batch: Batch) -> torch.Tensor:
     """What the losses of a batch are means over: its documents and its masked tokens, float32 of shape ``(2,)``."""
     documents = batch["document_ids"]
     masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())

@@ -71,9 +71,8 @@ class DocSplitProjection:
         """Split documents into halves, embed these, and fit the map; no labels are needed.
 
         Args:
-            encoder: A ``DocumentEncoder``, an ``EndpointEncoder``, or anything else with
-                ``encode(texts, show_progress=...)``.
-            texts: N documents. Those of one sentence and repeated ones are left out, which is logged.
+            encoder: Anything with ``encode(texts, show_progress=...)``, such as a ``DocumentEncoder``.
+            texts: Documents. Those of one sentence and repeated ones are left out, which is logged.
             shrinkage: As for ``from_halves``.
             seed: Of the halves and the folds.
             language: For pysbd, which finds the sentences.
@@ -145,8 +144,7 @@ class DocSplitProjection:
         """Save an encoder with the map behind it, as a checkpoint of sentence-transformers.
 
         ``SentenceTransformer(folder)`` and ``DocumentEncoder.from_pretrained(folder)`` give projected embeddings. The
-        map is a dense layer between two normalizations: its bias is -m B. What trains or classifies a checkpoint here
-        refuses dense layers.
+        map is a dense layer, which what trains or classifies a checkpoint here refuses.
 
         Args:
             folder: Where to save; a model that is there is replaced.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import nn
 
-from .model import model_inputs
+from .model import Batch, model_inputs
 
 
 class RandomState:
@@ -35,11 +35,8 @@ class RandomState:
             torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
 
 
-def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str, torch.Tensor]]:
-    """Cut a batch into batches of ``size`` documents, the last one maybe smaller, without columns of padding only.
-
-    ``batch``: ``(B,)`` per document, or ``(VB,)`` and ``(VB, L)`` per view, rows i, B+i, ... being those of document i.
-    """
+def chunk_documents(batch: Batch, size: int) -> list[Batch]:
+    """Cut a batch into batches of ``size`` documents, without columns of padding only."""
     documents = len(batch["document_ids"])
     chunks = []
     for numbers in torch.arange(documents).split(size):
@@ -61,11 +58,11 @@ def join_views(embeddings: Sequence[torch.Tensor], views: int = 2) -> torch.Tens
 
 def step_in_chunks(
     model: nn.Module,
-    batch: dict[str, torch.Tensor],
+    batch: Batch,
     size: int,
     mlm_input: str | None,
     contrastive_loss: Callable[[torch.Tensor], torch.Tensor],
-    mlm_loss: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor],
+    mlm_loss: Callable[[torch.Tensor, Batch], torch.Tensor],
     backward: Callable[[torch.Tensor], None],
     no_sync: Callable[[], contextlib.AbstractContextManager],
 ) -> torch.Tensor:
@@ -82,9 +79,8 @@ def step_in_chunks(
     """
     chunks, masked_apart = chunk_documents(batch, size), mlm_input == "separate"
 
-    def views(chunk: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        inputs = model_inputs(chunk, mlm_input)
-        return {name: inputs[name] for name in ("input_ids", "attention_mask")}
+    def views(chunk: Batch) -> Batch:
+        return model_inputs(model_inputs(chunk, mlm_input), None)
 
     states, embeddings = [], []
     with torch.no_grad():

@@ -43,18 +43,8 @@ def info_nce(
     Two deviations from the papers' code: similarities are computed in float32 (in bfloat16 they are off by up to 0.1
     once divided by 0.05), and duplicates of the anchor's document are left out of the sum instead of being pushed away.
 
-    Args:
-        anchors: ``(A, D)``.
-        candidates: ``(C, D)``, the positives of these anchors and of others.
-        temperature: Above 0.
-        first_positive: Where the anchors' own positives begin among the candidates.
-        anchor_ids: ``(A,)``, names of the anchors' documents. None: there are no duplicates.
-        candidate_ids: ``(C,)``, names of the candidates' documents.
-        similarity: ``"cosine"``, as in the papers, or ``"dot"``, the dot product of the embeddings as they are, as in
-            Contriever.
-
-    Returns:
-        The loss and the statistics of each anchor.
+    ``anchors``: ``(A, D)``; ``candidates``: ``(C, D)``, the positives of these anchors, from ``first_positive`` on, and
+    of others; the ids name their documents, None: there are no duplicates.
     """
     with torch.autocast(anchors.device.type, enabled=False):
         similarities = comparable(anchors, similarity) @ comparable(candidates, similarity).T  # (A, C)

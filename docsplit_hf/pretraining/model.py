@@ -23,19 +23,18 @@ from ..models.portable.pooling import check_pooling, pool
 from ..models.unsaved_weights import leave_unsaved
 from .collator import IGNORED_LABEL
 
+Batch = dict[str, torch.Tensor]  # of the collator: contracts in docs/architecture.md
 HEAD = "projection_head"  # the name of the module in the model
 
 
 @dataclass
 class DocSplitOutput(ModelOutput):
-    """What the forward of a DocSplit model returns.
+    """What the forward of a DocSplit model returns."""
 
-    ``embeddings``: float32 ``(2B, H)``, not normalized; in training behind the projection head, if there is one.
-    ``mlm_loss``: mean cross entropy of the masked tokens, a scalar; 0 where none is masked, None without labels.
-    """
-
-    embeddings: torch.FloatTensor | None = None
-    mlm_loss: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None  # float32 (2B, H), not normalized; in training behind a projection head
+    mlm_loss: torch.FloatTensor | None = (
+        None  # the mean over masked tokens; 0 where none is masked, None without labels
+    )
 
 
 class DocSplitForward:
@@ -132,7 +131,7 @@ def _project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
     return embeddings if head is None or not model.training else head(embeddings)
 
 
-def model_inputs(batch: dict[str, torch.Tensor], mlm_input: str | None) -> dict[str, torch.Tensor]:
+def model_inputs(batch: Batch, mlm_input: str | None) -> Batch:
     """What the forward is called with; for MLM, the masked views ``"separate"`` or ``"shared"``, else None."""
     chosen = {name: batch[name] for name in ("input_ids", "attention_mask")}
     if mlm_input is None:
@@ -144,10 +143,9 @@ def model_inputs(batch: dict[str, torch.Tensor], mlm_input: str | None) -> dict[
 class AutoModelForDocSplit:
     """Loads any encoder as a model for DocSplit pretraining: the stock class with another forward.
 
-    The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under the stock
-    class's name, with the stock class's modules and parameter names. So PEFT, FSDP, gradient checkpointing, attention
-    backends and ``save_pretrained`` work as for the stock class, and what is saved loads with plain ``AutoModel`` and
-    ``AutoModelForMaskedLM`` where docsplit_hf is not installed. Pooling and maximum length are kept in
+    The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under its name. So
+    PEFT, FSDP, gradient checkpointing, attention backends and ``save_pretrained`` work as for the stock class, and what
+    is saved loads with plain ``AutoModel`` and ``AutoModelForMaskedLM``. Pooling and maximum length are kept in
     ``config.docsplit``.
 
     Example:
@@ -180,8 +178,7 @@ class AutoModelForDocSplit:
                 ``mlm_weight=0``.
             config_overrides: Settings of the configuration that the model is to have instead of the checkpoint's own,
                 such as ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
-            dtype: Of the weights, whatever they are saved in: transformers itself keeps weights that are saved in half
-                precision as they are, and the small steps of training get lost in them.
+            dtype: Of the weights, whatever they are saved in: the small steps of training get lost in half precision.
             **kwargs: Passed to the stock class's ``from_pretrained`` (``attn_implementation``, ``revision``,
                 ``cache_dir``, ...).
 
@@ -189,8 +186,8 @@ class AutoModelForDocSplit:
             The model.
 
         Raises:
-            ValueError: If the architecture is not a bidirectional encoder with a masked-LM class, if there is no such
-                pooling, or if it has no such settings or its weights would not fit them.
+            ValueError: If the architecture is not an encoder with a masked-LM class, if there is no such pooling, or
+                if it has no such settings or its weights would not fit them.
             OSError: If there is no model of that name.
         """
         dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5

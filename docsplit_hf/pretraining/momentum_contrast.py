@@ -19,6 +19,7 @@ from .arguments import TwoEncoderArguments, overridden
 from .checks import check_two_encoders
 from .contrastive_trainer import ContrastiveTrainer
 from .info_nce import InfoNCE, comparable
+from .model import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +30,7 @@ STATE_FILE = "momentum_contrast.safetensors"  # key encoder and queue, in each c
 class MomentumContrastArguments(TwoEncoderArguments):
     """Arguments of ``MomentumContrastTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
-    Args:
-        queue_size: Keys of earlier documents that are the negatives. 131,072 in Contriever's English run, 32,768 in its
-            multilingual one.
-        momentum: How much of itself the key encoder keeps at each step. 0.9995 in Contriever's English run.
-
-    Raises:
-        ValueError: If a value is out of its range.
+    Contriever's English run has a queue of 131,072 keys and a momentum of 0.9995, its multilingual one 32,768 keys.
     """
 
     compares_batch: ClassVar[bool] = False
@@ -77,11 +72,6 @@ def momentum_contrast(
 ) -> InfoNCE:
     """InfoNCE against a queue of earlier keys (MoCo, He et al. 2020, equation 1; Contriever, section 3.2).
 
-    For query ``q_i`` with key ``k_i`` and a queue of ``n`` keys ``m_j``::
-
-        positive = exp(q_i . k_i / temperature)
-        loss_i = -log( positive / (positive + sum_j exp(q_i . m_j / temperature)) )
-
     As in Contriever's released code, the other keys of the batch are no negatives, and a document's own keys of earlier
     epochs are, if they are still in the queue. ``queries``, ``keys``: ``(B, D)``; ``queue``: ``(Q, D)``, of norm 1 for
     ``"cosine"``.
@@ -119,14 +109,10 @@ class MomentumUpdate(TrainerCallback):
 
 
 class MomentumContrastTrainer(ContrastiveTrainer):
-    """Trains queries against keys of a momentum encoder: ``objective="momentum_contrast"``, Contriever's.
+    """Trains first views (queries) against second views (keys) of a slowly moving encoder, as Contriever.
 
-    The first view of each document is the query, the second the key. The key encoder begins as a copy, gets no
-    gradients, and follows the encoder after each optimizer step. The encoder of the queries is evaluated and saved; key
-    encoder and queue are in checkpoints beside it. Dropout in the key encoder stays **on**, as in Contriever's released
-    code, which means to switch it off, but the condition for it is inverted.
-
-    It is made like a ``ContrastiveTrainer``, with ``MomentumContrastArguments``.
+    The encoder of the queries is evaluated and saved; key encoder and queue are in checkpoints beside it. Dropout stays
+    on in the key encoder, as in Contriever's released code.
     """
 
     arguments_class = MomentumContrastArguments
@@ -143,9 +129,7 @@ class MomentumContrastTrainer(ContrastiveTrainer):
                 documents,
             )
 
-    def training_loss(
-        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
-    ) -> torch.Tensor:
+    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The loss of one batch, whose keys are put into the queue after it."""
         ids, masks = (inputs[name].chunk(2) for name in ("input_ids", "attention_mask"))
         queries = model(input_ids=ids[0], attention_mask=masks[0]).embeddings

@@ -11,20 +11,15 @@ from transformers import PreTrainedModel
 from .arguments import OBJECTIVES, ContrastiveTrainingArguments, overridden
 from .contrastive_tension import ContrastiveTensionTrainer
 from .contrastive_trainer import ContrastiveTrainer
-from .model import model_inputs
+from .model import Batch, model_inputs
 from .momentum_contrast import MomentumContrastTrainer
 
 
 @dataclass
 class MLMOnlyArguments(ContrastiveTrainingArguments):
-    """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that apply to it.
-
-    Raises:
-        ValueError: If a value is out of its range.
-    """
+    """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that apply to it."""
 
     compares_batch: ClassVar[bool] = False
-    has_negatives: ClassVar[bool] = False
     needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "mlm")
@@ -47,9 +42,7 @@ class MLMOnlyTrainer(ContrastiveTrainer):
 
     arguments_class = MLMOnlyArguments
 
-    def training_loss(
-        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
-    ) -> torch.Tensor:
+    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The MLM loss of the masked views."""
         return self.mlm_share(model(**model_inputs(inputs, "shared")).mlm_loss, inputs, counts)
 
@@ -71,17 +64,7 @@ TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrain
 
 
 def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
-    """The trainer of an objective.
-
-    Args:
-        objective: ``"info_nce"``, ``"momentum_contrast"``, ``"contrastive_tension"`` or ``"mlm"``.
-
-    Returns:
-        ``ContrastiveTrainer`` or a subclass of it, to be made with arguments of ``get_arguments_class(objective)``.
-
-    Raises:
-        ValueError: If there is no objective of that name.
-    """
+    """The trainer of an objective, to be made with arguments of ``get_arguments_class(objective)``."""
     for trainer in TRAINERS:
         if trainer.arguments_class.objective == objective:
             return trainer
@@ -90,8 +73,6 @@ def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
 
 def get_arguments_class(objective: str) -> type[ContrastiveTrainingArguments]:
     """The class of an objective's arguments: ``ContrastiveTrainingArguments`` or a subclass with its own options.
-
-    It takes and refuses the same names as ``get_trainer_class``.
 
     Example:
 

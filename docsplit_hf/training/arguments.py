@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` of a run whose folder can be given to others: no pickle is in it.
-
-    > Defaults that differ from ``TrainingArguments``
-
-    - ``hub_strategy="end"``, and no other: what the Trainer pushes in between holds a pickle of the arguments.
-    - ``activation_checkpointing_kwargs={"use_reentrant": False}``: the re-entrant kind fails with DDP.
-    - ``ddp_find_unused_parameters=False``: what a run does not train is frozen, so that there is nothing to look for.
-    - ``dataloader_pin_memory`` is off where there is no accelerator.
-    """
+    """``TrainingArguments`` of a run whose folder can be given to others: no pickle is in it."""
 
     data_description: str | None = HfArg(default=None, help="What the data are, in a few words, for the model card.")
     packing: str = HfArg(

@@ -55,9 +55,8 @@ class BaseTrainer(Trainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
 
-        A new run sets the checkpoints of an older one in the output folder aside before its first step,
-        and one that goes on those of later steps. After five minutes without a checkpoint one is saved, unless
-        ``save_strategy="no"``. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
+        Checkpoints of an older run in the output folder are set aside before the first step. After five minutes without
+        a checkpoint one is saved, unless ``save_strategy="no"``. Ctrl-C saves one, if more than a minute would be lost.
 
         Raises:
             ValueError: If there is no complete checkpoint to resume from, or if it was trained with other data, another
@@ -105,6 +104,14 @@ class BaseTrainer(Trainer):
 
         ``place`` is where it will be found: the folder of a checkpoint, or the output folder.
         """
+
+    def save_card(self, folder: Path, place: Path) -> None:
+        """Write the model card, as ``save_beside_weights``."""
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run. Called by ``push_to_hub``."""
+        if self.is_world_process_zero():
+            self.save_card(Path(self.args.output_dir), Path(self.args.output_dir))
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
         """A context that gives a folder to write to, and then replaces what the output folder holds all at once."""

@@ -103,11 +103,6 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify):
     np.testing.assert_array_equal(found.spans, expected.passages.spans)
 
 
-def test_a_mistyped_task_is_named_before_anything_is_loaded(run_script):
-    options = ["--model_name_or_path=./missing", "--task_name=MRPK", "--output_dir=unused", "--use_cpu"]
-    assert "Did you mean 'MRPC'" in run_script(SCRIPT, *options, code=2)
-
-
 def test_after_training_the_texts_of_a_file_are_classified(classified, labeled, workshop):
     folder, printed = classified
     assert f"8 texts were classified: {workshop / 'answers.csv'}." in printed
@@ -190,13 +185,6 @@ def test_examples_to_report_on_are_held_out_or_it_says_how(labeled, workshop, ru
     assert set(json.loads((tmp_path / "metrics.json").read_text())) == set(sets)
     rate = json.loads((tmp_path / "training_args.json").read_text())["learning_rate"]
     assert rate == (2e-5 if sets else 1e-3)  # of the checkpoint that ships, which is small
-
-
-def test_what_cannot_be_classified_is_found_before_the_training(labeled, workshop, run_script):
-    options = [f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--use_cpu"]
-    options += [f"--output_dir={workshop / 'unused'}", f"--predict={workshop / 'documents.jsonl'}"]
-    assert "There is no column 'body' in" in run_script(SCRIPT, *options, code=2)
-    assert not (workshop / "unused").exists()
 
 
 @pytest.fixture(scope="session")
@@ -313,11 +301,6 @@ def test_examples_go_into_a_collection_and_answers_come_from_it(few_labels, work
     )  # made by the collection
 
 
-def test_what_is_about_answers_needs_texts_to_answer(fitted, run_script):
-    printed = run_script(SCRIPT, f"--model_name_or_path={fitted[0]}", "--predict_reject=0.05", code=2)
-    assert "--predict_reject is about the answers to a file: give it by --predict" in printed
-
-
 def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chosen_on(few_labels, tmp_path, run_script):
     data = tmp_path / "data"
     data.mkdir()
@@ -386,13 +369,6 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
     assert "its fields are" in run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", code=2)
 
 
-def test_a_classifier_that_was_trained_is_not_audited(classified, tmp_path, run_script):
-    folder, _ = classified
-    options = [f"--model_name_or_path={folder}", f"--audit={tmp_path / 'report.json'}", "--use_cpu"]
-    assert "was trained on all of them" in " ".join(run_script(SCRIPT, *options, code=2).split())
-    assert not (tmp_path / "report.json").exists()
-
-
 NO_TRAINING = ["--no_training", "--dataset_name=labeled.csv"]
 REFUSED = {
     "adapters": ([*NO_TRAINING, "--use_peft"], "has no use for --use_peft"),
@@ -441,8 +417,19 @@ def test_without_training_several_processes_are_refused():
         )
 
 
-def test_what_cannot_be_chosen_is_refused_before_the_training(labeled, few_labels, tmp_path, run_script):
-    options = [*columns(labeled / "train.jsonl"), f"--output_dir={tmp_path / 'out'}"]
-    documents = f"--unlabeled_name={few_labels / 'documents'}"
-    assert "held-out examples choose" in run_script(SCRIPT, *options, documents, "--validation_size=0", code=2)
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("options, message", [
+    (["--model_name_or_path=./missing", "--task_name=MRPK"], "Did you mean 'MRPC'"),
+    (["--dataset_name={labeled}", "--predict={workshop}/documents.jsonl"], "There is no column 'body' in"),
+    (["--model_name_or_path={fitted}", "--predict_reject=0.05"], "--predict_reject is about the answers to a file"),
+    (["--model_name_or_path={classified}", "--audit=report.json"], "was trained on all of them"),
+    (["--dataset_name={labeled}/train.jsonl", "--unlabeled_name={few}/documents", "--validation_size=0"],
+     "held-out examples choose"),
+])  # fmt: skip
+def test_what_cannot_work_ends_before_anything_is_trained_or_written(
+    options, message, labeled, workshop, fitted, classified, few_labels, tmp_path, run_script
+):
+    folders = {"labeled": labeled, "workshop": workshop, "fitted": fitted[0], "classified": classified[0]}
+    options = [option.format(few=few_labels, **folders) for option in options]
+    options += ["--text_column=body", "--label_column=topic", f"--output_dir={tmp_path / 'out'}", "--use_cpu"]
+    assert message in " ".join(run_script(SCRIPT, *options, folder=tmp_path, code=2).split())
+    assert not list(tmp_path.iterdir())

@@ -134,13 +134,6 @@ def test_simcse_with_a_dropout_of_ones_own_without_evaluation_and_checkpoints(pr
     assert not list(folder.glob("checkpoint-*")) and "recall" not in printed and "left to learn" not in printed
 
 
-def test_a_used_output_folder_is_not_written_to(pretrain, pretrained):
-    before = (pretrained[0] / "model.safetensors").stat().st_mtime
-    _, printed = pretrain("pretrained", code=2)
-    assert "is not empty" in printed and "--resume_from_checkpoint last" in printed
-    assert (pretrained[0] / "model.safetensors").stat().st_mtime == before
-
-
 def quick(workshop, folder, *options):
     """Two steps on the workshop's documents."""
     return [
@@ -171,11 +164,3 @@ def test_from_scratch_it_starts_from_random_weights(run_script, workshop, tmp_pa
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["hidden_size"], config["num_hidden_layers"]) == (64, 1) and config["vocab_size"] <= 300
     assert "| Starting point | random weights (bert) |" in (tmp_path / "run" / "README.md").read_text()
-
-
-def test_a_mistyped_column_names_those_that_there_are(run_script, workshop, tmp_path):
-    printed = run_script(
-        ROOT / "examples" / "run_pretrain.py", f"--dataset_name={workshop / 'documents.jsonl'}", "--text_column=txt",
-        f"--output_dir={tmp_path / 'run'}", "--use_cpu", "--from_scratch", code=2,
-    )  # fmt: skip
-    assert "There is no column 'txt'. The data set has ['text']" in printed

@@ -126,10 +126,6 @@ def test_it_needs_no_cache_that_can_be_written_to(pipe, examples, tmp_path, monk
     assert evaluate_pipeline(pipe, examples)["accuracy"] == np.mean(right_answers(pipe, examples))
 
 
-def test_options_go_to_the_pipeline(pipe, examples):
-    assert evaluate_pipeline(pipe, examples.select(range(24)), "accuracy", k=1, knn_weight=1.0)["accuracy"] == 1
-
-
 def test_the_stock_pipeline_is_evaluated_too(tiny_config, tokenizer, examples):
     torch.manual_seed(0)
     tiny_config.id2label = {0: "other", 1: "engine", 2: "river", 3: "unseen"}  # another order, and one more

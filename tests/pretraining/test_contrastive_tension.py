@@ -93,15 +93,6 @@ def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_step
     assert rates == pytest.approx([1e-4, 8e-5, 8e-5, 6e-5])
 
 
-def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):
-    options = {"max_steps": 2, "optim": "sgd", "max_grad_norm": 0}
-    whole = make_baseline("contrastive_tension", "simcse_long", **options)
-    chunked = make_baseline("contrastive_tension", "simcse_long", forward_chunk_size=3, **options)
-    assert loss_of_steps(chunked) == pytest.approx(loss_of_steps(whole), rel=1e-5)
-    for name, weight in whole.model.named_parameters():
-        torch.testing.assert_close(chunked.model.get_parameter(name), weight, atol=1e-6, rtol=1e-5, msg=name)
-
-
 def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_path):
     trainer = make_baseline("contrastive_tension", "simcse", num_train_epochs=2, eval_strategy="epoch")
     trainer.train()
@@ -136,3 +127,12 @@ def test_without_an_evaluation_the_card_claims_no_choice(make_baseline):
     card = Path(trainer.args.output_dir, "README.md").read_text()
     assert "the first of the two: no held-out documents were evaluated" in card
     assert "| Learning rate | 0.001 (piecewise constant), rmsprop |" in card
+
+
+def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):
+    options = {"max_steps": 2, "optim": "sgd", "max_grad_norm": 0}
+    whole = make_baseline("contrastive_tension", "simcse_long", **options)
+    chunked = make_baseline("contrastive_tension", "simcse_long", forward_chunk_size=3, **options)
+    assert loss_of_steps(chunked) == pytest.approx(loss_of_steps(whole), rel=1e-5)
+    for name, weight in whole.model.named_parameters():
+        torch.testing.assert_close(chunked.model.get_parameter(name), weight, atol=1e-6, rtol=1e-5, msg=name)

@@ -16,14 +16,6 @@ def test_perfect_and_reversed():
     assert worst["recall@1"] == worst["recall@10"] == 0 and worst["mrr"] == pytest.approx(1 / 12)
 
 
-def test_by_hand():
-    anchors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]])
-    positives = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    metrics = half_retrieval_metrics(anchors, positives, cutoffs=(1, 2))  # ranks 1, 2, 3
-    assert metrics["recall@1"] == pytest.approx(1 / 3) and metrics["recall@2"] == pytest.approx(2 / 3)
-    assert metrics["mrr"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
-
-
 def test_duplicates_of_the_document_do_not_count_as_wrong():
     halves = torch.eye(3)[[0, 0, 1]]
     assert half_retrieval_metrics(halves, halves)["recall@1"] == pytest.approx(1 / 3)

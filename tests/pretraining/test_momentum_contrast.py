@@ -22,12 +22,6 @@ def test_the_queue_holds_the_last_keys(size, batches):
     assert sorted(queue.keys.flatten().tolist()) == pytest.approx(last_batches)
 
 
-def test_the_queue_begins_with_random_directions_the_same_for_the_same_seed():
-    queue = KeyQueue(50, 8, seed=1)
-    torch.testing.assert_close(queue.keys.norm(dim=1), torch.ones(50))
-    assert queue.keys.equal(KeyQueue(50, 8, seed=1).keys) and not queue.keys.equal(KeyQueue(50, 8, seed=2).keys)
-
-
 @pytest.mark.parametrize("similarity, temperature", [("dot", 20.0), ("cosine", 0.5)])  # so that it does not saturate
 def test_steps_are_those_of_contrievers_loop(make_baseline, loss_of_steps, similarity, temperature):
     """Against the loop of the released code, written down here: its momentum update stands before each forward."""

@@ -18,7 +18,6 @@ from ..models.inference.reader import Reader
 from ..models.portable.modeling_knn_classifier import (
     MULTI_LABEL,
     KNNClassifier,
-    KNNClassifierOutput,
     classification_loss,
 )
 from ..models.portable.packing import use_packing
@@ -136,13 +135,7 @@ class KNNClassifierTrainer(BaseTrainer):
         with self.measuring_apart():
             return super().evaluate(*args, **kwargs)
 
-    def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, torch.Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | None = None,
-    ) -> torch.Tensor | tuple[torch.Tensor, KNNClassifierOutput]:
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # as annotated by Trainer
         """Equation 4 on one batch of the collator."""
         args, labels = self.args, inputs["labels"]
         model_inputs = {name: value for name, value in inputs.items() if name not in ("labels", "token_counts")}
@@ -275,14 +268,7 @@ class KNNClassifierTrainer(BaseTrainer):
         """Replace a classifier with its datastore all at once."""
         return saved_together(place)
 
-    def push_to_hub(
-        self,
-        commit_message: str | None = "End of training",
-        blocking: bool = True,
-        token: str | None = None,
-        revision: str | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    def push_to_hub(self, commit_message="End of training", blocking=True, token=None, revision=None, **kwargs):
         """As ``Trainer.push_to_hub``; if ``blocking``, a second commit deletes the files of an older datastore."""
         pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
         if blocking and self.datastore is not None and self.is_world_process_zero():

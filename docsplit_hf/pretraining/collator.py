@@ -93,11 +93,7 @@ class DataCollatorForDocSplit:
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the following batches belong to, here and in running data loader workers.
-
-        Args:
-            epoch: The number of the epoch, from 0.
-        """
+        """Say which epoch, from 0, the following batches belong to, here and in running data loader workers."""
         self._epoch.fill_(epoch)
 
     def for_evaluation(self) -> DataCollatorForDocSplit:

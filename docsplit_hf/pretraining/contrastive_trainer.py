@@ -135,7 +135,7 @@ class ContrastiveTrainer(BaseTrainer):
         self.encoder_config = stock_model.config
         warn_of_equal_views(model, args, data_collator)
 
-    # The loss
+    # The loss. Of the Trainer's own methods the annotations are the Trainer's.
 
     def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
         """The contrastive loss of each document of a batch in training; ``embeddings``: ``(VB, D)``, view by view."""
@@ -172,13 +172,7 @@ class ContrastiveTrainer(BaseTrainer):
         self.means.add("mlm_loss", mlm_loss * masked, masked)
         return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
 
-    def compute_loss(
-        self,
-        model: PreTrainedModel,
-        inputs: Batch,
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | None = None,
-    ) -> torch.Tensor | tuple[torch.Tensor, DocSplitOutput]:
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """The loss of one batch, as its share of the means over the accumulated batch (``num_items_in_batch``)."""
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
@@ -187,9 +181,7 @@ class ContrastiveTrainer(BaseTrainer):
         loss = self._sum_of_losses(output, self.contrast_in_batch(output.embeddings, inputs), inputs, counts)
         return (loss, output) if return_outputs else loss
 
-    def training_step(
-        self, model: PreTrainedModel, inputs: Batch, num_items_in_batch: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def training_step(self, model, inputs, num_items_in_batch=None):
         """Propagate the loss of one batch back: at once, or by ``forward_chunk_size`` documents."""
         size = self.args.forward_chunk_size
         if size is None or size >= len(inputs["document_ids"]):
@@ -211,9 +203,7 @@ class ContrastiveTrainer(BaseTrainer):
         with self.compute_loss_context_manager():
             return step_in_chunks(model, inputs, size, *losses, *passes)
 
-    def get_batch_samples(
-        self, epoch_iterator: Any, num_batches: int, device: torch.device
-    ) -> tuple[list[Batch], torch.Tensor]:
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
         """The batches of one optimizer step, and ``count_targets`` of all of them, over all processes."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         counts = torch.stack([count_targets(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
@@ -226,9 +216,7 @@ class ContrastiveTrainer(BaseTrainer):
             loader.dataset.num_processes, loader.dataset.process_index = 1, 0
         return loader
 
-    def create_scheduler(
-        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
-    ) -> torch.optim.lr_scheduler.LRScheduler:
+    def create_scheduler(self, num_training_steps, optimizer=None):
         """The scheduler of the arguments; piecewise constant if they give ``learning_rate_steps``."""
         rates = self.args.learning_rate_steps
         if rates and self.lr_scheduler is None:
@@ -275,13 +263,7 @@ class ContrastiveTrainer(BaseTrainer):
         with self._evaluating():
             return super().predict(*args, **kwargs)
 
-    def prediction_step(
-        self,
-        model: PreTrainedModel,
-        inputs: Batch,
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None]:
+    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
         """Loss, embeddings of both views, and document ids of one batch of held-out documents."""
         inputs = self.move_to_device(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():

@@ -187,23 +187,17 @@ def _of_norm_1(embeddings: np.ndarray) -> np.ndarray:
 
 
 def half_document_projection(first: np.ndarray, second: np.ndarray, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean m ``(D,)`` and map B ``(D, D)`` of the embeddings of two halves per document, ``(N, D)`` each, row by row.
-
-    It minimizes, over the 2 N centered halves x and their other halves y, ``mean ||y - x B||^2 + l s ||B - r I||^2``,
-    with the shrinkage l and s and r as in ``DocSplitProjection``.
-    """
+    """Mean ``(D,)`` and map ``(D, D)`` of the embeddings of two halves per document, ``(N, D)`` each, row by row."""
     mean = (first.mean(0) + second.mean(0)).astype(np.float64) / 2
     total, cross = _moments(first - mean, second - mean)
-    total, cross = total / len(first), cross / len(first)
-    ridge, ratio = _ridge(total, cross, shrinkage)
-    identity = np.eye(len(mean))
-    return mean, np.linalg.solve(total + ridge * identity, cross + ridge * ratio * identity)
+    return mean, _map(total / len(first), cross / len(first), shrinkage)
 
 
 def choose_shrinkage(first: np.ndarray, second: np.ndarray, seed: int = 0) -> tuple[float, float]:
     """The shrinkage with the smallest squared error on halves of held-out documents, and this error; needs no labels.
 
-    The error is a share of the halves' variance, over five folds.
+    The error is a share of the halves' variance, over five folds. That of a map B is
+    ``tr S' - 2 tr B^T C' + tr B^T S' B`` with the held-out covariances S' and C'.
     """
     if len(first) < FOLDS:
         raise ValueError(
@@ -216,7 +210,10 @@ def choose_shrinkage(first: np.ndarray, second: np.ndarray, seed: int = 0) -> tu
     errors = np.zeros(len(SHRINKAGES))
     for number, (total, cross) in enumerate(held_out):
         count = np.count_nonzero(fold != number)
-        errors += _held_out_errors((whole[0] - total) / count, (whole[1] - cross) / count, total, cross)
+        kept = (whole[0] - total) / count, (whole[1] - cross) / count
+        for i, shrinkage in enumerate(SHRINKAGES):
+            matrix = _map(*kept, shrinkage)
+            errors[i] += np.trace(total) - 2 * (matrix * cross).sum() + (matrix * (total @ matrix)).sum()
     errors /= np.trace(whole[0])
     best = int(errors.argmin())
     return float(SHRINKAGES[best]), float(errors[best])
@@ -228,27 +225,8 @@ def _moments(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndar
     return (first.T @ first + second.T @ second) / 2, (product + product.T) / 2
 
 
-def _ridge(total: np.ndarray, cross: np.ndarray, shrinkage: float) -> tuple[float, float]:
-    """l s and r of the equation."""
-    return shrinkage * np.trace(total) / len(total), np.trace(cross) / np.trace(total)
-
-
-def _held_out_errors(
-    total: np.ndarray, cross: np.ndarray, held_out_total: np.ndarray, held_out_cross: np.ndarray
-) -> np.ndarray:
-    """The squared error on held-out halves with each shrinkage, ``(len(SHRINKAGES),)``.
-
-    That of a map B is ``tr S' - 2 tr B^T C' + tr B^T S' B`` with the held-out covariances S' and C', so that one
-    decomposition does for all shrinkages.
-    """
-    values, vectors = np.linalg.eigh(total)
-    cross, held_out_total, held_out_cross = (vectors.T @ x @ vectors for x in (cross, held_out_total, held_out_cross))
-    squared, identity = cross @ cross, np.eye(len(values))
-    errors = []
-    for shrinkage in SHRINKAGES:
-        ridge, ratio = _ridge(total, cross, shrinkage)
-        inverse = 1 / (values + ridge)  # the map is the diagonal matrix of these times (cross + ridge ratio I)
-        agreement = inverse @ ((cross + ridge * ratio * identity) * held_out_cross).sum(1)
-        gram = squared + 2 * ridge * ratio * cross + (ridge * ratio) ** 2 * identity
-        errors.append(np.trace(held_out_total) - 2 * agreement + inverse @ (held_out_total * gram) @ inverse)
-    return np.array(errors)
+def _map(total: np.ndarray, cross: np.ndarray, shrinkage: float) -> np.ndarray:
+    """B of ``DocSplitProjection``: it minimizes ``mean ||y - x B||^2 + l s ||B - r I||^2`` over halves x, y."""
+    ridge, ratio = shrinkage * np.trace(total) / len(total), np.trace(cross) / np.trace(total)
+    identity = np.eye(len(total))
+    return np.linalg.solve(total + ridge * identity, cross + ridge * ratio * identity)

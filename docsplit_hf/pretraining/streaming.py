@@ -66,11 +66,4 @@ def process_share(dataset: IterableDataset, process_index: int, process_count: i
             process_count,
         )
         return split_dataset_by_node(dataset, process_index, process_count, strategy="examples")
-    if shards % process_count:
-        logger.info(
-            "The stream has %d shards for %d processes: in each pass, the documents of some processes come round "
-            "sooner than those of others.",
-            shards,
-            process_count,
-        )
     return split_dataset_by_node(dataset, process_index, process_count, strategy="shards")

@@ -245,3 +245,14 @@ def test_accumulation_is_the_mean_of_its_batches(make_trainer):
         trainer.add_callback(Capture())
         trainer.train()
     torch.testing.assert_close(captured[0], captured[1], atol=1e-6, rtol=1e-5)
+
+
+def test_build_keeps_ids_pairs_and_texts(make_trainer, tokenizer, texts):
+    data = Dataset.from_dict(
+        {"text": texts[:6], "text_pair": texts[6:12], "label": [0, 1, 2] * 2, "id": list("abcdef")}
+    ).cast_column("label", ClassLabel(names=NAMES))
+    model = make_trainer().classifier
+    datastore = KNNDatastore.build(model, tokenizer, data, show_progress=False)
+    assert datastore.ids == list("abcdef") and datastore.text_pairs == texts[6:12] and datastore.texts == texts[:6]
+    bare = KNNDatastore.build(model, tokenizer, data, store_texts=False, dtype="float16", show_progress=False)
+    assert set(bare.texts) == {None} and bare.dtype == "float16"

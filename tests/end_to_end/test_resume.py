@@ -122,7 +122,7 @@ def test_an_interrupted_run_says_in_a_line_how_to_go_on(start):
 
 def test_a_run_that_is_killed_before_save_steps_goes_on_from_what_the_clock_saved(start, alone):
     impatient = alone.with_name("impatient.py")
-    lines = ("import runpy", "from docsplit_hf.training import callbacks", "callbacks.SAVED_EVERY = 0.01")
+    lines = ("import runpy", "from docsplit_hf.training import base_trainer", "base_trainer.SAVED_EVERY = 0.01")
     impatient.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
     options = ("--save_steps=500", "--load_best_model_at_end=false", "--save_total_limit=1")
     killed, folder = start("clock", 0, *options, script=impatient)

@@ -26,6 +26,7 @@ from .conftest import ROOT
 from .forked import finish_script, kill_script, start_script
 
 SCRIPT = ROOT / "examples" / "run_classification.py"
+COLUMNS = ("--text_column=body", "--label_column=topic")
 TWO_PROCESSES = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
@@ -204,7 +205,7 @@ def few_labels(tmp_path_factory):
 
 
 def columns(folder):
-    return [f"--dataset_name={folder}", "--text_column=body", "--label_column=topic", "--use_cpu"]
+    return [f"--dataset_name={folder}", *COLUMNS, "--use_cpu"]
 
 
 @pytest.fixture(scope="session")
@@ -318,21 +319,6 @@ def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chose
     )
 
 
-def test_with_training_documents_add_experts_and_change_nothing_else(classified, classify, few_labels):
-    folder, _ = classified
-    options = ["--per_device_train_batch_size=8", "--report_to=none", f"--unlabeled_name={few_labels / 'documents'}"]
-    other, printed = classify("with_documents", *options)
-    plain, more = (json.loads((path / "metrics.json").read_text()) for path in (folder, other))
-    assert list(more) == ["validation", "test", "fit"] and more["fit"]["measured_on"] == "held-out texts"
-    for name in ("validation", "test"):
-        assert {key: value for key, value in more[name].items() if "_experts_" not in key} == plain[name]
-        assert 0 <= more[name][f"{name}_experts_accuracy"] <= 1
-    assert "  experts " in printed and "Calibrated on held-out examples (8)." in printed
-    pipe = pipeline("docsplit-knn", model=str(other), device="cpu")
-    assert pipe("The river feeds the valley.", explain=True)[0]["explanation"]["experts"]
-    assert "without labels" not in (folder / "README.md").read_text()
-
-
 def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, run_script):
     data, folder = tmp_path / "spoiled", tmp_path / "classifier"
     data.mkdir()
@@ -419,10 +405,10 @@ def test_without_training_several_processes_are_refused():
 
 @pytest.mark.parametrize("options, message", [
     (["--model_name_or_path=./missing", "--task_name=MRPK"], "Did you mean 'MRPC'"),
-    (["--dataset_name={labeled}", "--predict={workshop}/documents.jsonl"], "There is no column 'body' in"),
+    (["--dataset_name={labeled}", *COLUMNS, "--predict={workshop}/documents.jsonl"], "There is no column 'body' in"),
     (["--model_name_or_path={fitted}", "--predict_reject=0.05"], "--predict_reject is about the answers to a file"),
     (["--model_name_or_path={classified}", "--audit=report.json"], "was trained on all of them"),
-    (["--dataset_name={labeled}/train.jsonl", "--unlabeled_name={few}/documents", "--validation_size=0"],
+    (["--dataset_name={labeled}/train.jsonl", *COLUMNS, "--unlabeled_name={few}/documents", "--validation_size=0"],
      "held-out examples choose"),
 ])  # fmt: skip
 def test_what_cannot_work_ends_before_anything_is_trained_or_written(
@@ -430,6 +416,6 @@ def test_what_cannot_work_ends_before_anything_is_trained_or_written(
 ):
     folders = {"labeled": labeled, "workshop": workshop, "fitted": fitted[0], "classified": classified[0]}
     options = [option.format(few=few_labels, **folders) for option in options]
-    options += ["--text_column=body", "--label_column=topic", f"--output_dir={tmp_path / 'out'}", "--use_cpu"]
+    options += [f"--output_dir={tmp_path / 'out'}", "--use_cpu"]
     assert message in " ".join(run_script(SCRIPT, *options, folder=tmp_path, code=2).split())
     assert not list(tmp_path.iterdir())

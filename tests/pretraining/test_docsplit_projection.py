@@ -72,23 +72,6 @@ def test_what_would_leave_the_map_out_refuses_the_checkpoint(encoder, projection
         projection.save_pretrained(tmp_path / "again", DocumentEncoder.from_pretrained(str(tmp_path)))
 
 
-def test_it_finds_the_subject_behind_what_a_half_is_about():
-    rng = np.random.default_rng(0)
-    subject, half = np.diag([1.0] * 4 + [0.0] * 28), np.diag([0.0] * 4 + [1.5] * 28)
-
-    def embed(subjects):
-        return unit(subjects @ subject + rng.normal(size=subjects.shape) @ half)
-
-    documents = rng.normal(size=(3000, 32))
-    projection = DocSplitProjection.from_halves(embed(documents), embed(documents))
-    one, other = embed(documents[:200]), embed(documents[:200])
-
-    def found(a, b):
-        return ((a @ b.T).argmax(1) == np.arange(200)).mean()
-
-    assert found(projection(one), projection(other)) > 4 * found(one, other)
-
-
 @pytest.mark.parametrize(
     "call, message",
     [

@@ -1,8 +1,6 @@
 import contextlib
 
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
 from docsplit_hf.models.portable.packing import use_packing
@@ -49,24 +47,3 @@ def test_what_is_drawn_after_a_replay_is_what_would_have_been_drawn_without():
         assert torch.equal(torch.rand(5), first)
         torch.rand(99)
     assert torch.equal(torch.get_rng_state(), after)
-
-
-@given(st.integers(1, 9), st.integers(1, 12), st.integers(2, 4), st.data())
-def test_chunks_hold_every_token_once_and_join_again(documents, size, views, data):
-    rows = views * documents
-    lengths = torch.tensor(data.draw(st.lists(st.integers(1, 6), min_size=rows, max_size=rows)))
-    mask = (torch.arange(8) < lengths[:, None]).long()
-    batch = {
-        "document_ids": torch.arange(documents),
-        "view_lengths": lengths,
-        "attention_mask": mask,
-        "input_ids": mask * torch.arange(1, mask.numel() + 1).view(mask.shape),
-    }
-    chunks = chunk_documents(batch, size)
-    assert [len(chunk["document_ids"]) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
-    assert torch.equal(torch.cat([chunk["document_ids"] for chunk in chunks]), batch["document_ids"])
-    assert torch.equal(join_views([chunk["view_lengths"] for chunk in chunks], views), lengths)
-    sums = join_views([chunk["input_ids"].sum(1) for chunk in chunks], views)
-    assert torch.equal(sums, batch["input_ids"].sum(1))
-    for chunk in chunks:
-        assert chunk["attention_mask"].shape[1] == chunk["attention_mask"].sum(1).max()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import TrainerCallback
 
-from docsplit_hf.training import callbacks
+from docsplit_hf.training import base_trainer
 
 SAVING = {"save_strategy": "steps", "save_steps": 2}
 
@@ -90,7 +90,7 @@ def test_others_may_read_weights_as_they_may_read_all_else(make_baseline, object
 
 
 def test_at_ctrl_c_what_would_be_lost_is_saved_and_resumed_exactly(make_baseline, loss_of_steps, monkeypatch):
-    monkeypatch.setattr(callbacks, "WORTH_SAVING", -1)
+    monkeypatch.setattr(base_trainer, "WORTH_SAVING", -1)
     options = {"max_steps": 6, "save_strategy": "steps", "save_steps": 100, "dropout": 0.1}
     trainer = make_baseline("info_nce", **options)
     trainer.add_callback(Press(3))
@@ -107,14 +107,14 @@ def test_at_ctrl_c_what_would_be_lost_is_saved_and_resumed_exactly(make_baseline
     ({"save_strategy": "no"}, set()),
 ])  # fmt: skip
 def test_after_some_minutes_without_a_checkpoint_one_is_saved_where_any_are(make_baseline, monkeypatch, options, kept):
-    monkeypatch.setattr(callbacks, "SAVED_EVERY", -1)
+    monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
     trainer = make_baseline("info_nce", max_steps=6, **options)
     trainer.train()
     assert checkpoints(trainer) == [f"checkpoint-{step}" for step in sorted(kept)]
 
 
 def test_the_best_checkpoint_stays_among_those_that_the_clock_asks_for(make_baseline, monkeypatch):
-    monkeypatch.setattr(callbacks, "SAVED_EVERY", -1)
+    monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
     every_two = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
     options = {"load_best_model_at_end": True, "greater_is_better": False, "metric_for_best_model": "eval_loss"}
     trainer = make_baseline("info_nce", max_steps=5, save_total_limit=1, learning_rate=1e-9, **every_two, **options)

@@ -85,17 +85,6 @@ def test_workers_that_live_on_see_the_next_epoch(collator, documents, workers):
     assert expected[0] != expected[1]
 
 
-def test_evaluation_is_on_the_same_plain_halves_whatever_the_views_and_the_epoch(tokenizer, documents):
-    plain = DataCollatorForDocSplit(tokenizer)
-    other = DataCollatorForDocSplit(tokenizer, views_kwargs={"max_tokens": 9, "probability_spread": 0.4})
-    rows, expected = list(documents), plain(list(documents))
-    assert other(rows)["view_lengths"].max() == 9 < expected["view_lengths"].max()
-    frozen = other.for_evaluation()
-    for epoch in (0, 5):
-        other.set_epoch(epoch)
-        assert all(frozen(rows)[name].equal(expected[name]) for name in expected)
-
-
 def test_padding_is_on_the_right_whatever_the_tokenizer_says(tokenizer, documents):
     tokenizer = pickle.loads(pickle.dumps(tokenizer))
     tokenizer.padding_side = "left"

@@ -8,7 +8,7 @@ from torch.nn import functional
 from transformers import AutoModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.pretraining.contrastive_tension import STATE_FILE, EncoderPair, contrastive_tension
+from docsplit_hf.pretraining.contrastive_tension import STATE_FILE, contrastive_tension
 from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics
 
 
@@ -45,15 +45,6 @@ def test_duplicates_are_no_negatives():
     labels = torch.tensor([label for _, label in pairs])
     expected = functional.binary_cross_entropy_with_logits(scores, labels)
     torch.testing.assert_close(result.loss[0], expected)
-
-
-def test_the_pair_has_no_dropout_and_knows_whether_it_trains(make_baseline):
-    pair = make_baseline("contrastive_tension", dropout=0.5).model
-    assert isinstance(pair.train(), EncoderPair) and pair.training
-    assert not any(module.training for module in pair.encoders.modules())
-    ids = torch.randint(5, 90, (4, 9))
-    first, again = (pair(ids, torch.ones_like(ids)).embeddings for _ in range(2))
-    assert first.equal(again) and not pair.eval().training
 
 
 def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_steps):

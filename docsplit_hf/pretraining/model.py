@@ -110,11 +110,7 @@ class ProjectionHead(nn.Module):
 
 
 def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> ProjectionHead | None:
-    """Give a model a projection head, or take away the one that it has; one that it has already is kept.
-
-    It becomes a part of the model, so that the optimizer, DDP and the random state of a run know of it, and is left out
-    of every checkpoint.
-    """
+    """Give a model a projection head, unless it has one, or take it away. It is left out of every checkpoint."""
     if not wanted:
         if hasattr(model, HEAD):
             delattr(model, HEAD)

@@ -33,16 +33,13 @@ def docsplit(
 ) -> tuple[np.ndarray, ...]:
     """Assign each sentence at random to one of two halves (DocSplit, section 2.2; SimLTE, section 3.2).
 
-    Every sentence goes to either half with probability 0.5 and keeps its place in the order of the document. The papers
-    do not say what becomes of an empty half: here the assignment is drawn again until neither half is empty. A document
-    of one sentence is paired with itself, as in SimCSE; ``segment_documents`` lets such documents through only on
-    request (``single_sentence="dropout_pair"``).
+    The papers do not say what becomes of an empty half: here the assignment is drawn again until neither is empty. A
+    document of one sentence is paired with itself; ``segment_documents`` lets such documents through only on request.
 
     Three options go beyond the papers:
 
-    - ``max_tokens``: of a longer half, sentences are drawn in random order until it has so many tokens, where the
-      collator's ``max_length`` would keep its beginning. The last one drawn is cut: were it left out for not fitting,
-      long sentences would be rarer. What is not drawn is not counted as cut. 0: no sampling.
+    - ``max_tokens``: of a longer half, sentences are drawn in random order until it has so many tokens; the last one is
+      cut, as long sentences would be rarer were it left out. 0: the collator's ``max_length`` keeps the beginning.
     - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn for each document from
       ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment.
     - ``parts``: the number of views, up to 8, each as likely for a sentence. A document of fewer sentences has one of
@@ -97,11 +94,9 @@ def cropping(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Crop the document twice at random, each time a contiguous run of tokens (Contriever, Izacard et al. 2022).
 
-    Of a document of ``n`` tokens a crop has ``int(n * U(ratio_min, ratio_max))``, at least 1, and begins anywhere that
-    it fits. The released code crops chunks of 256 tokens of a stream that ignores where documents end.
-
-    ``ratio_min`` is 0.1 in the code's defaults and 0.05 in its script; ``deletion``, the chance of each token of a crop
-    to be deleted, is 0.1 in Contriever's English run.
+    A crop of ``n`` tokens has ``int(n * U(ratio_min, ratio_max))``, at least 1. The released code crops chunks of 256
+    tokens of a stream; its script has ``ratio_min`` 0.05. ``deletion``: the chance of each token of a crop to be
+    deleted, 0.1 in Contriever's English run.
     """
     _count_sentences(sentence_lengths)
     if not 0 < ratio_min <= ratio_max <= 1:
@@ -130,11 +125,9 @@ def inverse_cloze(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take a span of whole sentences against the rest of its document (inverse cloze task, Lee et al. 2019).
 
-    The number of sentences of the span is drawn uniformly from 1 to all but one, then its place. Span and rest together
-    are the document. A document of one sentence has no rest: it is paired with itself, as in ``docsplit``.
-
-    In ORQA (Lee et al. 2019, section 5) the span is one sentence; as in Contriever's description it may be longer.
-    ``keep_span``: the chance that the span stays in its document too, 0.1 in ORQA.
+    The number of sentences of the span is drawn uniformly from 1 to all but one, as in Contriever; in ORQA it is one. A
+    document of one sentence is paired with itself. ``keep_span``: the chance that the span stays in its document too,
+    0.1 in ORQA.
     """
     sentences = _count_sentences(sentence_lengths)
     if not 0 <= keep_span <= 1:

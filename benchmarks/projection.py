@@ -23,7 +23,7 @@ from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
-from docsplit_hf.pretraining.half_texts import half_texts
+from docsplit_hf.pretraining.half_retrieval import half_texts
 
 sys.path.append(str(Path(__file__).parents[1]))  # for experiments
 

@@ -18,8 +18,8 @@ from scipy.special import logsumexp
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
-from docsplit_hf.pretraining.half_document_projection import FOLDS, choose_shrinkage
-from docsplit_hf.pretraining.half_texts import half_texts
+from docsplit_hf.pretraining.docsplit_projection import FOLDS, choose_shrinkage
+from docsplit_hf.pretraining.half_retrieval import half_texts
 
 sys.path.append(str(Path(__file__).parents[1]))  # for experiments
 

@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 from transformers import AutoTokenizer
 
 from docsplit_hf import DataCollatorForDocSplit, default_checkpoint, load_documents, segment_documents
-from docsplit_hf.pretraining.collation.streaming import RepeatedStream
+from docsplit_hf.pretraining.streaming import RepeatedStream
 from docsplit_hf.training.markdown import table
 
 BATCH, MAX_LENGTH = 32, 128

@@ -18,7 +18,7 @@ _MODULE_OF_NAME = {
     "AutoModelForDocSplit": "pretraining.model",
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
-    "DataCollatorForDocSplit": "pretraining.collation.collator",
+    "DataCollatorForDocSplit": "pretraining.collator",
     "DataCollatorForLabeledExamples": "classification.labeled_collator",
     "DocSplitClassifier": "neighbors.estimator.docsplit_classifier",
     "DocSplitProjection": "pretraining.docsplit_projection",
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from .neighbors.store.datastore import KNNDatastore
     from .neighbors.store.remote.connect import connect_datastore
     from .pretraining.arguments import ContrastiveTrainingArguments
-    from .pretraining.collation.collator import DataCollatorForDocSplit
+    from .pretraining.collator import DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer
     from .pretraining.docsplit_projection import DocSplitProjection
     from .pretraining.model import AutoModelForDocSplit

@@ -36,8 +36,7 @@ from docsplit_hf.neighbors.row_files import read_rows as read_texts
 from docsplit_hf.neighbors.store.files.hub_folder import FOLDER
 from docsplit_hf.text.labels import is_multi_label, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts
-from docsplit_hf.training.command_line import parse_arguments, run_script
-from docsplit_hf.training.start_run import show_log
+from docsplit_hf.training.command_line import parse_arguments, run_script, show_log
 
 try:
     from prompt_toolkit import Application

@@ -12,8 +12,8 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf import ContrastiveTrainingArguments
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
 from docsplit_hf.pretraining.arguments import OBJECTIVES
-from docsplit_hf.pretraining.collation.views import VIEWS, get_views
 from docsplit_hf.pretraining.trainers import get_arguments_class
+from docsplit_hf.pretraining.views import VIEWS, get_views
 from docsplit_hf.training.command_line import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (

@@ -52,7 +52,7 @@ from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
 from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
-from docsplit_hf.classification.lora import lora_around
+from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.audit.audit import Audit
@@ -62,10 +62,9 @@ from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_na
 from docsplit_hf.text.load_documents import load_unlabeled_texts
 from docsplit_hf.text.package_documentation import DOCUMENTATION
 from docsplit_hf.text.paper_tasks import find_task, load_task
-from docsplit_hf.training.command_line import GO_ON, options_given, parse_arguments, run_script
-from docsplit_hf.training.end_run import end_run
+from docsplit_hf.training.command_line import GO_ON, options_given, parse_arguments, run_script, show_log, start_run
+from docsplit_hf.training.distributed import end_run
 from docsplit_hf.training.markdown import public_name
-from docsplit_hf.training.start_run import show_log, start_run
 
 
 def load_splits(data: DataArguments, seed: int):

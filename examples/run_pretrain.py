@@ -30,15 +30,14 @@ import docsplit_hf
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
 from docsplit_hf.models.portable.positions import check_max_length
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
-from docsplit_hf.pretraining.default_length import default_max_length
+from docsplit_hf.pretraining.collator import default_max_length
 from docsplit_hf.pretraining.half_retrieval import describe_progress
 from docsplit_hf.pretraining.trainers import get_trainer_class
 from docsplit_hf.text.package_documentation import DOCUMENTATION
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
-from docsplit_hf.training.command_line import GO_ON, run_script
-from docsplit_hf.training.end_run import end_run
+from docsplit_hf.training.command_line import GO_ON, run_script, start_run
+from docsplit_hf.training.distributed import end_run
 from docsplit_hf.training.markdown import public_name
-from docsplit_hf.training.start_run import start_run
 
 
 def load_pretrained(

@@ -17,7 +17,7 @@ from docsplit_hf import (
     load_package_documentation,
     segment_documents,
 )
-from docsplit_hf.training.resumable_checkpoints import check_output_dir
+from docsplit_hf.training.resuming import check_output_dir
 
 GOOD = "One sentence. And another."
 
@@ -117,10 +117,6 @@ ERRORS = {
     ),
     # arguments
     "a chunk of no documents": (lambda c: c.train(forward_chunk_size=0), ValueError, "at least 1 document, got 0"),
-    "chunks and an optimizer that steps with each backward pass": (
-        lambda c: c.train(forward_chunk_size=2, optim="galore_adamw_layerwise"),
-        ValueError, "does not go with optim='galore_adamw_layerwise'",
-    ),
     "an unknown way of packing": (lambda c: c.train(packing="maybe"), ValueError, "packing must be one of .*'maybe'"),
     "pushing the Trainer's pickles": (
         lambda c: c.train(push_to_hub=True, hub_strategy="every_save"), ValueError, "hub_strategy must be 'end'",

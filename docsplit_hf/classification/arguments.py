@@ -1,13 +1,26 @@
-"""KNNClassifierTrainingArguments: TrainingArguments for classification with decoupled representations."""
+"""Arguments of fine-tuning, and whether model and examples fit them."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from transformers.hf_argparser import HfArg
 
-from ..training.arguments import ShareableTrainingArguments
+from ..models.inference.reader import Reader
+from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from ..models.portable.positions import check_max_length
+from ..neighbors.store.embedding import check_problem_type
+from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..training.arguments import ShareableTrainingArguments, check_processes, check_vocabulary, check_weights
 from .triplets import TRIPLET_CHOICES
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -20,8 +33,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         triplet_margin: Mu of equation 4, in squared L2 distance. The paper does not give it.
         triplet_choice: Which of several positives and negatives in the batch is taken, which the paper does not say:
             ``"random"``, or the ``"hardest"`` (the farthest positive and the nearest negative).
-        gather_candidates: Choose positives and negatives from the batches of all processes, with exact gradients.
-            False: each process chooses from its own.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -29,7 +40,7 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
       A: 2e-5 with 64 for MacBERT, 1e-5 with 32 for RoBERTa).
     - ``warmup_steps=0.1``, a tenth of all steps. The paper's 100 to 300 steps are more than a small data set has.
     - ``metric_for_best_model="macro_f1"``, ``greater_is_better=True``: of the classifier on held-out examples.
-    - those of ``ShareableTrainingArguments``.
+    - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 
     Raises:
         ValueError: If a value is out of its range.
@@ -46,9 +57,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         help="Which positive and negative of the batch: 'random', or the 'hardest' ones.",
         metadata={"choices": list(TRIPLET_CHOICES)},
     )
-    gather_candidates: bool = HfArg(
-        default=True, help="Choose positives and negatives from the batches of all processes."
-    )
     learning_rate: float = HfArg(default=2e-5, help="The peak learning rate. Paper: 2e-5 or 1e-5.")
     num_train_epochs: float = HfArg(default=3.0, help="Passes over the training set. Paper: 3.")
     per_device_train_batch_size: int = HfArg(default=32, help="Texts per process and step. Paper: 64 or 32.")
@@ -63,7 +71,68 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
                 f"triplet_weight must be from 0 to below 1, got {self.triplet_weight}: at 1 the classifier would not "
                 "be trained. The paper uses 0.5."
             )
-        if self.triplet_margin < 0:
+        if not self.triplet_margin >= 0:
             raise ValueError(f"triplet_margin must be 0 or above, got {self.triplet_margin}.")
         if self.triplet_choice not in TRIPLET_CHOICES:
             raise ValueError(f"triplet_choice must be one of {TRIPLET_CHOICES}, got {self.triplet_choice!r}.")
+
+
+def freeze_what_no_loss_reads(model: KNNClassifier) -> None:
+    """Freeze the encoder's pooler where it cannot be left out: DDP waits for the gradient of what is not frozen."""
+    unused = [parameter for name, parameter in model.encoder.named_parameters() if name.startswith("pooler.")]
+    for parameter in unused:
+        parameter.requires_grad_(False)
+    if unused:
+        logger.info("Froze %d parameters of the encoder's pooler.", sum(p.numel() for p in unused))
+
+
+def check_classifier_fit(
+    model: KNNClassifier,
+    args: KNNClassifierTrainingArguments,
+    train_dataset: Dataset | None,
+    eval_dataset: Dataset | None,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> None:
+    """Refuse what would fail in the first step, and say what to do; the model is without PEFT's wrapper."""
+    if not isinstance(model, KNNClassifier):
+        raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
+    if tokenizer is None:
+        raise ValueError("Give the tokenizer as processing_class: the texts are tokenized batch by batch.")
+    if tokenizer.pad_token is None:
+        raise ValueError("The tokenizer has no padding token: set one, as tokenizer.pad_token = tokenizer.eos_token.")
+    check_vocabulary(model, tokenizer)
+    if train_dataset is not None:
+        check_weights(model)
+    if model.config.max_length:
+        check_max_length(model.config.max_length, model.encoder)
+    Reader(model, tokenizer).check()
+    if model.config.num_labels == 0:
+        raise ValueError("The model has no classification head to train: give id2label to KNNClassifier.from_encoder.")
+    if args.triplet_weight == 0 and model.config.decouple:
+        raise ValueError(
+            "triplet_weight=0 would leave the decoupled retrieval head untrained: raise it, or set decouple=False to "
+            "look for neighbors with the representation that is classified."
+        )
+    if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
+        raise ValueError("label_smoothing_factor is for one label per text, and these have several: set it to 0.")
+    check_processes(args)
+    for name, dataset in (("training", train_dataset), ("held-out", eval_dataset)):
+        if dataset is not None:
+            _check_examples(name, dataset, model)
+
+
+def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
+    if not hasattr(dataset, "select"):
+        raise ValueError(f"The {name} examples are a {type(dataset).__name__}: give one datasets.Dataset.")
+    texts_of(dataset.select([0]) if len(dataset) else dataset)
+    if len(dataset) == 0:
+        raise ValueError(f"There are no {name} examples.")
+    own = label_names_of(dataset)
+    trained = model.config.label_names
+    if own != trained:
+        raise ValueError(
+            f"The {name} examples have the labels {own}, and the model {trained}: build the model with "
+            "id2label=dict(enumerate(dataset.features['label'].names)), so that the numbers agree."
+        )
+    check_problem_type(model.config, is_multi_label(dataset), f"The {name} examples")
+    label_array(dataset, own, is_multi_label(dataset))

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 import evaluate
 import numpy as np
 
-from ..metrics.accuracy import Accuracy
-from ..metrics.log_loss import LogLoss
-from ..metrics.macro_f1 import MacroF1
-from ..metrics.matthews_correlation import MatthewsCorrelation
+from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..neighbors.classification_output import Shown
 from ..neighbors.experts.baselines import at_chance, largest_class
 from ..neighbors.experts.corpus import texts_in
@@ -49,11 +46,7 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
 
 
 def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
-    """The metrics of the parts that there are: the classifier, the neighbors, the two mixed, and the fitted experts.
-
-    Beside them those of word counts and of always the largest class, both by the same examples.
-    ``<prefix>_<part>_<metric>``.
-    """
+    """``<prefix>_<part>_<metric>`` of the parts that there are, of word counts, and of always the largest class."""
     config, (texts, pairs) = reader.model.config, texts_of(dataset)
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
     joined, snapshot = joined_texts(texts, pairs or [None] * len(texts)), datastore.snapshot
@@ -77,10 +70,7 @@ def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: s
 
 
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_metric: str = "accuracy") -> str:
-    """The last screen of a run: the metrics of ``evaluate_parts`` under a prefix, for this many examples.
-
-    Matthews correlation is shown where it is the metric of the task.
-    """
+    """The last screen of a run: the metrics of ``evaluate_parts``, with Matthews correlation where it is the task's."""
     shown = {"accuracy": "accuracy {:5.1f} %", "macro_f1": "macro F1 {:5.1f} %", "log_loss": "log loss {:.3f}"}
     if task_metric == "matthews_correlation":
         shown = {task_metric: "Matthews {:5.1f} %"} | shown

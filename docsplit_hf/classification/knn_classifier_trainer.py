@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from huggingface_hub import HfApi
+from torch import nn
 from transformers import EvalPrediction
 
 from ..models.inference.reader import Reader
 from ..models.portable.modeling_knn_classifier import (
     MULTI_LABEL,
     KNNClassifier,
-    KNNClassifierOutput,
     classification_loss,
 )
 from ..models.portable.packing import use_packing
@@ -39,11 +39,10 @@ from ..neighbors.store.files.classifier_files import saved_together
 from ..neighbors.store.files.hub_folder import FOLDER
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.base_trainer import BaseTrainer
-from .arguments import KNNClassifierTrainingArguments
-from .checks import check_classifier_fit, freeze_what_no_loss_reads
+from ..training.markdown import describe_training, public_name
+from .arguments import KNNClassifierTrainingArguments, check_classifier_fit, freeze_what_no_loss_reads
 from .evaluation import classification_metrics, evaluate_parts
 from .labeled_collator import DataCollatorForLabeledExamples
-from .training_description import describe_training
 from .triplets import triplet_losses_of_batch
 
 if TYPE_CHECKING:
@@ -136,13 +135,7 @@ class KNNClassifierTrainer(BaseTrainer):
         with self.measuring_apart():
             return super().evaluate(*args, **kwargs)
 
-    def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, torch.Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | None = None,
-    ) -> torch.Tensor | tuple[torch.Tensor, KNNClassifierOutput]:
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # as annotated by Trainer
         """Equation 4 on one batch of the collator."""
         args, labels = self.args, inputs["labels"]
         model_inputs = {name: value for name, value in inputs.items() if name not in ("labels", "token_counts")}
@@ -153,7 +146,7 @@ class KNNClassifierTrainer(BaseTrainer):
         loss = classification_loss(output.logits, labels, problem_type, args.label_smoothing_factor)
         self.means.add("classification_loss", loss * len(labels), len(labels))
         if args.triplet_weight > 0:
-            options = args.triplet_choice, args.triplet_margin, args.gather_candidates, self._generator()
+            options = args.triplet_choice, args.triplet_margin, self._generator()
             triplets = triplet_losses_of_batch(output.retrieval_embeddings, labels, *options)
             loss = (1 - args.triplet_weight) * loss + args.triplet_weight * triplets.mean()
             self.means.add("triplet_loss", triplets.sum(), len(labels))
@@ -161,9 +154,7 @@ class KNNClassifierTrainer(BaseTrainer):
         return (loss, output) if return_outputs else loss
 
     def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
-        """Embed examples and keep them with their labels as the classifier's datastore.
-
-        Every process must call it; each embeds its share, and all get the whole.
+        """Embed examples and keep them with their labels as the classifier's datastore. Every process must call it.
 
         Args:
             dataset: The examples. None: the training set.
@@ -182,8 +173,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
         Args:
             dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, or all
-                are trained on, the examples of the datastore, each left out in turn, which makes a trained classifier
-                look too good.
+                are trained on, the examples of the datastore, each left out in turn.
 
         Returns:
             The calibration.
@@ -238,9 +228,7 @@ class KNNClassifierTrainer(BaseTrainer):
         return fit(reader.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
-        """Evaluate the classifier, its neighbors, and the two mixed, by the calibration in the model's configuration.
-
-        After ``fit_experts`` their mixture too.
+        """Evaluate the classifier, its neighbors, the two mixed, and the experts, if they are fitted.
 
         Args:
             dataset: Labeled examples.
@@ -248,8 +236,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
         Returns:
             ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, and the same of
-            ``macro_f1``, ``matthews_correlation`` and ``log_loss``; after ``fit_experts`` ``<prefix>_experts_...``.
-            They are logged too.
+            ``macro_f1``, ``matthews_correlation`` and ``log_loss``. They are logged too.
 
         Raises:
             ValueError: If there is no datastore.
@@ -273,7 +260,7 @@ class KNNClassifierTrainer(BaseTrainer):
     def save_beside_weights(self, folder: Path, place: Path) -> None:
         """Write the model card and, last, the datastore. A checkpoint with an adapter is for resuming only."""
         if not (self.is_in_train and self._has_adapter):
-            self._save_card(folder, place)
+            self.save_card(folder, place)
         if self.datastore is not None and not self.is_in_train:
             self.datastore.save_pretrained(folder)
 
@@ -281,19 +268,7 @@ class KNNClassifierTrainer(BaseTrainer):
         """Replace a classifier with its datastore all at once."""
         return saved_together(place)
 
-    def create_model_card(self, **kwargs: Any) -> None:
-        """Write the model card of the run."""
-        if self.is_world_process_zero():
-            self._save_card(Path(self.args.output_dir), Path(self.args.output_dir))
-
-    def push_to_hub(
-        self,
-        commit_message: str | None = "End of training",
-        blocking: bool = True,
-        token: str | None = None,
-        revision: str | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    def push_to_hub(self, commit_message="End of training", blocking=True, token=None, revision=None, **kwargs):
         """As ``Trainer.push_to_hub``; if ``blocking``, a second commit deletes the files of an older datastore."""
         pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
         if blocking and self.datastore is not None and self.is_world_process_zero():
@@ -316,19 +291,26 @@ class KNNClassifierTrainer(BaseTrainer):
     def _has_adapter(self) -> bool:
         return hasattr(self._unwrapped, "merge_and_unload")
 
-    def _save_card(self, folder: Path, place: Path) -> None:
-        config, dataset = self._unwrapped.config, self.train_dataset
-        training = describe_training(
-            config,
-            self.args,
-            self.state,
-            None if dataset is None else len(dataset),
-            Reader(self._unwrapped, self.processing_class).length,
-            self.best_model_is_loaded,
+    def save_card(self, folder: Path, place: Path) -> None:
+        """Write the model card."""
+        args, config, dataset = self.args, self._unwrapped.config, self.train_dataset
+        loss = f"{1 - args.triplet_weight:g} x cross entropy"
+        if args.triplet_weight:
+            loss += f" + {args.triplet_weight:g} x triplet loss (margin {args.triplet_margin:g}, "
+            loss += f"{args.triplet_choice} triplets)"
+        encoder, of_retrieval = config.encoder_config, config.retrieval_pooling
+        training = {
+            "Encoder": public_name(encoder.name_or_path or f"random weights ({encoder.model_type})"),
+            "Training examples": "unknown" if dataset is None else f"{len(dataset):,}",
+            "Loss": loss,
+            "Maximum length": f"{Reader(self._unwrapped, self.processing_class).length} tokens",
+            "Pooling": config.pooling + (f", {of_retrieval} for retrieval" if of_retrieval else ""),
+            **describe_training(args, self.state, self.best_model_is_loaded, "texts"),
+        }
+        location = self.hub_model_id if args.push_to_hub else str(place)
+        save_classifier_card(
+            folder, ClassifierFacts(location, config, self.datastore, training, self.state.log_history)
         )
-        location = self.hub_model_id if self.args.push_to_hub else str(place)
-        facts = ClassifierFacts(location, config, self.datastore, training, self.state.log_history)
-        save_classifier_card(folder, facts)
 
     def _generator(self) -> torch.Generator:
         """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""
@@ -349,3 +331,15 @@ class KNNClassifierTrainer(BaseTrainer):
         if self.datastore is None:
             raise ValueError("There is no datastore yet: call trainer.build_datastore() after training.")
         return self.datastore
+
+
+def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:
+    """Freeze the encoder and put LoRA adapters into all its linear layers; the heads are new and trained whole."""
+    from peft import LoraConfig, get_peft_model
+
+    layers = [name for name, module in model.encoder.named_modules() if isinstance(module, nn.Linear)]
+    heads = [name for name in ("classifier", "retrieval_head") if getattr(model, name) is not None]
+    config = LoraConfig(
+        r=rank, target_modules=[f"encoder.{name}" for name in layers], modules_to_save=heads, **lora_arguments
+    )
+    return get_peft_model(model, config)

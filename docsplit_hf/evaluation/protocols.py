@@ -17,14 +17,13 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from ..classification.evaluation import prediction_metrics
-from ..metrics.retrieval_scores import ranks_of_right
+from ..metrics.registry import rank_metrics, ranks_of_right
 from ..neighbors.experts.baselines import LARGEST_CLASS
 from ..neighbors.experts.fit_experts import fit_experts
 from ..neighbors.experts.fitted_experts import ReadyExperts, ask_experts
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.keys.key_matrix import as_matrix, check_finite
-from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, rank_metrics
-from ..pretraining.half_texts import half_texts
+from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
 from ..text.holding_out import hold_out_of_each_class
 from .experiment import (
     Evaluation,
@@ -266,11 +265,10 @@ def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
     first, second = check_features(first, "the first halves"), check_features(second, "the second halves")
     if issparse(first):
         first, second = normalize(first), normalize(second)
-        ranks = [
-            ranks_of_right(torch.from_numpy((first[rows.numpy()] @ second.T).toarray()), rows)
-            for rows in torch.arange(first.shape[0]).split(ROWS_AT_ONCE)
-        ]
-        metrics = rank_metrics(ranks)
+        chunks = torch.arange(first.shape[0]).split(ROWS_AT_ONCE)
+        similarities = ((rows, (first[rows.numpy()] @ second.T).toarray()) for rows in chunks)
+        ranks = torch.cat([ranks_of_right(torch.from_numpy(found), rows) for rows, found in similarities])
+        metrics = rank_metrics(ranks, torch.full_like(ranks, len(ranks)))
     else:
         metrics = half_retrieval_metrics(torch.from_numpy(first), torch.from_numpy(second))
     return {name: metrics[name] for name in ("recall@1", "recall@10", "mrr")}

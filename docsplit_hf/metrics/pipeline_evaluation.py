@@ -115,7 +115,7 @@ def _loaded(metric: Any) -> evaluate.EvaluationModule | evaluate.CombinedEvaluat
 
 
 def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEvaluations) -> bool:
-    """Whether every one of the metrics takes a list of numbers for each text, as far as its features say."""
+    """Whether every one of the metrics takes a list of numbers for each text."""
     if isinstance(metric, evaluate.CombinedEvaluations):
         return all(_takes_probabilities(module) for module in metric.evaluation_modules)
     forms = metric.features if isinstance(metric.features, list) else [metric.features]

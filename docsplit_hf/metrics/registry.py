@@ -1,18 +1,147 @@
-"""The metrics by name, and where they are for ``evaluate.load``."""
+"""The metrics of classification and retrieval by name, as modules of ``evaluate`` that need no network."""
 
 from __future__ import annotations
 
-import inspect
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import evaluate
+import numpy as np
+import sklearn.metrics
+import torch
+from datasets import Features, List, Value
 
-from .accuracy import Accuracy
-from .expected_calibration_error import ExpectedCalibrationError
-from .log_loss import LogLoss
-from .macro_f1 import MacroF1
-from .matthews_correlation import MatthewsCorrelation
-from .mrr import MRR
-from .recall_at_k import RecallAtK
+SCORES, NUMBERS = List(Value("float64")), Value("int64")
+PROBABILITIES = ((SCORES, NUMBERS), (SCORES, List(NUMBERS)))  # one label per text, or several as 0 and 1
+
+
+class ArrayMetric(evaluate.Metric):
+    """A metric that computes on arrays as they are; ``add_batch`` collects batches as in ``evaluate``.
+
+    ``evaluate`` writes each row into a file first, as a list: 2 s for 50,000 rows of 100, more than all metrics take.
+    """
+
+    inputs = PROBABILITIES  # pairs of features: predictions, references
+
+    def _info(self) -> evaluate.MetricInfo:
+        features = [Features({"predictions": given, "references": right}) for given, right in self.inputs]
+        return evaluate.MetricInfo(description=type(self).__doc__, citation="", features=features)
+
+    def _build_data_dir(self) -> str:
+        # Private, of evaluate 0.4: every metric makes a folder in the cache, which only add_batch writes to. A run must
+        # not end in its first evaluation because its cache cannot be written to.
+        try:
+            return super()._build_data_dir()
+        except OSError:
+            return tempfile.gettempdir()
+
+    def compute(self, *, predictions: Any = None, references: Any = None, **options: Any) -> dict[str, float] | None:
+        """As ``evaluate.Metric.compute``."""
+        if (predictions is None) != (references is None):
+            raise ValueError("Give predictions and references, or neither after add_batch.")
+        if predictions is None or len(self) or self.num_process > 1:
+            return super().compute(predictions=predictions, references=references, **options)
+        return self._compute(predictions, references, **options)
+
+
+class LabelMetric(ArrayMetric):
+    """A metric of probabilities, or of predicted label numbers ``(N,)``."""
+
+    inputs = ((NUMBERS, NUMBERS), *PROBABILITIES)
+
+
+class Accuracy(LabelMetric):
+    """The share of texts whose labels are right, all of them where there are several."""
+
+    def _compute(self, predictions, references):
+        predicted, labels = predicted_labels(predictions, references)
+        return {"accuracy": float(sklearn.metrics.accuracy_score(labels, predicted))}
+
+
+class MacroF1(LabelMetric):
+    """The mean of F1 over the labels that occur or are predicted."""
+
+    def _compute(self, predictions, references):
+        predicted, labels = predicted_labels(predictions, references)
+        return {"macro_f1": float(sklearn.metrics.f1_score(labels, predicted, average="macro", zero_division=0))}
+
+
+class MatthewsCorrelation(LabelMetric):
+    """Matthews correlation coefficient; with several labels per text, over all pairs of a text and a label."""
+
+    def _compute(self, predictions, references):
+        predicted, labels = predicted_labels(predictions, references)
+        if (labels == labels.flat[0]).all():  # 0 / 0, which scikit-learn takes for 0 too, with a warning
+            return {"matthews_correlation": 0.0}
+        return {"matthews_correlation": float(sklearn.metrics.matthews_corrcoef(labels.ravel(), predicted.ravel()))}
+
+
+class LogLoss(ArrayMetric):
+    """The mean negative log probability of the label, or per text and label where there are several.
+
+    scikit-learn's clips probabilities at the rounding of their dtype: one certain error of float64 would cost 36.
+    """
+
+    def _compute(self, predictions, references):
+        probabilities, labels = probabilities_and_labels(predictions, references)
+        clipped = np.clip(probabilities, 1e-12, 1 - 1e-12)
+        if labels.ndim == 1:
+            likelihood = np.take_along_axis(clipped, labels.astype(np.int64)[:, None], axis=1)
+        else:
+            likelihood = np.where(labels, clipped, 1 - clipped)
+        return {"log_loss": float(-np.log(likelihood).mean())}
+
+
+class ExpectedCalibrationError(ArrayMetric):
+    """By how much confidence and accuracy differ (Guo et al. 2017, equation 3), in 15 bins of equal width::
+
+        ECE = sum_b |B_b| / N  |accuracy(B_b) - confidence(B_b)|
+
+    With several labels per text, over all pairs of a text and a label: p is the confidence of a yes, 1 - p of a no.
+    scikit-learn has none.
+    """
+
+    def _compute(self, predictions, references):
+        probabilities, labels = probabilities_and_labels(predictions, references)
+        if labels.ndim == 1:
+            confidence, is_right = probabilities.max(1), probabilities.argmax(1) == labels
+        else:
+            confidence = np.maximum(probabilities, 1 - probabilities).ravel()
+            is_right = ((probabilities >= 0.5) == labels).ravel()
+        bins = np.clip(np.ceil(confidence * 15) - 1, 0, None).astype(int)  # (0, 1/15], (1/15, 2/15] ...
+        gaps = np.bincount(bins, is_right - confidence)
+        return {"expected_calibration_error": float(np.abs(gaps).sum() / len(confidence))}
+
+
+class RankMetric(ArrayMetric):
+    """A metric of scores ``(N, M)`` and right candidates ``(N,)``, or of ranks ``(N,)`` and numbers of candidates.
+
+    scikit-learn's count a candidate with the same score as right, and take no ranks.
+    """
+
+    inputs = ((NUMBERS, NUMBERS), (SCORES, NUMBERS))
+
+
+class RecallAtK(RankMetric):
+    """The share of queries whose right candidate is among the best k, and what guessing gives for k = 1."""
+
+    def __init__(self, *args, k=(1, 10), **kwargs):
+        super().__init__(*args, **kwargs)
+        self.cutoffs = k
+
+    def _compute(self, predictions, references):
+        found = rank_metrics(*ranks_and_candidates(predictions, references), self.cutoffs)
+        return {name: value for name, value in found.items() if name != "mrr"}
+
+
+class MRR(RankMetric):
+    """The mean of 1 / rank of the right candidate, in float32."""
+
+    def _compute(self, predictions, references):
+        return {"mrr": rank_metrics(*ranks_and_candidates(predictions, references))["mrr"]}
+
 
 CLASSIFICATION = {
     "accuracy": Accuracy,
@@ -47,7 +176,7 @@ def metric_path(name: str) -> str:
             ``recall_at_k`` or ``mrr``.
 
     Returns:
-        The path of a Python file.
+        The path of a Python file, which is there until this process ends.
 
     Raises:
         ValueError: If there is no such metric.
@@ -59,4 +188,79 @@ def metric_path(name: str) -> str:
         >>> metrics.compute(predictions=[[0.5, 0.5], [0.5, 0.5]], references=[0, 0])
         {'accuracy': 1.0, 'log_loss': 0.6931471805599453}
     """
-    return inspect.getfile(metric_class(name))
+    # evaluate.load copies a file into its cache, and takes the first metric that it finds there.
+    file = Path(_folder().name, f"{name}.py")
+    file.write_text(f"from docsplit_hf.metrics.registry import {metric_class(name).__name__}\n", encoding="utf-8")
+    return str(file)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="docsplit_hf-metrics-")
+
+
+def probabilities_and_labels(predictions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities, float64 ``(N, C)``, and labels, int ``(N,)`` or bool ``(N, C)``."""
+    probabilities, labels = np.asarray(predictions, dtype=np.float64), np.asarray(references)
+    if len(labels) == 0:
+        raise ValueError("There are no examples to evaluate.")
+    if probabilities.ndim != 2 or labels.shape not in (probabilities.shape[:1], probabilities.shape):
+        raise ValueError(
+            "predictions must be probabilities of shape (N, C), and references labels of shape (N,), or (N, C) for "
+            f"several labels per text, got {probabilities.shape} and {labels.shape}."
+        )
+    if labels.ndim == 2:
+        return probabilities, labels.astype(bool)
+    if not 0 <= labels.min() <= labels.max() < probabilities.shape[1]:
+        raise ValueError(
+            f"references must be label numbers from 0 to {probabilities.shape[1] - 1}, one for each column of the "
+            f"probabilities, got {labels.min()} to {labels.max()}."
+        )
+    return probabilities, labels
+
+
+def predicted_labels(predictions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted labels and right ones: int ``(N,)``, or bool ``(N, C)``, where from 0.5 is a yes."""
+    predicted, labels = np.asarray(predictions), np.asarray(references)
+    if predicted.ndim == labels.ndim == 1 and len(predicted) == len(labels) > 0:
+        return predicted, labels
+    probabilities, labels = probabilities_and_labels(predictions, references)
+    return probabilities.argmax(1) if labels.ndim == 1 else probabilities >= 0.5, labels
+
+
+def rank_metrics(ranks: torch.Tensor, candidates: torch.Tensor, cutoffs: tuple[int, ...] = (1, 10)) -> dict[str, float]:
+    """``recall@k``, ``mrr`` and ``chance_recall@1`` of ranks from 1 and numbers of candidates, ``(N,)`` each."""
+    recalls = {f"recall@{k}": (ranks <= k).float().mean().item() for k in cutoffs}
+    chance = 1 / candidates.double().mean().item()
+    return recalls | {"mrr": ranks.reciprocal().mean().item(), "chance_recall@1": chance}
+
+
+def ranks_of_right(
+    similarities: torch.Tensor, right: torch.Tensor, document_ids: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The rank, from 1, of the right one among the candidates, ``(R,)``; behind those that are exactly as similar.
+
+    ``similarities``: ``(R, N)``. ``right``: int64 ``(R,)``. ``document_ids``: ``(N,)``, equal for duplicates; those of
+    the right candidate do not count.
+    """
+    rows = torch.arange(len(right), device=right.device)
+    better = ~(similarities < similarities[rows, right][:, None])  # NaN counts as better: what is broken is not perfect
+    better[rows, right] = False
+    if document_ids is not None:
+        better &= document_ids[right][:, None] != document_ids[None]
+    return better.sum(1) + 1
+
+
+def ranks_and_candidates(predictions: Any, references: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ranks from 1, and how many candidates there were, int64 ``(N,)`` each, of what a metric was given."""
+    given, right = torch.from_numpy(np.asarray(predictions)), torch.from_numpy(np.asarray(references))
+    if len(right) == 0:
+        raise ValueError("There are no examples to evaluate.")
+    if given.ndim == 1 and len(given) == len(right):
+        return given, right
+    if given.ndim != 2 or right.shape != given.shape[:1]:
+        raise ValueError(
+            "predictions must be scores of shape (N, M) and references the right candidates (N,); or predictions ranks "
+            f"(N,) and references numbers of candidates (N,); got {tuple(given.shape)} and {tuple(right.shape)}."
+        )
+    return ranks_of_right(given, right), torch.full_like(right, given.shape[1])

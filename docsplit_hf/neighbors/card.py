@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ..training.markdown import code_block, table
-from ..training.model_card import save_model_card
+from ..training.markdown import code_block, save_model_card, table
 from .experts.fit_report import FitReport
 
 if TYPE_CHECKING:

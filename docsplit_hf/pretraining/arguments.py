@@ -1,4 +1,4 @@
-"""ContrastiveTrainingArguments: TrainingArguments for contrastive pretraining, with the papers' defaults."""
+"""Arguments of pretraining, with the papers' defaults."""
 
 from __future__ import annotations
 
@@ -24,34 +24,29 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     Args:
         objective: ``"info_nce"``. Each subclass has an objective of its own, and accepts no other.
-        temperature: Divides the similarities in InfoNCE. 0.05 as in the papers and in SimCSE.
+        temperature: Divides the similarities in InfoNCE.
         similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever. None: the default of the class.
         mlm_weight: Weight of the masked-LM loss. 0 trains without MLM, with ``mlm_probability=0`` in the collator.
             None: the default of the class.
-        mlm_input: ``"separate"``: a masked copy of the views is read beside them, as in SimCSE and UCTopic.
-            ``"shared"``: the masked views serve both losses, at half the cost; held-out documents are read unmasked.
-            The papers do not say which they used.
-        gather_negatives: Use the documents of all processes as negatives, with exact gradients. The papers trained on
-            one GPU, with 35 (BERT) or 11 (Longformer) negatives.
-        projection_head: A dense layer and tanh before embeddings are compared, in training only, as in unsupervised
-            SimCSE. The saved model is without it. The papers do not mention one.
+        mlm_input: ``"separate"``: a masked copy of the views is read beside them. ``"shared"``: the masked views serve
+            both losses, at half the cost. The papers do not say which they used.
+        gather_negatives: Use the documents of all processes as negatives, with exact gradients.
+        projection_head: A dense layer and tanh before embeddings are compared, in training only, as in SimCSE.
         matryoshka_dims: Numbers of leading dimensions that are to be embeddings by themselves, such as ``[128, 64]``
-            (Matryoshka, Kusupati et al. 2022, equation 1, all weights equal): the contrastive loss is the mean over
-            them and the whole embedding. ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64. The
-            papers do not have it.
+            (Matryoshka, Kusupati et al. 2022, equation 1): the contrastive loss is the mean over them and the whole.
+            ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64.
         forward_chunk_size: Documents that go through the encoder at once: a batch of any size in the memory of so many,
             with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). None: all at once.
-        learning_rate_steps: From which step on the learning rate has which value, such as ``{500: 8e-6, 1000: 6e-6}``;
-            until the first it is ``learning_rate``. It takes the place of ``lr_scheduler_type`` and of warm-up.
+        learning_rate_steps: From which step on the learning rate has which value, such as ``{500: 8e-6, 1000: 6e-6}``,
+            in place of ``lr_scheduler_type`` and warm-up.
 
     > Defaults that differ from ``TrainingArguments``
 
     - ``num_train_epochs=1`` and ``per_device_train_batch_size=36``: as in the papers (BERT).
     - ``dataloader_drop_last=True``: every step has the same number of negatives.
-    - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents
-      decides the best checkpoint, because the contrastive loss depends on the batch size.
+    - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents.
     - ``accelerator_config.dispatch_batches=False``: each process reads its own share of a stream.
-    - those of ``ShareableTrainingArguments``.
+    - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 
     Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives
     per document; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM loss is that of the accumulated batch.
@@ -61,7 +56,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """
 
     compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
-    has_negatives: ClassVar[bool] = True  # documents are compared with others, of the batch or of a queue
     many_views: ClassVar[bool] = True  # there may be more than two views of a document
     needs_dropout: ClassVar[bool] = True  # nothing else tells two views apart that are the same text
 
@@ -137,14 +131,11 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         for name in ("mlm_weight", "similarity"):
             if getattr(self, name) is None:
                 setattr(self, name, getattr(type(self), name))
-        self._check_values()
         self.learning_rate_steps = _learning_rates(self.learning_rate_steps)
-        if self.learning_rate_steps and self.learning_rate <= 0:
-            raise ValueError(f"learning_rate_steps need a learning_rate above 0 first, got {self.learning_rate}.")
         if self.accelerator_config.dispatch_batches is None:
             self.accelerator_config.dispatch_batches = False
-
-    def _check_values(self) -> None:
+        if self.learning_rate_steps and self.learning_rate <= 0:
+            raise ValueError(f"learning_rate_steps need a learning_rate above 0 first, got {self.learning_rate}.")
         if self.temperature <= 0:
             raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
         if self.mlm_weight < 0:
@@ -179,6 +170,18 @@ def overridden(name: str, default: Any, **options: Any) -> Any:
     """A field of ``ContrastiveTrainingArguments`` with another default; ``init=False``: no option of a subclass."""
     inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
     return field(default=default, metadata=inherited.metadata, **options)
+
+
+@dataclass
+class TwoEncoderArguments(ContrastiveTrainingArguments):
+    """Of an objective with two encoders: two views, compared by dot products, whole, without MLM and without a head."""
+
+    many_views: ClassVar[bool] = False
+
+    similarity: str | None = overridden("similarity", "dot")
+    mlm_weight: float | None = overridden("mlm_weight", 0.0)
+    projection_head: bool = overridden("projection_head", False, init=False)
+    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 
 
 def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:

@@ -5,102 +5,88 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ..training.markdown import code_block, public_name, table
-from ..training.model_card import save_model_card
-from .collation.views import VIEWS, get_views
+from ..training.markdown import code_block, describe_training, public_name, save_model_card, table
 from .half_retrieval import evaluations_by_step
+from .views import VIEWS, get_views
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, TrainerState
 
     from .arguments import ContrastiveTrainingArguments
-    from .collation.collator import DataCollatorForDocSplit
+    from .collator import DataCollatorForDocSplit
 
 DOCSPLIT_CITATION = "DocSplit: Simple Contrastive Pretraining for Large Document Embeddings. Yujie Wang, Mike Izbicki."
 BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite the method that it was trained by."
 
 
-@dataclass
-class PretrainingFacts:
-    """What the card says of a run, taken from the run itself."""
+def save_card(
+    folder: str | Path,
+    location: str,
+    args: ContrastiveTrainingArguments,
+    collator: DataCollatorForDocSplit,
+    config: PretrainedConfig,
+    state: TrainerState,
+    *,
+    method: str,
+    loss: str,
+    negatives: int,
+    documents: int | None,
+    best_is_loaded: bool,
+    cut_fraction: float | None,
+    adapter_base: str | None,
+) -> None:
+    """Write ``README.md`` of a run.
 
-    location: str  # a name on the Hub, or the folder that it is saved in
-    arguments: ContrastiveTrainingArguments
-    collator: DataCollatorForDocSplit
-    method: str  # how documents are trained on, in a sentence or two
-    loss: str  # in a few words
-    negatives: int  # per document
-    config: PretrainedConfig
-    processes: int
-    documents: int | None  # None: a stream
-    state: TrainerState
-    best_is_loaded: bool  # else the weights are those of the last step
-    cut_fraction: float | None  # of the tokens, by the maximum length; None before the first log
-    is_adapter: bool
-    has_head: bool  # a masked-LM head, on which an adapter has to be put then
-
-
-def save_card(folder: str | Path, facts: PretrainingFacts) -> None:
-    """Write ``README.md``."""
-    arguments, collator = facts.arguments, facts.collator
-    base = facts.config.name_or_path or None
+    ``location``: a name on the Hub or a folder. ``documents``: None of a stream. ``adapter_base``: of an adapter, the
+    class that its base model is loaded with.
+    """
+    base = config.name_or_path or None
     options = collator.views_kwargs or {}
-    schedule = "piecewise constant" if arguments.learning_rate_steps else arguments.lr_scheduler_type.value
     has_docsplit_views = get_views(collator.views) is VIEWS["docsplit"]
-    is_docsplit = has_docsplit_views and arguments.objective == "info_nce"
-    evaluations = evaluations_by_step(facts.state.log_history)
+    is_docsplit = has_docsplit_views and args.objective == "info_nce"
+    evaluations = evaluations_by_step(state.log_history)
     metadata = {
-        "library_name": "peft" if facts.is_adapter else "sentence-transformers",
+        "library_name": "peft" if adapter_base else "sentence-transformers",
         "pipeline_tag": "feature-extraction",
         "base_model": base if base and public_name(base) == base else None,
         "tags": [
             *(["docsplit"] if is_docsplit else []),
             "document-embeddings",
-            *(["contrastive-pretraining"] if arguments.objective != "mlm" else []),
+            *(["contrastive-pretraining"] if args.objective != "mlm" else []),
             "feature-extraction",
         ],
     }
-    batch = f"{arguments.per_device_train_batch_size} documents x {facts.processes} processes"
-    if arguments.gradient_accumulation_steps > 1:
-        batch += f" x {arguments.gradient_accumulation_steps} accumulated"
+    chance = next((value for name, value in (evaluations or [{}])[-1].items() if name.endswith("chance_recall@1")), 0)
     training = {
-        "Starting point": public_name(base or f"random weights ({facts.config.model_type})"),
-        "Data": public_name(arguments.data_description or "not described"),
-        "Training documents": "a stream" if facts.documents is None else f"{facts.documents:,}",
-        "Held-out documents": f"{round(1 / chance):,}" if (chance := _chance(evaluations)) else "none",
-        "Optimizer steps": f"{facts.state.global_step:,}",
-        "Weights": f"of step {facts.state.best_global_step:,}, the best"
-        if facts.best_is_loaded
-        else "of the last step",
+        "Starting point": public_name(base or f"random weights ({config.model_type})"),
+        "Training documents": "a stream" if documents is None else f"{documents:,}",
+        "Held-out documents": f"{round(1 / chance):,}" if chance else "none",
         "Views": ", ".join([collator.views_name, *(f"{key} {value}" for key, value in options.items())]),
-        "Objective": arguments.objective,
-        "Loss": facts.loss,
-        "Batch": batch,
-        "Negatives per document": f"{facts.negatives:,}",
+        "Objective": args.objective,
+        "Loss": loss,
+        "Negatives per document": f"{negatives:,}",
         "Maximum length": f"{collator.max_length} tokens",
-        "Tokens cut off by it": "unknown" if facts.cut_fraction is None else f"{facts.cut_fraction:.1%}",
-        "Pooling": facts.config.docsplit["pooling"],
-        "Learning rate": f"{arguments.learning_rate:g} ({schedule}), {arguments.optim.value}",
-        "Seed": f"{arguments.seed}",
+        "Tokens cut off by it": "unknown" if cut_fraction is None else f"{cut_fraction:.1%}",
+        "Pooling": config.docsplit["pooling"],
+        **describe_training(args, state, best_is_loaded, "documents"),
     }
     save_model_card(
         folder,
         __package__,
-        facts.location,
+        location,
         metadata,
-        kind="adapter (LoRA)" if facts.is_adapter else "encoder",
-        dimensions=facts.config.hidden_size,
+        kind="adapter (LoRA)" if adapter_base else "encoder",
+        dimensions=config.hidden_size,
         views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
-        method=facts.method,
+        method=method,
         citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
         training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),
-        loading=_loading(facts),
+        loading=_loading(location, config, adapter_base),
     )
 
 
@@ -117,7 +103,6 @@ def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> st
 
 
 def _docsplit_views(options: Mapping[str, Any]) -> str:
-    """How the views of docsplit are made, with its options."""
     parts = f"{options['parts']} parts" if options.get("parts", 2) > 2 else "two halves"
     text = f"The sentences of each document are assigned at random to {parts}, its views."
     if spread := options.get("probability_spread"):
@@ -130,16 +115,9 @@ def _docsplit_views(options: Mapping[str, Any]) -> str:
 
 
 def _purpose(collator: DataCollatorForDocSplit) -> str:
-    """How the views are made, by the first line of the view function's docstring."""
     described = inspect.getdoc(get_views(collator.views)) or "made by a function without a description."
     count = "Two" if collator.view_count == 2 else collator.view_count
     return f"{count} views of each document, `{collator.views_name}`: {described.splitlines()[0]}"
-
-
-def _chance(evaluations: list[dict[str, Any]]) -> float:
-    """What guessing would recall: one over the number of held-out documents. 0 where nothing was evaluated."""
-    values = [value for name, value in (evaluations or [{}])[-1].items() if name.endswith("chance_recall@1")]
-    return values[0] if values else 0.0
 
 
 def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
@@ -151,31 +129,30 @@ def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
     return table(header, [(name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in chosen)) for name in names])
 
 
-def _loading(facts: PretrainingFacts) -> str:
+def _loading(location: str, config: PretrainedConfig, adapter_base: str | None) -> str:
     encoder = f"""from docsplit_hf import DocumentEncoder
 
-encoder = DocumentEncoder.from_pretrained("{facts.location}")
-embeddings = encoder.encode(["A document.", "Another one."])  # float32, (2, {facts.config.hidden_size})"""
-    if facts.is_adapter:
-        base_class = "AutoModelForMaskedLM" if facts.has_head else "AutoModel"
-        base, ours = f'"{facts.config.name_or_path}"', ""
-        if facts.config.name_or_path == DEFAULT_CHECKPOINT:
+encoder = DocumentEncoder.from_pretrained("{location}")
+embeddings = encoder.encode(["A document.", "Another one."])  # float32, (2, {config.hidden_size})"""
+    if adapter_base:
+        base, ours = f'"{config.name_or_path}"', ""
+        if config.name_or_path == DEFAULT_CHECKPOINT:
             base, ours = "default_checkpoint()", "\n\nfrom docsplit_hf import default_checkpoint"
         others = f"""from peft import PeftModel
-from transformers import {base_class}{ours}
+from transformers import {adapter_base}{ours}
 
-base = {base_class}.from_pretrained({base})
-model = PeftModel.from_pretrained(base, "{facts.location}")"""
+base = {adapter_base}.from_pretrained({base})
+model = PeftModel.from_pretrained(base, "{location}")"""
         return code_block(encoder) + "\n\n" + code_block(others)
     sentence_transformers = f"""from sentence_transformers import SentenceTransformer
 
-embeddings = SentenceTransformer("{facts.location}").encode(["A document.", "Another one."])"""
+embeddings = SentenceTransformer("{location}").encode(["A document.", "Another one."])"""
     transformers = f"""from transformers import AutoModel, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("{facts.location}")
-model = AutoModel.from_pretrained("{facts.location}")"""
+tokenizer = AutoTokenizer.from_pretrained("{location}")
+model = AutoModel.from_pretrained("{location}")"""
     note = ""
-    if facts.config.model_type == "longformer":
+    if config.model_type == "longformer":
         note = (
             "\n\nOnly `DocumentEncoder` gives the first token global attention, as in training; with the other two, "
             "pass `global_attention_mask` yourself."

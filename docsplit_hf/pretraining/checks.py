@@ -6,29 +6,26 @@ import logging
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
 from ..models.portable.positions import check_max_length
-from ..training.common_checks import check_processes, check_vocabulary, check_weights
+from ..training.arguments import check_processes, check_vocabulary, check_weights
 from .arguments import ContrastiveTrainingArguments
-from .collation.views import SAME_TEXT_TWICE
-from .gradient_caching import RandomState
 from .model import DocSplitEncoderForward, DocSplitForward
+from .views import SAME_TEXT_TWICE
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-    from .collation.collator import DataCollatorForDocSplit
+    from .collator import DataCollatorForDocSplit
 
 logger = logging.getLogger(__name__)
 
 
 def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
-    """Freeze the pooler that no embedding goes through and, without MLM, the masked-LM head.
-
-    DDP waits for the gradient of every parameter that is not frozen.
-    """
+    """Freeze the pooler that no embedding goes through and, without MLM, the head: DDP waits for every gradient."""
     encoder = dict(model.base_model.named_parameters())
     poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
     used = {id(parameter) for parameter in (model if mlm else model.base_model).parameters()} - poolers
@@ -57,6 +54,23 @@ def check_objective(
         raise ValueError(
             f"{trainer} trains {arguments_class.objective!r} and the arguments say objective={args.objective!r}: take "
             "the trainer that get_trainer_class(args.objective) of docsplit_hf.pretraining.trainers gives."
+        )
+
+
+def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
+    """Refuse a model that an objective with two encoders cannot be trained with."""
+    if hasattr(model, "peft_config"):
+        raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
+    if args.fsdp or args.deepspeed:
+        raise ValueError(
+            f"objective={args.objective!r} keeps a second encoder whole on each process, which FSDP and DeepSpeed take "
+            "apart: use DDP."
+        )
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    if dtypes != {torch.float32}:
+        raise ValueError(
+            f"objective={args.objective!r} moves its encoders by small steps, which get lost in weights of "
+            f"{', '.join(sorted(map(str, dtypes)))}: load the model in float32; bf16=True computes in half precision."
         )
 
 
@@ -98,23 +112,12 @@ def check_fit(
         raise ValueError(
             "FSDP and DeepSpeed take a projection head apart, which is saved by itself: use DDP, or leave it out."
         )
-    if args.forward_chunk_size is not None and ("layerwise" in args.optim or "lomo" in args.optim):
-        raise ValueError(
-            f"forward_chunk_size={args.forward_chunk_size} does not go with optim={args.optim.value!r}, which takes a "
-            "step with each backward pass: choose another optimizer, or leave it out."
-        )
     negatives_from = args.world_size if args.gather_negatives else 1
     if args.compares_batch and args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
             "not help, it adds no negatives."
         )
-    if args.gather_negatives and args.world_size > 1 and args.has_negatives:
-        if args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches:
-            raise ValueError(
-                "Gathered negatives need as many documents on each process: do without "
-                "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
-            )
     if train_dataset is None:
         return
     check_weights(model)
@@ -141,23 +144,11 @@ def warn_of_equal_views(
 ) -> None:
     """Warn if both views of a document will have the same embedding.
 
-    Whether a model draws dropout is found out by running it twice on a few tokens; the random numbers of the run stay
-    as if it had not been. MLM, Contrastive Tension's two encoders, and ``mlm_input="shared"``, where each view has a
-    mask of its own, need no dropout.
+    MLM, two encoders, and ``mlm_input="shared"``, where each view has a mask of its own, need no dropout.
     """
     masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
-    if masked_apart or not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:
-        return
-    if any(parameter.is_meta or not parameter.numel() for parameter in model.parameters()):
-        return  # under FSDP the weights may lie on another process, which finds it out
-    device = next(model.parameters()).device
-    tokens = torch.tensor([collator.tokenizer("A few words of a text.")["input_ids"]], device=device)
-    was_training = model.training
-    model.train()
-    with torch.no_grad(), RandomState(device).replayed():
-        first, second = (model(input_ids=tokens, attention_mask=torch.ones_like(tokens)).embeddings for _ in range(2))
-    model.train(was_training)
-    if first.equal(second):
+    has_dropout = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
+    if args.needs_dropout and not masked_apart and not has_dropout and collator.view_function in SAME_TEXT_TWICE:
         logger.warning(
             "The views %r are the same text twice, which dropout alone tells apart, and this model has none: their "
             "embeddings are equal, and nothing is left to learn but to push documents apart. Load it with dropout, "

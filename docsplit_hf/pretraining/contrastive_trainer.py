@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import logging
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import torch
 from accelerate.data_loader import IterableDatasetShard
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, PreTrainedModel
+from transformers import EvalPrediction, PreTrainedModel, TrainerCallback
 from transformers.trainer_utils import PredictionOutput, has_length
 
 from ..models.checkpoints.atomic_replacement import model_files, replaced_at_once
@@ -23,20 +22,16 @@ from ..models.checkpoints.checkpoint import name_in_adapter
 from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from ..models.portable.packing import use_packing
 from ..training.base_trainer import BaseTrainer, temporarily
-from ..training.distributed import keep_outputs_in_float32, process_count, sum_over_processes
+from ..training.distributed import RunningMeans, keep_outputs_in_float32, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
-from .batch import CutTokens, count_targets, model_inputs
-from .card import PretrainingFacts, describe_info_nce, save_card
+from .card import describe_info_nce, save_card
 from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
-from .collation.collator import DataCollatorForDocSplit
-from .collation.collator_epoch import CollatorEpoch
-from .collation.streaming import EPOCH_KEY, RepeatedStream
-from .default_length import default_max_length
+from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
-from .model import DocSplitForward, DocSplitOutput
-from .projection_head import use_projection_head
+from .model import Batch, DocSplitForward, DocSplitOutput, model_inputs, use_projection_head
+from .streaming import EPOCH_KEY, RepeatedStream
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -47,17 +42,23 @@ logger = logging.getLogger(__name__)
 HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with one: for resuming only
 
 
+class CollatorEpoch(TrainerCallback):
+    """Tells the collator the epoch before the data loader's workers start on it."""
+
+    def __init__(self, collator: DataCollatorForDocSplit) -> None:
+        self.collator = collator
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.collator.set_epoch(int(state.epoch or 0))
+
+
 class ContrastiveTrainer(BaseTrainer):
     """Trains an ``AutoModelForDocSplit`` on segmented documents.
 
-    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. What is added:
-
-    - the loss: InfoNCE between the two views of each document, plus ``mlm_weight`` times the MLM loss, with the same
-      gradients on any number of processes and in any chunks;
-    - the logs: both losses, in-batch accuracy, similarities, the number of negatives, the fraction of tokens cut;
-    - the evaluation: half-document retrieval (recall@1, recall@10, MRR) on ``eval_dataset``, with docsplit's halves and
-      InfoNCE whatever the views and the objective, so that all are measured alike;
-    - the saves: stock checkpoints with the files of sentence-transformers and a model card made from the run.
+    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is InfoNCE between the
+    views of each document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes.
+    The evaluation is half-document retrieval (recall@1, recall@10, MRR) with docsplit's halves, whatever the views and
+    the objective. What is saved are stock checkpoints, with the files of sentence-transformers and a model card.
 
     Another objective is a subclass that overrides ``contrast``, if its loss is a function of the embeddings of a batch,
     or else ``training_loss``; and ``method``, ``describe_loss`` and ``count_negatives``, for the model card.
@@ -125,7 +126,8 @@ class ContrastiveTrainer(BaseTrainer):
         self.can_return_loss, self.label_names = True, ["mlm_labels"]
         self.model_accepts_loss_kwargs = False
         self.training_collator, self.evaluation_collator = data_collator, data_collator.for_evaluation()
-        self.cut_tokens = CutTokens(len(data_collator.prefix) + len(data_collator.suffix))
+        self.cut_fraction: float | None = None  # of the tokens of the run, by the maximum length
+        self._run_means = RunningMeans()
         if self.is_fsdp_enabled:
             keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         use_packing(stock_model, args.packing)
@@ -133,65 +135,45 @@ class ContrastiveTrainer(BaseTrainer):
         self.encoder_config = stock_model.config
         warn_of_equal_views(model, args, data_collator)
 
-    # The loss
+    # The loss. Of the Trainer's own methods the annotations are the Trainer's.
 
-    def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
-        """The contrastive loss of each document of a batch in training, ``(B,)``.
-
-        ``embeddings``: ``(2B, D)``, rows i and B+i being the views of document i; of V views per document ``(VB, D)``.
-        """
+    def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
+        """The contrastive loss of each document of a batch in training; ``embeddings``: ``(VB, D)``, view by view."""
         return self.contrast_in_batch(embeddings, inputs)
 
-    def contrast_in_batch(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+    def contrast_in_batch(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
         """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``."""
-        args = self.args
-        options = args.temperature, args.similarity, args.gather_negatives, args.matryoshka_dims or ()
-        return in_batch_info_nce(embeddings, inputs["document_ids"], *options)
+        args, ids = self.args, inputs["document_ids"]
+        return in_batch_info_nce(
+            embeddings, ids, args.temperature, args.similarity, args.gather_negatives, args.matryoshka_dims or ()
+        )
 
     def candidates(
         self, positives: torch.Tensor, document_ids: torch.Tensor
     ) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
-        """What anchors are compared with: ``gather_candidates`` of ``info_nce.py``, by the arguments."""
+        """What anchors are compared with: ``gather_candidates``, by the arguments."""
         return gather_candidates(positives, document_ids, self.args.gather_negatives)
 
-    def training_loss(
-        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
-    ) -> torch.Tensor:
-        """The loss of one batch of a training step: the shares of ``contrast`` and of MLM.
-
-        ``counts``: documents and masked tokens of the whole accumulated batch, over all processes, ``(2,)``.
-        """
+    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
+        """The loss of one batch of a training step; ``counts``: ``count_targets`` of the whole accumulated batch."""
         output = model(**model_inputs(inputs, self._mlm_input()))
         return self._sum_of_losses(output, self.contrast(output.embeddings, inputs), inputs, counts)
 
     def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
-        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch, a scalar."""
+        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch."""
         names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
         for name, values in zip(names, contrastive, strict=True):
             self.means.add(name, values.sum(), len(values))
         return contrastive.loss.sum() * (process_count() / counts[0])
 
-    def mlm_share(self, mlm_loss: torch.Tensor, inputs: dict[str, torch.Tensor], counts: torch.Tensor) -> torch.Tensor:
-        """Log an MLM loss, and scale it to its weighted share of the mean over the accumulated batch, a scalar.
-
-        ``mlm_loss``: the mean over the masked tokens of the batch.
-        """
+    def mlm_share(self, mlm_loss: torch.Tensor, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
+        """Log an MLM loss, a mean over masked tokens, and scale it to its weighted share of the accumulated batch."""
         masked = count_targets(inputs)[1]
         self.means.add("mlm_loss", mlm_loss * masked, masked)
         return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
 
-    def compute_loss(
-        self,
-        model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | None = None,
-    ) -> torch.Tensor | tuple[torch.Tensor, DocSplitOutput]:
-        """The loss of one batch, as its share of the means over the whole accumulated batch (``num_items_in_batch``).
-
-        Its parts are sums over this process, divided by the counts over all processes and accumulated batches, times
-        the number of processes, which DDP's averaging takes out again.
-        """
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """The loss of one batch, as its share of the means over the accumulated batch (``num_items_in_batch``)."""
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
@@ -199,12 +181,7 @@ class ContrastiveTrainer(BaseTrainer):
         loss = self._sum_of_losses(output, self.contrast_in_batch(output.embeddings, inputs), inputs, counts)
         return (loss, output) if return_outputs else loss
 
-    def training_step(
-        self,
-        model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
-        num_items_in_batch: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def training_step(self, model, inputs, num_items_in_batch=None):
         """Propagate the loss of one batch back: at once, or by ``forward_chunk_size`` documents."""
         size = self.args.forward_chunk_size
         if size is None or size >= len(inputs["document_ids"]):
@@ -218,21 +195,15 @@ class ContrastiveTrainer(BaseTrainer):
         def contrastive_loss(embeddings: torch.Tensor) -> torch.Tensor:
             return self.contrastive_share(self.contrast(embeddings, inputs), counts)
 
-        with self.compute_loss_context_manager():
-            return step_in_chunks(
-                model,
-                inputs,
-                size,
-                self._mlm_input(),
-                contrastive_loss,
-                lambda mlm_loss, chunk: self.mlm_share(mlm_loss, chunk, counts),
-                self.accelerator.backward,
-                functools.partial(self.accelerator.no_sync, model),
-            )
+        def mlm_loss(loss: torch.Tensor, chunk: Batch) -> torch.Tensor:
+            return self.mlm_share(loss, chunk, counts)
 
-    def get_batch_samples(
-        self, epoch_iterator: Any, num_batches: int, device: torch.device
-    ) -> tuple[list[dict[str, torch.Tensor]], torch.Tensor]:
+        losses = self._mlm_input(), contrastive_loss, mlm_loss
+        passes = self.accelerator.backward, functools.partial(self.accelerator.no_sync, model)
+        with self.compute_loss_context_manager():
+            return step_in_chunks(model, inputs, size, *losses, *passes)
+
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
         """The batches of one optimizer step, and ``count_targets`` of all of them, over all processes."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         counts = torch.stack([count_targets(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
@@ -245,9 +216,7 @@ class ContrastiveTrainer(BaseTrainer):
             loader.dataset.num_processes, loader.dataset.process_index = 1, 0
         return loader
 
-    def create_scheduler(
-        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
-    ) -> torch.optim.lr_scheduler.LRScheduler:
+    def create_scheduler(self, num_training_steps, optimizer=None):
         """The scheduler of the arguments; piecewise constant if they give ``learning_rate_steps``."""
         rates = self.args.learning_rate_steps
         if rates and self.lr_scheduler is None:
@@ -279,7 +248,7 @@ class ContrastiveTrainer(BaseTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of what the steps since the last log measured."""
         if "loss" in logs or "train_loss" in logs:
-            self.cut_tokens.update()
+            self.cut_fraction = self._run_means.means().get("fraction_tokens_cut")
         super().log(logs, start_time)
 
     # The evaluation
@@ -294,14 +263,8 @@ class ContrastiveTrainer(BaseTrainer):
         with self._evaluating():
             return super().predict(*args, **kwargs)
 
-    def prediction_step(
-        self,
-        model: PreTrainedModel,
-        inputs: dict[str, torch.Tensor],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None]:
-        """Loss, embeddings of both views, ``(B, D)`` each, and document ids of one batch of held-out documents."""
+    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
+        """Loss, embeddings of both views, and document ids of one batch of held-out documents."""
         inputs = self.move_to_device(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():
             loss, output = self.compute_loss(model, inputs, return_outputs=True)
@@ -333,20 +296,8 @@ class ContrastiveTrainer(BaseTrainer):
         """The projection head, if there is one."""
         return {} if self.projection_head is None else {HEAD_FILE: self.projection_head}
 
-    def create_model_card(self, **kwargs: Any) -> None:
-        """Write the model card of the run. Called by ``push_to_hub``."""
-        if self.is_world_process_zero():
-            save_card(self.args.output_dir, self._facts(self.args.output_dir))
-
     def save_merged(self, output_dir: str) -> None:
-        """Save a stock checkpoint with a PEFT adapter merged into the weights.
-
-        Args:
-            output_dir: The folder to write to. The adapter in the trainer's own output folder stays as it is.
-
-        Raises:
-            ValueError: Under FSDP.
-        """
+        """Save a stock checkpoint with a PEFT adapter merged into the weights."""
         if self.is_fsdp_enabled:
             raise ValueError("A model that FSDP has sharded cannot be merged here: merge the saved adapter with peft.")
         if not self.is_world_process_zero():
@@ -356,7 +307,7 @@ class ContrastiveTrainer(BaseTrainer):
             merged.save_pretrained(folder)
             self.processing_class.save_pretrained(folder)
             save_sentence_transformers_files(folder, merged.config)
-            save_card(folder, dataclasses.replace(self._facts(output_dir), is_adapter=False))
+            self.save_card(folder, output_dir, is_merged=True)
 
     def saved_arguments(self) -> dict[str, Any]:
         """The arguments, and the collator's settings, which they do not hold."""
@@ -373,26 +324,28 @@ class ContrastiveTrainer(BaseTrainer):
         """Write sentence-transformers' files and the model card."""
         save_sentence_transformers_files(folder, self.encoder_config)
         name_in_adapter(folder)
-        save_card(folder, self._facts(place))
+        self.save_card(folder, place)
 
-    def _facts(self, folder: str | Path) -> PretrainingFacts:
-        documents = self.train_dataset
-        is_adapter = hasattr(self.model, "peft_config")
-        return PretrainingFacts(
-            location=self.args.hub_model_id or str(folder),
-            arguments=self.args,
-            collator=self.training_collator,
+    def save_card(self, folder: Path, place: str | Path, is_merged: bool = False) -> None:
+        """Write the model card."""
+        documents, adapter_base = self.train_dataset, None
+        if hasattr(self.model, "peft_config") and not is_merged:
+            has_head = isinstance(self.model.get_base_model(), DocSplitForward)
+            adapter_base = "AutoModelForMaskedLM" if has_head else "AutoModel"
+        save_card(
+            folder,
+            self.args.hub_model_id or str(place),
+            self.args,
+            self.training_collator,
+            self.encoder_config,
+            self.state,
             method=self.method,
             loss=self.describe_loss(),
             negatives=self.count_negatives(),
-            config=self.encoder_config,
-            processes=process_count(),
             documents=len(documents) if documents is not None and has_length(documents) else None,
-            state=self.state,
             best_is_loaded=self.best_model_is_loaded,
-            cut_fraction=self.cut_tokens.fraction,
-            is_adapter=is_adapter,
-            has_head=isinstance(self.model.get_base_model() if is_adapter else self.model, DocSplitForward),
+            cut_fraction=self.cut_fraction,
+            adapter_base=adapter_base,
         )
 
     def _mlm_input(self) -> str | None:
@@ -402,13 +355,17 @@ class ContrastiveTrainer(BaseTrainer):
         return self.args.mlm_input if self.model.training else "separate"
 
     def _sum_of_losses(
-        self, output: DocSplitOutput, contrastive: InfoNCE, inputs: dict[str, torch.Tensor], counts: torch.Tensor
+        self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor
     ) -> torch.Tensor:
         loss = self.contrastive_share(contrastive, counts)
         return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
 
-    def _count(self, inputs: dict[str, torch.Tensor], counts: torch.Tensor | None) -> torch.Tensor:
-        self.means.add("fraction_tokens_cut", *self.cut_tokens.count(inputs, self.model.training))
+    def _count(self, inputs: Batch, counts: torch.Tensor | None) -> torch.Tensor:
+        specials = len(self.training_collator.prefix) + len(self.training_collator.suffix)
+        total = inputs["view_lengths"].sum()
+        cut = total - (inputs["attention_mask"].sum() - specials * len(inputs["view_lengths"]))
+        for means in (self.means, self._run_means) if self.model.training else (self.means,):
+            means.add("fraction_tokens_cut", cut, total)
         return sum_over_processes(count_targets(inputs)) if counts is None else counts
 
     @contextlib.contextmanager
@@ -425,3 +382,10 @@ class ContrastiveTrainer(BaseTrainer):
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
     anchors, positives = (torch.from_numpy(views) for views in prediction.predictions)
     return half_retrieval_metrics(anchors, positives, torch.from_numpy(prediction.label_ids))
+
+
+def count_targets(batch: Batch) -> torch.Tensor:
+    """What the losses of a batch are means over: its documents and its masked tokens, float32 of shape ``(2,)``."""
+    documents = batch["document_ids"]
+    masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())
+    return torch.stack([documents.new_tensor(len(documents)), masked]).float()

@@ -16,10 +16,12 @@ from torch import nn
 from ..models.checkpoints.atomic_replacement import model_files, replaced_at_once
 from ..models.checkpoints.sentence_transformers_files import save_dense_module, save_sentence_transformers_files
 from ..models.inference.encoder import DocumentEncoder
-from .half_document_projection import choose_shrinkage, half_document_projection
-from .half_texts import half_texts
+from .half_retrieval import half_texts
 
 logger = logging.getLogger(__name__)
+
+SHRINKAGES = 10.0 ** np.arange(-2, 2.1, 0.5)
+FOLDS = 5
 
 
 class DocSplitProjection:
@@ -31,8 +33,7 @@ class DocSplitProjection:
     .. math:: \frac{(x - m) B}{\lVert (x - m) B \rVert}, \quad B = (S + \lambda s I)^{-1} (C + \lambda s r I)
 
     B is the ridge regression of one half on the other, shrunk to a multiple of the identity: directions in which the
-    halves of a document agree are kept, the others shrink. With a large shrinkage the embeddings are only centered. The
-    papers train an encoder by InfoNCE on halves; here the encoder is frozen, and the loss is the squared error.
+    halves of a document agree are kept, the others shrink. With a large shrinkage the embeddings are only centered.
 
     Args:
         mean: m, ``(D,)``.
@@ -70,9 +71,8 @@ class DocSplitProjection:
         """Split documents into halves, embed these, and fit the map; no labels are needed.
 
         Args:
-            encoder: A ``DocumentEncoder``, an ``EndpointEncoder``, or anything else with
-                ``encode(texts, show_progress=...)``.
-            texts: N documents. Those of one sentence and repeated ones are left out, which is logged.
+            encoder: Anything with ``encode(texts, show_progress=...)``, such as a ``DocumentEncoder``.
+            texts: Documents. Those of one sentence and repeated ones are left out, which is logged.
             shrinkage: As for ``from_halves``.
             seed: Of the halves and the folds.
             language: For pysbd, which finds the sentences.
@@ -144,8 +144,7 @@ class DocSplitProjection:
         """Save an encoder with the map behind it, as a checkpoint of sentence-transformers.
 
         ``SentenceTransformer(folder)`` and ``DocumentEncoder.from_pretrained(folder)`` give projected embeddings. The
-        map is a dense layer between two normalizations: its bias is -m B. What trains or classifies a checkpoint here
-        refuses dense layers.
+        map is a dense layer, which what trains or classifies a checkpoint here refuses.
 
         Args:
             folder: Where to save; a model that is there is replaced.
@@ -185,3 +184,49 @@ def _of_norm_1(embeddings: np.ndarray) -> np.ndarray:
     if embeddings.ndim != 2 or not np.isfinite(embeddings).all():
         raise ValueError(f"Expected finite embeddings (N, D), got {embeddings.shape}, or NaN or infinity among them.")
     return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True).clip(1e-12)
+
+
+def half_document_projection(first: np.ndarray, second: np.ndarray, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean ``(D,)`` and map ``(D, D)`` of the embeddings of two halves per document, ``(N, D)`` each, row by row."""
+    mean = (first.mean(0) + second.mean(0)).astype(np.float64) / 2
+    total, cross = _moments(first - mean, second - mean)
+    return mean, _map(total / len(first), cross / len(first), shrinkage)
+
+
+def choose_shrinkage(first: np.ndarray, second: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """The shrinkage with the smallest squared error on halves of held-out documents, and this error; needs no labels.
+
+    The error is a share of the halves' variance, over five folds. That of a map B is
+    ``tr S' - 2 tr B^T C' + tr B^T S' B`` with the held-out covariances S' and C'.
+    """
+    if len(first) < FOLDS:
+        raise ValueError(
+            f"{len(first)} documents are too few to choose a shrinkage on: give {FOLDS} or more, or set it."
+        )
+    mean = (first.mean(0) + second.mean(0)).astype(np.float64) / 2
+    fold = np.random.default_rng(seed).permutation(len(first)) % FOLDS
+    held_out = [_moments(first[fold == number] - mean, second[fold == number] - mean) for number in range(FOLDS)]
+    whole = [np.sum(parts, axis=0) for parts in zip(*held_out, strict=True)]
+    errors = np.zeros(len(SHRINKAGES))
+    for number, (total, cross) in enumerate(held_out):
+        count = np.count_nonzero(fold != number)
+        kept = (whole[0] - total) / count, (whole[1] - cross) / count
+        for i, shrinkage in enumerate(SHRINKAGES):
+            matrix = _map(*kept, shrinkage)
+            errors[i] += np.trace(total) - 2 * (matrix * cross).sum() + (matrix * (total @ matrix)).sum()
+    errors /= np.trace(whole[0])
+    best = int(errors.argmin())
+    return float(SHRINKAGES[best]), float(errors[best])
+
+
+def _moments(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Half the sums of x^T x and of the symmetric x^T y over centered halves, ``(D, D)`` each."""
+    product = first.T @ second
+    return (first.T @ first + second.T @ second) / 2, (product + product.T) / 2
+
+
+def _map(total: np.ndarray, cross: np.ndarray, shrinkage: float) -> np.ndarray:
+    """B of ``DocSplitProjection``: it minimizes ``mean ||y - x B||^2 + l s ||B - r I||^2`` over halves x, y."""
+    ridge, ratio = shrinkage * np.trace(total) / len(total), np.trace(cross) / np.trace(total)
+    identity = np.eye(len(total))
+    return np.linalg.solve(total + ridge * identity, cross + ridge * ratio * identity)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
 
 import torch
 from torch import nn
 
-from .batch import model_inputs
-
-Chunk = TypeVar("Chunk")
+from .model import Batch, model_inputs
 
 
 class RandomState:
@@ -38,11 +35,8 @@ class RandomState:
             torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
 
 
-def chunk_documents(batch: dict[str, torch.Tensor], size: int) -> list[dict[str, torch.Tensor]]:
-    """Cut a batch into batches of ``size`` documents, the last one maybe smaller, without columns of padding only.
-
-    ``batch``: ``(B,)`` per document, or ``(VB,)`` and ``(VB, L)`` per view, rows i, B+i, ... being those of document i.
-    """
+def chunk_documents(batch: Batch, size: int) -> list[Batch]:
+    """Cut a batch into batches of ``size`` documents, without columns of padding only."""
     documents = len(batch["document_ids"])
     chunks = []
     for numbers in torch.arange(documents).split(size):
@@ -64,87 +58,54 @@ def join_views(embeddings: Sequence[torch.Tensor], views: int = 2) -> torch.Tens
 
 def step_in_chunks(
     model: nn.Module,
-    batch: dict[str, torch.Tensor],
+    batch: Batch,
     size: int,
     mlm_input: str | None,
     contrastive_loss: Callable[[torch.Tensor], torch.Tensor],
-    mlm_loss: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor],
+    mlm_loss: Callable[[torch.Tensor, Batch], torch.Tensor],
     backward: Callable[[torch.Tensor], None],
     no_sync: Callable[[], contextlib.AbstractContextManager],
 ) -> torch.Tensor:
     """Propagate the losses of a batch back, ``size`` documents at a time; the sum of them, without a graph.
 
-    ``contrastive_loss`` is a function of the embeddings of the whole batch, ``(VB, D)``; ``mlm_loss`` one of the mean
-    loss of a chunk's masked tokens, and of the chunk. ``mlm_input`` is as in ``model_inputs``.
-    """
-    views = len(batch["input_ids"]) // len(batch["document_ids"])
-    masked_apart = mlm_input == "separate"
-
-    def embed(chunk: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        chosen = model_inputs(chunk, mlm_input)
-        if masked_apart or not torch.is_grad_enabled():
-            chosen = {name: chosen[name] for name in ("input_ids", "attention_mask")}
-        output = model(**chosen)
-        return output.embeddings, None if output.mlm_loss is None else mlm_loss(output.mlm_loss, chunk)
-
-    def predict_masked(chunk: dict[str, torch.Tensor]) -> torch.Tensor:
-        output = model(**model_inputs(chunk, "shared"))
-        # A projection head has no part in this loss, and DDP waits for a gradient of every parameter.
-        return mlm_loss(output.mlm_loss, chunk) + 0 * output.embeddings.sum()
-
-    return backward_in_chunks(
-        chunk_documents(batch, size),
-        embed,
-        lambda embeddings: contrastive_loss(join_views(embeddings, views)),
-        backward,
-        batch["input_ids"].device,
-        loss_beside=predict_masked if masked_apart else None,
-        no_sync=no_sync,
-    )
-
-
-def backward_in_chunks(
-    chunks: Sequence[Chunk],
-    embed: Callable[[Chunk], tuple[torch.Tensor, torch.Tensor | None]],
-    loss_of_embeddings: Callable[[list[torch.Tensor]], torch.Tensor],
-    backward: Callable[[torch.Tensor], None],
-    device: torch.device,
-    loss_beside: Callable[[Chunk], torch.Tensor] | None = None,
-    no_sync: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
-) -> torch.Tensor:
-    """Add up the gradients of a loss over the embeddings of all chunks, one chunk in memory at a time.
-
-    The embeddings E_1 ... E_n of the chunks are computed without a graph. The loss is a function of all of them, and
-    its gradients G_i = dL/dE_i are cached. Then each chunk is embedded once more, with the same dropout, and
+    The embeddings E_1 ... E_n of the chunks are computed without a graph. The contrastive loss is a function of all of
+    them, and its gradients G_i = dL/dE_i are cached. Then each chunk is embedded once more, with the same dropout, and
     sum(E_i * G_i) is propagated back, whose gradient for the weights is by the chain rule that of the loss (Gao et al.
-    2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2). It costs one more
-    forward.
+    2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2).
 
-    ``embed`` gives the embeddings of a chunk, and a loss of the same forward that adds up over the chunks, or None;
-    ``loss_beside`` is a further such loss, with a forward of its own. All backward passes but the last run in
-    ``no_sync()``, where gradients are not averaged over processes. The sum of all losses is returned, without a graph.
+    ``contrastive_loss`` is a function of the embeddings of the whole batch, ``(VB, D)``; ``mlm_loss`` one of the mean
+    loss of a chunk's masked tokens, and of the chunk. ``mlm_input`` is as in ``model_inputs``. All backward passes but
+    the last run in ``no_sync()``, where gradients are not averaged over processes.
     """
+    chunks, masked_apart = chunk_documents(batch, size), mlm_input == "separate"
+
+    def views(chunk: Batch) -> Batch:
+        return model_inputs(model_inputs(chunk, mlm_input), None)
+
     states, embeddings = [], []
     with torch.no_grad():
         for chunk in chunks:
-            states.append(RandomState(device))
-            embeddings.append(embed(chunk)[0])
-    embeddings = [part.requires_grad_() for part in embeddings]
-    loss = loss_of_embeddings(embeddings)
+            states.append(RandomState(batch["input_ids"].device))
+            embeddings.append(model(**views(chunk)).embeddings.requires_grad_())
+    loss = contrastive_loss(join_views(embeddings, len(batch["input_ids"]) // len(batch["document_ids"])))
     gradients = torch.autograd.grad(loss, embeddings)
     total = loss.detach()
 
     for i, (chunk, state, gradient) in enumerate(zip(chunks, states, gradients, strict=True)):
-        is_last = i == len(chunks) - 1
-        with contextlib.nullcontext() if is_last and loss_beside is None else no_sync():
+        last = contextlib.nullcontext if i == len(chunks) - 1 else no_sync
+        with no_sync() if masked_apart else last():
             with state.replayed():
-                again, beside = embed(chunk)
-            surrogate = (again * gradient).sum()
-            backward(surrogate if beside is None else surrogate + beside)
-        if loss_beside is not None:
-            with contextlib.nullcontext() if is_last else no_sync():
-                beside = loss_beside(chunk)
+                output = model(**(views(chunk) if masked_apart else model_inputs(chunk, mlm_input)))
+            surrogate = (output.embeddings * gradient).sum()
+            if output.mlm_loss is not None:
+                beside = mlm_loss(output.mlm_loss, chunk)
+                surrogate, total = surrogate + beside, total + beside.detach()
+            backward(surrogate)
+        if masked_apart:
+            with last():
+                output = model(**model_inputs(chunk, "shared"))
+                # A projection head has no part in this loss, and DDP waits for a gradient of every parameter.
+                beside = mlm_loss(output.mlm_loss, chunk) + 0 * output.embeddings.sum()
                 backward(beside)
-        if beside is not None:
-            total = total + beside.detach()
+                total = total + beside.detach()
     return total

@@ -1,17 +1,51 @@
-"""Half-document retrieval: given one half of each document, find the other among all."""
+"""Halves of documents: as texts, and how well one half finds the other."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
-import evaluate
+import numpy as np
 import torch
+from tqdm.auto import tqdm
 
-from ..metrics.mrr import MRR
-from ..metrics.recall_at_k import RecallAtK
-from ..metrics.retrieval_scores import ranks_of_right
+from ..metrics.registry import rank_metrics, ranks_of_right
+from ..text.segmentation.sentences import get_segmenter
+from .views import docsplit
+
+logger = logging.getLogger(__name__)
 
 ROWS_AT_ONCE = 1024
+
+
+def half_texts(
+    texts: Sequence[str], seed: int, language: str = "en", show_progress: bool = True
+) -> tuple[list[str], list[str]]:
+    """Assign the sentences of each text at random to two halves, as DocSplit does in pretraining.
+
+    Texts of one sentence have no halves, and a repeated text could not be told from the first: both are left out.
+    """
+    segment = get_segmenter("pysbd", language)
+    first, second = [], []
+    places: dict[str, int] = {}
+    for number, text in enumerate(texts):
+        places.setdefault(text, number)
+    for text, number in tqdm(places.items(), desc="Splitting", unit="text", disable=not show_progress):
+        sentences = segment(text).sentences
+        if len(sentences) < 2:
+            continue
+        rows, ones = np.arange(len(sentences)), np.ones(len(sentences), dtype=np.int64)
+        one, other = docsplit(rows, ones, np.random.default_rng([seed, number]))
+        first.append("".join(sentences[row] for row in one))
+        second.append("".join(sentences[row] for row in other))
+    left_out = f"{len(places) - len(first)} of one sentence, {len(texts) - len(places)} repeated"
+    logger.info(f"Halves of {len(first)} of {len(texts)} documents. Left out: {left_out}.")
+    if len(first) < 2:
+        raise ValueError(
+            f"{len(first)} of {len(texts)} documents have halves ({left_out}): two are needed at least. "
+            "Give more, and longer ones."
+        )
+    return first, second
 
 
 def half_retrieval_metrics(
@@ -20,27 +54,16 @@ def half_retrieval_metrics(
     document_ids: torch.Tensor | None = None,
     cutoffs: tuple[int, ...] = (1, 10),
 ) -> dict[str, float]:
-    """Recall and mean reciprocal rank of the other half, by cosine similarity.
+    """``recall@k``, ``mrr`` and ``chance_recall@1`` of the other half among all, by cosine similarity.
 
-    It needs no labels, so it works on any corpus. Halves of duplicates of the document itself do not count as wrong.
-    Where another half is exactly as similar as the right one, the right one is ranked behind it.
-
-    ``anchors`` and ``positives``: ``(N, D)``, the halves of document i in row i. ``document_ids``: ``(N,)``, equal for
-    duplicates. It gives ``recall@k`` of each cutoff, ``mrr``, the mean of 1 / rank, and ``chance_recall@1``: 1 / N.
+    ``anchors``, ``positives``: ``(N, D)``, the halves of document i in row i. ``document_ids``: ``(N,)``, equal for
+    duplicates, whose halves do not count as wrong. Of equal similarities the right one is ranked last.
     """
     anchors = torch.nn.functional.normalize(anchors.float(), dim=1)
     positives = torch.nn.functional.normalize(positives.float(), dim=1)
-    rows = torch.arange(len(anchors), device=anchors.device)
-    chunks = rows.split(ROWS_AT_ONCE)  # so that a large set needs no N x N matrix
-    return rank_metrics([ranks_of_right(anchors[rows] @ positives.T, rows, document_ids) for rows in chunks], cutoffs)
-
-
-def rank_metrics(ranks: Sequence[torch.Tensor], cutoffs: tuple[int, ...] = (1, 10)) -> dict[str, float]:
-    """``recall@k``, ``mrr`` and ``chance_recall@1`` of the ranks of all anchors, in any number of parts."""
-    rank = torch.cat(list(ranks)).cpu()
-    metrics = evaluate.combine([RecallAtK(k=cutoffs), MRR()])
-    found = metrics.compute(predictions=rank, references=torch.full_like(rank, len(rank)))
-    return {name: found[name] for name in (*(f"recall@{k}" for k in cutoffs), "mrr", "chance_recall@1")}
+    chunks = torch.arange(len(anchors), device=anchors.device).split(ROWS_AT_ONCE)  # no N x N matrix of a large set
+    ranks = torch.cat([ranks_of_right(anchors[rows] @ positives.T, rows, document_ids) for rows in chunks]).cpu()
+    return rank_metrics(ranks, torch.full_like(ranks, len(ranks)), cutoffs)
 
 
 def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
@@ -40,28 +40,12 @@ def info_nce(
 
         loss_i = -log( exp(s(a_i, c_j) / temperature) / sum_k exp(s(a_i, c_k) / temperature) )
 
-    Two deviations from the papers' code: similarities are computed in float32 whatever the dtype of the embeddings
-    (in bfloat16 they are off by up to 0.1 once divided by 0.05), and candidates that are duplicates of the anchor's
-    document are left out of the sum instead of being pushed away.
+    Two deviations from the papers' code: similarities are computed in float32 (in bfloat16 they are off by up to 0.1
+    once divided by 0.05), and duplicates of the anchor's document are left out of the sum instead of being pushed away.
 
-    Args:
-        anchors: ``(A, D)``.
-        candidates: ``(C, D)``, the positives of these anchors and of others.
-        temperature: Above 0.
-        first_positive: Where the anchors' own positives begin among the candidates.
-        anchor_ids: ``(A,)``, names of the anchors' documents. None: there are no duplicates.
-        candidate_ids: ``(C,)``, names of the candidates' documents.
-        similarity: ``"cosine"``, as in the papers, or ``"dot"``, the dot product of the embeddings as they are, as in
-            Contriever.
-
-    Returns:
-        The loss and the statistics of each anchor.
-
-    Raises:
-        ValueError: If the temperature is not above 0, or there is no such similarity.
+    ``anchors``: ``(A, D)``; ``candidates``: ``(C, D)``, the positives of these anchors, from ``first_positive`` on, and
+    of others; the ids name their documents, None: there are no duplicates.
     """
-    if temperature <= 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}. The papers use 0.05.")
     with torch.autocast(anchors.device.type, enabled=False):
         similarities = comparable(anchors, similarity) @ comparable(candidates, similarity).T  # (A, C)
     targets = torch.arange(len(anchors), device=anchors.device) + first_positive  # (A,)
@@ -84,24 +68,15 @@ def info_nce(
 
 def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
     """Embeddings whose dot products are the similarity: float32, of norm 1 for ``"cosine"``."""
-    if similarity not in SIMILARITIES:
-        raise ValueError(f"similarity must be one of {SIMILARITIES}, got {similarity!r}.")
     return functional.normalize(embeddings.float()) if similarity == "cosine" else embeddings.float()
 
 
 def gather_candidates(
     positives: torch.Tensor, document_ids: torch.Tensor, gather_negatives: bool
 ) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
-    """What the anchors of this process are compared with.
+    """What the anchors of this process are compared with: its positives ``(B, D)``, or those of all, with gradients.
 
-    Args:
-        positives: Embeddings of this process, ``(B, D)``.
-        document_ids: ``(B,)``.
-        gather_negatives: Whether to take the positives of all processes, with gradients.
-
-    Returns:
-        The candidates, where the own positives begin among them, the own document ids, the candidates' document ids:
-        what ``info_nce`` takes.
+    It gives what ``info_nce`` takes: candidates, where the own ones begin, own document ids, the candidates'.
     """
     if not gather_negatives:
         return positives, 0, document_ids, document_ids
@@ -134,9 +109,5 @@ def in_batch_info_nce(
 
     pairs = list(itertools.combinations(range(len(views)), 2))
     sizes = {embeddings.shape[1], *dimensions}
-    return mean_of([of_pair(*pair, size) for pair in pairs for size in sizes])
-
-
-def mean_of(results: Sequence[InfoNCE]) -> InfoNCE:
-    """The mean of each field over several comparisons of the same documents."""
+    results = [of_pair(*pair, size) for pair in pairs for size in sizes]
     return InfoNCE(*(sum(values) / len(values) for values in zip(*results, strict=True)))

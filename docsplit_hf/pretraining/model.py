@@ -15,23 +15,29 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
 from transformers.utils import ModelOutput
 
-from ..models.checkpoints.checkpoint import HUB_ARGUMENTS, name_in_config, open_checkpoint, override_config
+from ..models.checkpoints.checkpoint import (
+    HUB_ARGUMENTS,
+    leave_unsaved,
+    name_in_config,
+    open_checkpoint,
+    override_config,
+)
 from ..models.portable.packing import run_encoder
 from ..models.portable.pooling import check_pooling, pool
-from .collation.masking import IGNORED_LABEL
-from .projection_head import project
+from .collator import IGNORED_LABEL
+
+Batch = dict[str, torch.Tensor]  # of the collator: contracts in docs/architecture.md
+HEAD = "projection_head"  # the name of the module in the model
 
 
 @dataclass
 class DocSplitOutput(ModelOutput):
-    """What the forward of a DocSplit model returns.
+    """What the forward of a DocSplit model returns."""
 
-    ``embeddings``: float32 ``(2B, H)``, not normalized; in training behind the projection head, if there is one.
-    ``mlm_loss``: mean cross entropy of the masked tokens, a scalar; 0 where none is masked, None without labels.
-    """
-
-    embeddings: torch.FloatTensor | None = None
-    mlm_loss: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None  # float32 (2B, H), not normalized; in training behind a projection head
+    mlm_loss: torch.FloatTensor | None = (
+        None  # the mean over masked tokens; 0 where none is masked, None without labels
+    )
 
 
 class DocSplitForward:
@@ -46,9 +52,8 @@ class DocSplitForward:
     ) -> DocSplitOutput:
         """Embed all views and predict their masked tokens, in one run of the encoder.
 
-        All are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy, which goes through the encoder
-        beside the views; None: ``input_ids`` are masked already and serve both losses. ``mlm_labels``: -100 where
-        nothing is to be predicted; None: no MLM loss. The head runs on the masked positions only, with the same result.
+        All are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy; None: ``input_ids`` are masked
+        already and serve both losses. ``mlm_labels``: -100 where nothing is to be predicted; None: no MLM loss.
         """
         views = input_ids.shape[0]
         mask = attention_mask
@@ -56,8 +61,8 @@ class DocSplitForward:
             input_ids, mask = torch.cat([input_ids, mlm_input_ids]), attention_mask.repeat(2, 1)
         output = run_encoder(self.base_model, input_ids, mask)
         hidden_states = output.last_hidden_state
-        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"]).float()
-        embeddings = project(self, embeddings)
+        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"])
+        embeddings = _project(self, embeddings.float())
         if mlm_labels is None:
             return DocSplitOutput(embeddings=embeddings)
         masked = mlm_labels != IGNORED_LABEL
@@ -70,12 +75,8 @@ class DocSplitForward:
 
     @torch.compiler.disable  # it exchanges the encoder's forward for a moment, which a compiled graph would not see
     def _head(self, output: ModelOutput, hidden_states: torch.Tensor) -> torch.Tensor:
-        """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``.
-
-        The stock forward is run with an encoder that returns these hidden states. They come in the encoder's own output
-        class, of which some heads' forwards (Longformer's, Luke's) read more.
-        """
-        replaced = copy.copy(output)
+        """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``."""
+        replaced = copy.copy(output)  # in the encoder's own class, of which some heads (Longformer's, Luke's) read more
         replaced["last_hidden_state"] = hidden_states[None]
         positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
         with _encoder_returning(self.base_model, replaced):
@@ -89,16 +90,61 @@ class DocSplitEncoderForward:
         """Embed all views, ``(2B, L)``, padded on the right."""
         output = run_encoder(self, input_ids, attention_mask)
         embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
-        return DocSplitOutput(embeddings=project(self, embeddings.float()))
+        return DocSplitOutput(embeddings=_project(self, embeddings.float()))
+
+
+class ProjectionHead(nn.Module):
+    """A dense layer and tanh: the MLP of SimCSE (Gao et al. 2021, section 6.3, "MLP (train)").
+
+    It computes in float32, whatever autocast says, as the similarities that follow do. Its first weights are the same
+    on every process.
+    """
+
+    def __init__(self, dimension: int, initializer_range: float = 0.02, seed: int = 0) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dimension, dimension)
+        nn.init.normal_(self.dense.weight, 0.0, initializer_range, torch.Generator().manual_seed(seed))
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Project ``(N, H)``; float32."""
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return torch.tanh(self.dense(embeddings.float()))
+
+
+def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> ProjectionHead | None:
+    """Give a model a projection head, unless it has one, or take it away. It is left out of every checkpoint."""
+    if not wanted:
+        if hasattr(model, HEAD):
+            delattr(model, HEAD)
+        return None
+    if not hasattr(model, HEAD):
+        head = ProjectionHead(model.config.hidden_size, getattr(model.config, "initializer_range", 0.02), seed)
+        model.add_module(HEAD, head.to(model.device).train(model.training))
+        leave_unsaved(model, (f"{HEAD}.{name}" for name in head.state_dict()))
+    return getattr(model, HEAD).requires_grad_(True)
+
+
+def _project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
+    head = getattr(model, HEAD, None)
+    return embeddings if head is None or not model.training else head(embeddings)
+
+
+def model_inputs(batch: Batch, mlm_input: str | None) -> Batch:
+    """What the forward is called with; for MLM, the masked views ``"separate"`` or ``"shared"``, else None."""
+    chosen = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    if mlm_input is None:
+        return chosen
+    masked = "input_ids" if mlm_input == "shared" else "mlm_input_ids"
+    return chosen | {masked: batch["mlm_input_ids"], "mlm_labels": batch["mlm_labels"]}
 
 
 class AutoModelForDocSplit:
     """Loads any encoder as a model for DocSplit pretraining: the stock class with another forward.
 
-    The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under the stock
-    class's name, with the stock class's modules and parameter names. So PEFT, FSDP, gradient checkpointing, attention
-    backends and ``save_pretrained`` work as for the stock class, and what is saved loads with plain ``AutoModel`` and
-    ``AutoModelForMaskedLM`` where docsplit_hf is not installed. Pooling and maximum length are kept in
+    The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under its name. So
+    PEFT, FSDP, gradient checkpointing, attention backends and ``save_pretrained`` work as for the stock class, and what
+    is saved loads with plain ``AutoModel`` and ``AutoModelForMaskedLM``. Pooling and maximum length are kept in
     ``config.docsplit``.
 
     Example:
@@ -131,8 +177,7 @@ class AutoModelForDocSplit:
                 ``mlm_weight=0``.
             config_overrides: Settings of the configuration that the model is to have instead of the checkpoint's own,
                 such as ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
-            dtype: Of the weights, whatever they are saved in: transformers itself keeps weights that are saved in half
-                precision as they are, and the small steps of training get lost in them.
+            dtype: Of the weights, whatever they are saved in: the small steps of training get lost in half precision.
             **kwargs: Passed to the stock class's ``from_pretrained`` (``attn_implementation``, ``revision``,
                 ``cache_dir``, ...).
 
@@ -140,8 +185,8 @@ class AutoModelForDocSplit:
             The model.
 
         Raises:
-            ValueError: If the architecture is not a bidirectional encoder with a masked-LM class, if there is no such
-                pooling, or if it has no such settings or its weights would not fit them.
+            ValueError: If the architecture is not an encoder with a masked-LM class, if there is no such pooling, or
+                if it has no such settings or its weights would not fit them.
             OSError: If there is no model of that name.
         """
         dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5

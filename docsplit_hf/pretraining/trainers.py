@@ -1,28 +1,70 @@
-"""The trainer of each objective, and the class of its arguments."""
+"""The trainer of each objective, the class of its arguments, and the baseline that trains the masked-LM loss alone."""
 
 from __future__ import annotations
 
-from .arguments import OBJECTIVES, ContrastiveTrainingArguments
-from .baselines.contrastive_tension import ContrastiveTensionTrainer
-from .baselines.mlm_only import MLMOnlyTrainer
-from .baselines.momentum_contrast import MomentumContrastTrainer
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from transformers import PreTrainedModel
+
+from .arguments import OBJECTIVES, ContrastiveTrainingArguments, overridden
+from .contrastive_tension import ContrastiveTensionTrainer
 from .contrastive_trainer import ContrastiveTrainer
+from .model import Batch, model_inputs
+from .momentum_contrast import MomentumContrastTrainer
+
+
+@dataclass
+class MLMOnlyArguments(ContrastiveTrainingArguments):
+    """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that apply to it."""
+
+    compares_batch: ClassVar[bool] = False
+    needs_dropout: ClassVar[bool] = False
+
+    objective: str = overridden("objective", "mlm")
+    mlm_weight: float | None = overridden("mlm_weight", 1.0)
+    projection_head: bool = overridden("projection_head", False, init=False)
+    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mlm_weight == 0:
+            raise ValueError("objective='mlm' with mlm_weight=0 has nothing to learn: leave mlm_weight out.")
+
+
+class MLMOnlyTrainer(ContrastiveTrainer):
+    """Trains the masked-LM loss alone, on the data and steps of a contrastive run: ``objective="mlm"``.
+
+    It reads the masked copies of the same views, and encodes no others: a step costs what one of
+    ``mlm_input="shared"`` does. ``views="simcse_long"`` reads whole documents, each twice with two masks.
+    """
+
+    arguments_class = MLMOnlyArguments
+
+    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
+        """The MLM loss of the masked views."""
+        return self.mlm_share(model(**model_inputs(inputs, "shared")).mlm_loss, inputs, counts)
+
+    @property
+    def method(self) -> str:
+        """How documents were trained on, for the model card."""
+        return "Masked language modeling of these views was the only loss: embeddings were not trained as such."
+
+    def describe_loss(self) -> str:
+        """The loss, for the model card."""
+        return "MLM"
+
+    def count_negatives(self) -> int:
+        """There are no negatives."""
+        return 0
+
 
 TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrainer, MLMOnlyTrainer)
 
 
 def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
-    """The trainer of an objective.
-
-    Args:
-        objective: ``"info_nce"``, ``"momentum_contrast"``, ``"contrastive_tension"`` or ``"mlm"``.
-
-    Returns:
-        ``ContrastiveTrainer`` or a subclass of it, to be made with arguments of ``get_arguments_class(objective)``.
-
-    Raises:
-        ValueError: If there is no objective of that name.
-    """
+    """The trainer of an objective, to be made with arguments of ``get_arguments_class(objective)``."""
     for trainer in TRAINERS:
         if trainer.arguments_class.objective == objective:
             return trainer
@@ -31,8 +73,6 @@ def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
 
 def get_arguments_class(objective: str) -> type[ContrastiveTrainingArguments]:
     """The class of an objective's arguments: ``ContrastiveTrainingArguments`` or a subclass with its own options.
-
-    It takes and refuses the same names as ``get_trainer_class``.
 
     Example:
 

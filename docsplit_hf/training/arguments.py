@@ -1,9 +1,9 @@
-"""ShareableTrainingArguments: what all our trainers ask of TrainingArguments."""
+"""The arguments that all our trainers have, and what they check of them before the first step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import TrainingArguments
@@ -11,19 +11,15 @@ from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import HubStrategy
 
 from ..models.portable.packing import PACKINGS
+from .distributed import process_count
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` of a run whose folder can be given to others: no pickle is in it.
-
-    > Defaults that differ from ``TrainingArguments``
-
-    - ``hub_strategy="end"``, and no other: what the Trainer pushes in between holds a pickle of the arguments.
-    - ``activation_checkpointing_kwargs={"use_reentrant": False}``: the re-entrant kind fails with DDP.
-    - ``ddp_find_unused_parameters=False``: what a run does not train is frozen, so that there is nothing to look for.
-    - ``dataloader_pin_memory`` is off where there is no accelerator.
-    """
+    """``TrainingArguments`` of a run whose folder can be given to others: no pickle is in it."""
 
     data_description: str | None = HfArg(default=None, help="What the data are, in a few words, for the model card.")
     packing: str = HfArg(
@@ -53,3 +49,38 @@ class ShareableTrainingArguments(TrainingArguments):
             )
         # The default asks for it everywhere, and torch warns where there is nothing to pin memory for.
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
+
+
+def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer with tokens that the model has no embeddings for."""
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}: call "
+            "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
+        )
+
+
+def check_weights(model: PreTrainedModel) -> None:
+    """Refuse to train weights of float16: small steps get lost in them, and the squares of small gradients are 0."""
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype == torch.float16:
+            raise ValueError(
+                f"{name} is of float16, and training would get lost in its rounding: load the model with "
+                'dtype="float32". To compute in half precision, train with bf16=True or fp16=True.'
+            )
+
+
+def check_processes(args: ShareableTrainingArguments) -> None:
+    """Refuse processes that do not know of one another, and several GPUs in one process."""
+    if process_count() != args.world_size:
+        raise ValueError(
+            f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "
+            "alone. Processes on the CPU need --use_cpu."
+        )
+    if args.n_gpu > 1:
+        raise ValueError(
+            f"{args.n_gpu} GPUs in one process would be used by DataParallel, which takes the batch apart, in which "
+            "texts are compared with one another: start with accelerate launch, or show one GPU only "
+            "(CUDA_VISIBLE_DEVICES=0)."
+        )

@@ -5,24 +5,38 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import safetensors.torch
 import torch
 from torch import nn
-from transformers import ProgressCallback, Trainer, TrainerState
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
+from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
 from ..models.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
 from ..models.checkpoints.checkpoint import unsaved_weights
-from .callbacks import LoseLittle, SetOldCheckpointsAside
-from .resumable_checkpoints import STATE_FILE, checkpoint_to_resume, complete_checkpoints
-from .run_record import ARGUMENTS_FILE, check_same_run, describe_run
-from .statistics import RunningMeans
+from .distributed import RunningMeans, process_count, sum_over_processes
+from .resuming import (
+    ARGUMENTS_FILE,
+    STATE_FILE,
+    check_same_run,
+    checkpoint_to_resume,
+    complete_checkpoints,
+    describe_run,
+    set_checkpoints_aside,
+)
 
 logger = logging.getLogger(__name__)
+
+WORTH_SAVING = 60  # seconds of training, when it is interrupted
+SAVED_EVERY = 300  # seconds of training: what a run that is killed loses at most
 
 
 class BaseTrainer(Trainer):
@@ -49,9 +63,8 @@ class BaseTrainer(Trainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
 
-        A new run sets the checkpoints of an older one in the output folder aside before its first step,
-        and one that goes on those of later steps. After five minutes without a checkpoint one is saved, unless
-        ``save_strategy="no"``. Ctrl-C saves a checkpoint first, if more than a minute would be lost.
+        Checkpoints of an older run in the output folder are set aside before the first step. After five minutes without
+        a checkpoint one is saved, unless ``save_strategy="no"``. Ctrl-C saves one, if more than a minute would be lost.
 
         Raises:
             ValueError: If there is no complete checkpoint to resume from, or if it was trained with other data, another
@@ -95,10 +108,15 @@ class BaseTrainer(Trainer):
         return self.model
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
-        """Write further files into a folder that has just got weights, tokenizer and arguments.
+        """Write further files into a folder that has got its weights; ``place``: where it will be found."""
 
-        ``place`` is where it will be found: the folder of a checkpoint, or the output folder.
-        """
+    def save_card(self, folder: Path, place: Path) -> None:
+        """Write the model card, as ``save_beside_weights``."""
+
+    def create_model_card(self, **kwargs: Any) -> None:
+        """Write the model card of the run. Called by ``push_to_hub``."""
+        if self.is_world_process_zero():
+            self.save_card(Path(self.args.output_dir), Path(self.args.output_dir))
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
         """A context that gives a folder to write to, and then replaces what the output folder holds all at once."""
@@ -108,10 +126,7 @@ class BaseTrainer(Trainer):
         """Called by ``train`` before the first step, also of a run that goes on."""
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
-        """Modules that a checkpoint keeps beside the saved model, for resuming only, by the name of their file.
-
-        If the trained model is one of them, it is loaded from that file.
-        """
+        """What a checkpoint keeps beside the saved model for resuming, by file; it may hold the trained model."""
         return {}
 
     def move_to_device(self, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -211,6 +226,71 @@ class BaseTrainer(Trainer):
         else:
             super()._load_best_model()
         self.best_model_is_loaded = True
+
+
+class SetOldCheckpointsAside(TrainerCallback):
+    """Sets aside what other runs have left in the output folder, of steps after ``after``, before the first step."""
+
+    after = -1
+
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
+        with args.main_process_first(local=args.save_on_each_node, desc="setting old checkpoints aside"):
+            aside = set_checkpoints_aside(args.output_dir, self.after) if args.should_save else None
+        if aside is not None:
+            logger.warning("Older checkpoints are in %s now; the next run that finds some deletes them.", aside)
+
+
+class LoseLittle(TrainerCallback):
+    """Saves after five minutes without a checkpoint, unless ``save_strategy`` is ``"no"``; and stops at Ctrl-C.
+
+    At Ctrl-C the current step finishes, and is saved if more than a minute would be lost. The second stops at once.
+    """
+
+    def __init__(self) -> None:
+        self._is_training, self._is_asked, self._saved_at = False, False, 0.0
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watch for Ctrl-C, in the main thread of a process that listens to it; a worker leaves it to its parent."""
+        before, process = signal.getsignal(signal.SIGINT), os.getpid()
+        self._is_training = self._is_asked = False
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
+            yield
+            return
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            if os.getpid() != process:
+                return
+            if self._is_asked or not self._is_training:
+                before(number, frame)
+            self._is_asked = True
+            os.write(2, b"\nStopping after this step. Ctrl-C again stops at once.\n")
+
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
+        self._is_training, self._saved_at = True, time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs) -> None:
+        at_risk = time.monotonic() - self._saved_at
+        must_save = at_risk > (WORTH_SAVING if self._is_asked else SAVED_EVERY)
+        asked = torch.tensor([self._is_asked, must_save], dtype=torch.float32)
+        if process_count() > 1:  # all of them save and stop, or none
+            asked = sum_over_processes(asked.to(args.device))
+        self._is_asked, must_save = (asked > 0).tolist()
+        if must_save and args.save_strategy != SaveStrategy.NO:
+            control.should_save = control.should_log = True
+        if self._is_asked and not control.should_save:
+            raise KeyboardInterrupt
+
+    def on_save(self, args, state, control, **kwargs) -> None:
+        self._saved_at = time.monotonic()
+        if self._is_asked:
+            raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What all scripts do with their command line: options, errors that teach, and Ctrl-C."""
+"""What all scripts do: options, errors that teach, Ctrl-C, and the start of a training run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import json
 import linecache
+import logging
 import os
 import re
 import shlex
@@ -19,9 +20,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from transformers import HfArgumentParser
+from transformers import HfArgumentParser, set_seed
 
+from .arguments import ShareableTrainingArguments
 from .distributed import process_count
+from .resuming import check_output_dir, checkpoint_to_resume
 
 OWN_FOLDER = Path(__file__).parents[1]
 # Of the Trainer's own options, those that most runs ask for.
@@ -143,6 +146,27 @@ def run_script(main: Callable[[], None], when_stopped: str) -> None:
         if not _is_raised_in(error, OWN_FOLDER, Path(main.__code__.co_filename).parent):
             raise
         _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {as_typed(str(error))}", error)
+
+
+def start_run(
+    args: ShareableTrainingArguments, overwrite_output_dir: bool = False, model: str | None = None
+) -> str | None:
+    """Show the log, guard the output folder, set the seed; the checkpoint to go on from, or None.
+
+    ``model``: what the run starts from, a folder or a name.
+    """
+    show_log(args.process_index)
+    resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
+    check_output_dir(args.output_dir, resume, overwrite_output_dir, model)
+    set_seed(args.seed)
+    return resume
+
+
+def show_log(process_index: int = 0) -> None:
+    """Show what docsplit_hf logs: of the first process its information, of the others their warnings only."""
+    logger = logging.getLogger("docsplit_hf")
+    logger.addHandler(logging.StreamHandler())
+    logger.setLevel(logging.INFO if process_index == 0 else logging.WARNING)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,15 @@
-"""What a loss over several processes needs, with one process as the simplest case."""
+"""What several processes that train together need, with one process as the simplest case."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 
 def process_count() -> int:
@@ -20,10 +23,9 @@ def process_index() -> int:
 
 
 def gather_with_gradient(tensor: torch.Tensor) -> torch.Tensor:
-    """Concatenate ``(B, ...)`` over all processes; gradients flow back to where each part came from.
+    """Concatenate ``(B, ...)`` over all processes; the gradient of a part is the sum of what all processes say of it.
 
-    The gradient of a part is the sum of what all processes' losses say of it. A mean over the local anchors on each
-    process, averaged over the processes by DDP, then has exactly the gradient of one process with the whole batch.
+    A mean over the local anchors, averaged by DDP, has exactly the gradient of one process with the whole batch.
     """
     return _GatherWithGradient.apply(tensor) if process_count() > 1 else tensor
 
@@ -53,6 +55,41 @@ def keep_outputs_in_float32(fsdp_plugin: Any) -> None:
     policy = fsdp_plugin.mixed_precision_policy
     if fsdp_plugin.fsdp_version == 2 and policy is not None:
         fsdp_plugin.mixed_precision_policy = dataclasses.replace(policy, output_dtype=torch.float32)
+
+
+class RunningMeans:
+    """Weighted means under names, over steps and processes. The sums stay on the device: no step waits for them."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, torch.Tensor] = {}
+
+    def add(self, name: str, total: torch.Tensor, weight: torch.Tensor | float) -> None:
+        """Add the sum of some values, a scalar tensor, and their number."""
+        total = total.detach().float()
+        pair = torch.stack([total, torch.as_tensor(weight, dtype=torch.float32, device=total.device)])
+        self._sums[name] = self._sums[name] + pair if name in self._sums else pair
+
+    def means(self) -> dict[str, float]:
+        """The means over all processes that have a weight. Every process must call it."""
+        if not self._sums:
+            return {}
+        totals = sum_over_processes(torch.stack(list(self._sums.values()))).tolist()
+        return {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
+
+    def pop(self) -> dict[str, float]:
+        """As ``means``, and start anew."""
+        means = self.means()
+        self._sums = {}
+        return means
+
+
+def end_run(trainer: Trainer) -> None:
+    """Take the process group of a run down, so that every process ends; the trainer cannot train after it."""
+    # A process group that is left standing may abort its process. One that DDP still holds is destroyed with DDP, under
+    # Python's lock, and joins a thread that may wait for that lock: a process that never ends (gloo, torch 2.13).
+    trainer.model_wrapped = trainer.model
+    trainer.accelerator.free_memory()
+    trainer.accelerator.end_training()
 
 
 class _GatherWithGradient(torch.autograd.Function):

@@ -1,9 +1,21 @@
-"""Markdown: tables, code, and names that say nothing of this machine."""
+"""Markdown: tables, code, and model cards, which say nothing of this machine."""
 
 from __future__ import annotations
 
+import string
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .distributed import process_count
+
+if TYPE_CHECKING:
+    from transformers import TrainerState
+
+    from .arguments import ShareableTrainingArguments
+
+PACKAGES = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")
 
 
 def public_name(name: str) -> str:
@@ -20,3 +32,47 @@ def table(header: tuple[str, ...], rows: Any) -> str:
 def code_block(text: str) -> str:
     """Python code in Markdown."""
     return f"```python\n{text}\n```"
+
+
+def describe_training(
+    args: ShareableTrainingArguments, state: TrainerState, best_is_loaded: bool, unit: str
+) -> dict[str, str]:
+    """The rows that the card of every training run has; ``unit``: what a batch is made of."""
+    batch = f"{args.per_device_train_batch_size} {unit} x {process_count()} processes"
+    if args.gradient_accumulation_steps > 1:
+        batch += f" x {args.gradient_accumulation_steps} accumulated"
+    schedule = "piecewise constant" if getattr(args, "learning_rate_steps", None) else args.lr_scheduler_type.value
+    return {
+        "Data": public_name(args.data_description or "not described"),
+        "Optimizer steps": f"{state.global_step:,}",
+        "Weights": f"of step {state.best_global_step:,}, the best" if best_is_loaded else "of the last step",
+        "Batch": batch,
+        "Learning rate": f"{args.learning_rate:g} ({schedule}), {args.optim.value}",
+        "Seed": f"{args.seed}",
+    }
+
+
+def save_model_card(
+    folder: str | Path, room: str, location: str, metadata: dict[str, Any], *packages: str, **fields: Any
+) -> None:
+    """Write ``README.md`` from the ``card.md`` of a room. What no file can hold, a lone surrogate, becomes a ``?``.
+
+    ``metadata``: of ``ModelCardData``. ``packages``: whose versions are told, too. ``fields``: of the template.
+    """
+    from huggingface_hub import ModelCardData
+
+    template = string.Template(files(room).joinpath("card.md").read_text(encoding="utf-8"))
+    card = template.substitute(
+        fields,
+        metadata=ModelCardData(**metadata).to_yaml(),
+        title=Path(location).resolve().name,
+        versions=", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages)),
+    )
+    Path(folder, "README.md").write_text(card, encoding="utf-8", errors="replace")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # docsplit_hf in a repository that has it along
+        return "of unknown version"

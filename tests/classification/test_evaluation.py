@@ -27,12 +27,6 @@ def test_the_matthews_correlation_of_a_two_by_two_table():
     assert "Matthews" not in describe_parts(metrics, "test", 10)
 
 
-def test_the_last_screen_names_all_three_parts():
-    metrics = {f"test_{part}_{name}": 0.25 for part in ("classifier", "knn", "mixture") for name in NAMES}
-    screen = describe_parts(metrics, "test", 1234)
-    assert "1,234 test examples" in screen and screen.count("25.0 %") == 6
-
-
 def test_the_last_screen_names_the_parts_that_there_are():
     metrics = {f"validation_{part}_{name}": 0.5 for part in ("knn", "experts") for name in NAMES}
     first, *lines = describe_parts(metrics, "validation", 8).splitlines()

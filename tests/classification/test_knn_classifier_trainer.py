@@ -14,7 +14,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.classification.lora import lora_around
+from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.classification.triplets import choose_triplets, same_labels, squared_distances
 from docsplit_hf.models.portable.packing import is_packed
 
@@ -60,13 +60,6 @@ def test_the_loss_is_equation_4(make_trainer):
     torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_without_triplets_it_is_the_stock_loss(make_trainer):
-    trainer = make_trainer(triplet_weight=0.0, model_options={"decouple": False})
-    batch, model = next(iter(trainer.get_train_dataloader())), trainer.model.eval()
-    expected = model(batch["input_ids"], batch["attention_mask"], labels=batch["labels"]).loss
-    torch.testing.assert_close(trainer.compute_loss(model, batch), expected)
-
-
 @pytest.mark.parametrize("lora", [False, True])
 def test_without_padding_the_losses_are_the_same(make_trainer, lora):
     losses = {}
@@ -83,6 +76,7 @@ def test_training_learns_both_and_logs_the_parts(make_trainer):
     before = trainer.evaluate()
     trainer.train()
     after = trainer.evaluate()
+    assert trainer.means.pop() == {}  # what an evaluation measures is kept apart
     assert after["eval_log_loss"] < before["eval_log_loss"]
     logs = [logs for logs in trainer.state.log_history if "loss" in logs]
     for name in ("classification_loss", "triplet_loss"):
@@ -109,23 +103,6 @@ def test_the_tokens_cut_are_in_the_logs(make_trainer, examples, tokenizer, worke
     assert trainer.evaluate()["eval_loss"] and trainer.state.log_history[-1]["eval_fraction_tokens_cut"] == share(
         "test"
     )
-
-
-def test_accumulation_is_the_mean_of_its_batches(make_trainer):
-    captured = []
-
-    class Capture(TrainerCallback):
-        def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
-            captured.append(model.classifier.weight.grad.clone())
-
-    options = {"model_options": {"decouple": False}, "triplet_weight": 0.0, "max_steps": 1}
-    for batch, accumulated in ((12, 1), (4, 3)):
-        trainer = make_trainer(
-            **options, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulated, max_grad_norm=0.0
-        )
-        trainer.add_callback(Capture())
-        trainer.train()
-    torch.testing.assert_close(captured[0], captured[1], atol=1e-6, rtol=1e-5)
 
 
 def test_resumed_is_uninterrupted(make_trainer):
@@ -189,13 +166,6 @@ def test_a_way_to_read_that_the_model_cannot_is_refused_before_it_is_trained(mak
         make_trainer(model_options={"long_documents": "late", "pooling": "cls"})
 
 
-def test_experts_need_held_out_examples(make_trainer):
-    trainer = make_trainer(held_out=False, max_steps=1)
-    trainer.build_datastore(show_progress=False)
-    with pytest.raises(ValueError, match="pass held-out texts"):
-        trainer.fit_experts()
-
-
 @pytest.mark.parametrize("held_out", [False, True])
 def test_where_no_held_out_example_is_new_it_leaves_one_out_and_warns(make_trainer, caplog, held_out):
     """After hours of training, a weaker calibration is better than none."""
@@ -206,15 +176,6 @@ def test_where_no_held_out_example_is_new_it_leaves_one_out_and_warns(make_train
     assert trainer.calibrate(trainer.train_dataset if held_out else None).examples == 36
     assert ("held-out texts are among the examples" in caplog.text) == held_out
     assert "likely too small" in caplog.text
-
-
-def test_what_evaluation_measures_is_kept_apart(make_trainer):
-    values = []
-    for logging_steps in (1, 100):
-        trainer = make_trainer(max_steps=4, eval_strategy="steps", eval_steps=4, logging_steps=logging_steps)
-        trainer.train()
-        values += [logs["eval_triplet_loss"] for logs in trainer.state.log_history if "eval_triplet_loss" in logs]
-    assert len(values) == 2 and values[0] == pytest.approx(values[1], abs=1e-6)
 
 
 def test_an_interrupted_run_can_still_be_saved_whole(make_trainer):
@@ -267,6 +228,23 @@ def test_several_labels_per_text(make_trainer, examples, tokenizer, tiny_config,
     assert trainer.build_datastore(show_progress=False).multi_label
     assert 0 <= trainer.calibrate().weight <= 1
     assert 0 <= trainer.evaluate_with_neighbors(data["test"])["test_mixture_macro_f1"] <= 1
+
+
+def test_accumulation_is_the_mean_of_its_batches(make_trainer):
+    captured = []
+
+    class Capture(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+            captured.append(model.classifier.weight.grad.clone())
+
+    options = {"model_options": {"decouple": False}, "triplet_weight": 0.0, "max_steps": 1}
+    for batch, accumulated in ((12, 1), (4, 3)):
+        trainer = make_trainer(
+            **options, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulated, max_grad_norm=0.0
+        )
+        trainer.add_callback(Capture())
+        trainer.train()
+    torch.testing.assert_close(captured[0], captured[1], atol=1e-6, rtol=1e-5)
 
 
 def test_build_keeps_ids_pairs_and_texts(make_trainer, tokenizer, texts):

@@ -18,11 +18,10 @@ from docsplit_hf import (
     load_documents,
     segment_documents,
 )
-from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
+from docsplit_hf.pretraining.streaming import EPOCH_KEY
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
-from docsplit_hf.training import callbacks
-from docsplit_hf.training.distributed import process_count, process_index
-from docsplit_hf.training.end_run import end_run
+from docsplit_hf.training import base_trainer
+from docsplit_hf.training.distributed import end_run, process_count, process_index
 
 WHOLE_BATCH = 8
 STEPS = {
@@ -145,7 +144,7 @@ def stream(folder):
 
 def saved_by_the_clock(folder):
     """What both processes have written of a step that is due by the clock of the second only."""
-    callbacks.SAVED_EVERY = -1 if process_index() else 3600
+    base_trainer.SAVED_EVERY = -1 if process_index() else 3600
     args = arguments(folder, max_steps=2)
     args.output_dir, args.save_strategy, args.save_steps = f"{folder}/clock", "steps", 100
     ContrastiveTrainer(

@@ -16,10 +16,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 PRELOADED = [
-    "docsplit_hf.pretraining.collation.collator",
+    "docsplit_hf.pretraining.collator",
     "docsplit_hf.training.command_line",
     "docsplit_hf.pretraining.contrastive_trainer",
-    "docsplit_hf.training.end_run",
+    "docsplit_hf.training.distributed",
     "peft",
     "sklearn.metrics",
     "transformers.models.bert.modeling_bert",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docsplit_hf import AutoModelForDocSplit
-from docsplit_hf.training.resumable_checkpoints import complete_checkpoints
+from docsplit_hf.training.resuming import complete_checkpoints
 
 from .forked import finish_script, kill_script, start_script
 
@@ -97,17 +97,6 @@ def a_finished_run(alone, name):
     return folder, folder.with_suffix(".log")
 
 
-def test_checkpoints_of_an_overwritten_run_are_never_resumed(start, alone):
-    folder, log = a_finished_run(alone, "overwritten")
-    other, _ = start("overwritten", 0, "--seed=9", "--overwrite_output_dir")
-    kill_script(other, lambda: not (folder / f"checkpoint-{STEPS}").exists(), log)
-    left = complete_checkpoints(folder)
-    assert all('"seed": 9' in (path / "training_args.json").read_text() for path in left)
-    again, _ = start("overwritten", 0, "--seed=9", "--resume_from_checkpoint=last")
-    printed = finish_script(again, log, code=0 if left else 2)
-    assert (f"Going on from {left[-1]}" if left else "There is no complete checkpoint to resume from") in printed
-
-
 def test_a_run_that_is_refused_leaves_the_checkpoints_there(start, alone):
     folder, log = a_finished_run(alone, "refused")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
@@ -115,29 +104,6 @@ def test_a_run_that_is_refused_leaves_the_checkpoints_there(start, alone):
         refused, _ = start("refused", 0, "--overwrite_output_dir", option)
         finish_script(refused, log, code=2)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-
-
-def test_what_is_resumed_must_be_what_was_begun(start, alone):
-    folder, log = a_finished_run(alone, "begun")
-    last = folder / f"checkpoint-{STEPS}"
-    other = folder.parent / "others.jsonl"
-    lines = (folder.parent / "documents.jsonl").read_text().splitlines(keepends=True)
-    other.write_text("".join([*lines[1:], lines[1].replace("The", "A")]))
-    options = {
-        "--seed=9": "seed: 42, now 9",
-        f"--dataset_name={other}": "training_rows_checksum",
-        "--max_length=32": "max_length: 64, now 32",
-        "--max_steps=20": "max_steps: 14, now 20",
-    }
-    started = [start("begun", 0, "--resume_from_checkpoint=last", option)[0] for option in options]
-    for process in started:
-        process.join()
-    printed = log.read_text()
-    for process, message in zip(started, options.values(), strict=True):
-        assert process.exitcode == 2 and message in printed, printed[-3000:]
-    assert f"start a new run from its weights (--model_name_or_path {last}" in printed
-    same, _ = start("begun", 1, "--resume_from_checkpoint=last", "--logging_steps=7", "--save_total_limit=3")
-    assert f"Going on from {last}, step {STEPS} of {STEPS}" in finish_script(same, log)
 
 
 def test_an_interrupted_run_says_in_a_line_how_to_go_on(start):
@@ -156,7 +122,7 @@ def test_an_interrupted_run_says_in_a_line_how_to_go_on(start):
 
 def test_a_run_that_is_killed_before_save_steps_goes_on_from_what_the_clock_saved(start, alone):
     impatient = alone.with_name("impatient.py")
-    lines = ("import runpy", "from docsplit_hf.training import callbacks", "callbacks.SAVED_EVERY = 0.01")
+    lines = ("import runpy", "from docsplit_hf.training import base_trainer", "base_trainer.SAVED_EVERY = 0.01")
     impatient.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
     options = ("--save_steps=500", "--load_best_model_at_end=false", "--save_total_limit=1")
     killed, folder = start("clock", 0, *options, script=impatient)

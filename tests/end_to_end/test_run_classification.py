@@ -24,6 +24,8 @@ from .conftest import ROOT
 from .forked import finish_script, kill_script, run_two_processes, start_script
 
 SCRIPT = ROOT / "examples" / "run_classification.py"
+COLUMNS = ("--text_column=body", "--label_column=topic")
+TWO_PROCESSES = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 @pytest.fixture(scope="session")
@@ -200,7 +202,7 @@ def few_labels(tmp_path_factory):
 
 
 def columns(folder):
-    return [f"--dataset_name={folder}", "--text_column=body", "--label_column=topic", "--use_cpu"]
+    return [f"--dataset_name={folder}", *COLUMNS, "--use_cpu"]
 
 
 @pytest.fixture(scope="session")
@@ -312,21 +314,6 @@ def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chose
     assert "is not empty" in run_script(
         SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}", code=2
     )
-
-
-def test_with_training_documents_add_experts_and_change_nothing_else(classified, classify, few_labels):
-    folder, _ = classified
-    options = ["--per_device_train_batch_size=8", "--report_to=none", f"--unlabeled_name={few_labels / 'documents'}"]
-    other, printed = classify("with_documents", *options)
-    plain, more = (json.loads((path / "metrics.json").read_text()) for path in (folder, other))
-    assert list(more) == ["validation", "test", "fit"] and more["fit"]["measured_on"] == "held-out texts"
-    for name in ("validation", "test"):
-        assert {key: value for key, value in more[name].items() if "_experts_" not in key} == plain[name]
-        assert 0 <= more[name][f"{name}_experts_accuracy"] <= 1
-    assert "  experts " in printed and "Calibrated on held-out examples (8)." in printed
-    pipe = pipeline("docsplit-knn", model=str(other), device="cpu")
-    assert pipe("The river feeds the valley.", explain=True)[0]["explanation"]["experts"]
-    assert "without labels" not in (folder / "README.md").read_text()
 
 
 def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, run_script):

@@ -18,7 +18,7 @@ from docsplit_hf.evaluation.protocols import (
 )
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
 from docsplit_hf.evaluation.tasks import ClassificationTask
-from docsplit_hf.pretraining.half_texts import half_texts
+from docsplit_hf.pretraining.half_retrieval import half_texts
 
 LABELS = np.array([0, 1])
 

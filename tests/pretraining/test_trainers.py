@@ -14,8 +14,8 @@ from docsplit_hf import (
     DocumentEncoder,
 )
 from docsplit_hf.pretraining.arguments import OBJECTIVES
-from docsplit_hf.pretraining.collation.views import VIEWS
 from docsplit_hf.pretraining.trainers import TRAINERS, get_arguments_class, get_trainer_class
+from docsplit_hf.pretraining.views import VIEWS
 
 OPTIONS = {"momentum_contrast": {"queue_size": 36}}
 
@@ -175,6 +175,7 @@ SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "
     ("momentum_contrast", {"forward_chunk_size": 4}, "gradient_accumulation_steps does the same"),
     ("momentum_contrast", {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
     ("mlm", {"matryoshka_dims": [8]}, "unexpected keyword argument 'matryoshka_dims'"),
+    ("info_nce", {"matryoshka_dims": [33]}, "matryoshka_dims has 33, and an embedding has 32 dimensions"),
     ("info_nce", {"matryoshka_dims": [0]}, "matryoshka_dims must be 1 or more, got 0"),
     ("info_nce", {"matryoshka_dims": [8], "projection_head": True}, "would train none of the embedding"),
     ("momentum_contrast", {"views_kwargs": {"parts": 3}}, "compares two views of a document, and 'docsplit' with .*"
@@ -185,8 +186,6 @@ SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "
     ("contrastive_tension", {"mlm_weight": 0.1}, "trained without MLM"),
     ("contrastive_tension", {"activation_checkpointing": True}, "use forward_chunk_size"),
     ("contrastive_tension", {"dataloader_drop_last": False}, "too few negatives"),
-    ("contrastive_tension", {"prediction_loss_only": True}, "decides which is saved"),
-    ("contrastive_tension", {"neftune_noise_alpha": 5.0}, "without noise"),
     ("contrastive_tension", {"tension_negatives": 0}, "at least 1, got 0"),
     ("contrastive_tension", {"save_only_model": True, "load_best_model_at_end": True} | SAVED_EACH_STEP, "both enc"),
     ("info_nce", {"learning_rate_steps": "8e-6"}, "dictionary from steps to learning rates.*8e-6"),
@@ -195,10 +194,6 @@ SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "
 def test_what_does_not_fit_an_objective_is_refused(make_baseline, objective, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make_baseline(objective, **options)
-
-
-def test_mlm_reads_any_number_of_views(make_baseline, loss_of_steps):
-    assert len(loss_of_steps(make_baseline("mlm", max_steps=2, views_kwargs={"parts": 3}))) == 2
 
 
 @pytest.mark.parametrize("objective", ["momentum_contrast", "contrastive_tension"])
@@ -227,9 +222,5 @@ def test_two_encoders_are_not_trained_with_adapters_or_in_half_precision(make_ba
     ("mlm", "simcse_long", {}, False),
 ])  # fmt: skip
 def test_equal_embeddings_of_both_views_are_warned_of(make_baseline, objective, views, options, warns, caplog):
-    trainer = make_baseline(objective, views, **OPTIONS.get(objective, {}), **options)
+    make_baseline(objective, views, **OPTIONS.get(objective, {}), **options)
     assert ("nothing is left to learn" in caplog.text) == warns
-    if objective == "info_nce":
-        drawn = torch.rand(3)
-        untried = make_baseline(objective, "docsplit", **options)
-        assert torch.rand(3).equal(drawn) and trainer.model.training == untried.model.training

@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from transformers import Trainer, TrainerCallback
+from transformers import TrainerCallback
 
-from docsplit_hf.training import callbacks
+from docsplit_hf.training import base_trainer
 
 SAVING = {"save_strategy": "steps", "save_steps": 2}
 
@@ -28,14 +28,6 @@ def checkpoints(trainer):
     return sorted(path.name for path in Path(trainer.args.output_dir).glob("checkpoint-*"))
 
 
-@pytest.mark.parametrize("name", [
-    "_get_output_dir", "_issue_warnings_after_load", "_load_best_model", "_load_from_checkpoint", "_save",
-    "_save_checkpoint", "_save_optimizer_and_scheduler", "_set_signature_columns_if_needed",
-])  # fmt: skip
-def test_what_is_overridden_is_still_there_upstream(name):
-    assert hasattr(Trainer, name), f"transformers has no Trainer.{name} any more, on which BaseTrainer relies"
-
-
 def test_a_run_that_starts_anew_never_resumes_an_older_one(make_baseline, loss_of_steps, stop_after, caplog):
     make_baseline("info_nce", max_steps=8, **SAVING).train()
     seen = []
@@ -53,14 +45,6 @@ def test_a_run_that_starts_anew_never_resumes_an_older_one(make_baseline, loss_o
     found = loss_of_steps(resumed, "last")
     assert resumed._initial_global_step == 2
     assert found == loss_of_steps(make_baseline("info_nce", max_steps=4, seed=9, folder="alone", **SAVING))
-
-
-def test_going_back_sets_the_steps_after_aside(make_baseline):
-    trainer = make_baseline("info_nce", max_steps=8, **SAVING)
-    trainer.train()
-    again = make_baseline("info_nce", max_steps=8, save_strategy="no")
-    again.train(str(Path(trainer.args.output_dir, "checkpoint-4")))
-    assert checkpoints(again) == ["checkpoint-2", "checkpoint-4"]
 
 
 def test_another_run_is_not_resumed(make_baseline):
@@ -106,7 +90,7 @@ def test_others_may_read_weights_as_they_may_read_all_else(make_baseline, object
 
 
 def test_at_ctrl_c_what_would_be_lost_is_saved_and_resumed_exactly(make_baseline, loss_of_steps, monkeypatch):
-    monkeypatch.setattr(callbacks, "WORTH_SAVING", -1)
+    monkeypatch.setattr(base_trainer, "WORTH_SAVING", -1)
     options = {"max_steps": 6, "save_strategy": "steps", "save_steps": 100, "dropout": 0.1}
     trainer = make_baseline("info_nce", **options)
     trainer.add_callback(Press(3))
@@ -123,14 +107,14 @@ def test_at_ctrl_c_what_would_be_lost_is_saved_and_resumed_exactly(make_baseline
     ({"save_strategy": "no"}, set()),
 ])  # fmt: skip
 def test_after_some_minutes_without_a_checkpoint_one_is_saved_where_any_are(make_baseline, monkeypatch, options, kept):
-    monkeypatch.setattr(callbacks, "SAVED_EVERY", -1)
+    monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
     trainer = make_baseline("info_nce", max_steps=6, **options)
     trainer.train()
     assert checkpoints(trainer) == [f"checkpoint-{step}" for step in sorted(kept)]
 
 
 def test_the_best_checkpoint_stays_among_those_that_the_clock_asks_for(make_baseline, monkeypatch):
-    monkeypatch.setattr(callbacks, "SAVED_EVERY", -1)
+    monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
     every_two = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
     options = {"load_best_model_at_end": True, "greater_is_better": False, "metric_for_best_model": "eval_loss"}
     trainer = make_baseline("info_nce", max_steps=5, save_total_limit=1, learning_rate=1e-9, **every_two, **options)
@@ -151,3 +135,11 @@ def test_at_ctrl_c_it_stops_without_a_checkpoint_where_little_or_nothing_is_kept
     with pytest.raises(KeyboardInterrupt, match="of 6. There is no checkpoint to go on from"):
         trainer.train()
     assert checkpoints(trainer) == [] and trainer.state.global_step == (3 if times == 1 else 2)
+
+
+def test_going_back_sets_the_steps_after_aside(make_baseline):
+    trainer = make_baseline("info_nce", max_steps=8, **SAVING)
+    trainer.train()
+    again = make_baseline("info_nce", max_steps=8, save_strategy="no")
+    again.train(str(Path(trainer.args.output_dir, "checkpoint-4")))
+    assert checkpoints(again) == ["checkpoint-2", "checkpoint-4"]

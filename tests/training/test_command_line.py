@@ -9,7 +9,7 @@ from transformers import HfArgumentParser
 
 from docsplit_hf import ContrastiveTrainingArguments, load_documents
 from docsplit_hf.training.command_line import as_typed, options_given, parse_arguments, run_script
-from docsplit_hf.training.resumable_checkpoints import checkpoint_to_resume
+from docsplit_hf.training.resuming import checkpoint_to_resume
 
 
 @dataclass

@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from .sentence_parts import assign_sentences, draw_sentences
-
 ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, ...]]
 """``(tokens, sentence_lengths, rng) -> (anchor, positive)``: what every way of making a positive pair looks like.
 
-``tokens`` is the document without special tokens, integers of shape ``(n,)``; ``sentence_lengths`` the number of tokens
-of each sentence, integers of shape ``(s,)`` that sum to ``n``; ``rng`` the only source of randomness. Both views are
-token arrays, never empty; there may be more of them, as many of every document. An empty document, or an option out of
-range, is a ``ValueError``. Options of a view are further keyword arguments with defaults. The first line of the
-docstring goes into the model cards of what is trained with it.
+``tokens`` is the document without special tokens, ``(n,)``; ``sentence_lengths`` the tokens of each sentence, ``(s,)``;
+``rng`` the only source of randomness. The views are token arrays, never empty, two or more, as many of every document.
+An empty document, or an option out of range, is a ``ValueError``. Options are further keyword arguments with defaults.
+The first line of the docstring goes into the model cards of what is trained with it.
 """
 
 MOST_PARTS = 8  # with as many sentences, one assignment in 400 leaves no part empty; with 16, one in a million
@@ -36,23 +33,15 @@ def docsplit(
 ) -> tuple[np.ndarray, ...]:
     """Assign each sentence at random to one of two halves (DocSplit, section 2.2; SimLTE, section 3.2).
 
-    Every sentence goes to either half with probability 0.5, independently of the others, and keeps its place in the
-    order of the document.
-
-    The papers do not say what becomes of an empty half. Here the assignment is drawn again until neither half is empty,
-    so that every split with two non-empty halves is equally likely. A document of one sentence has no halves: it is
-    paired with itself, a pair that differs by dropout only, as in SimCSE. ``segment_documents`` lets such documents
-    through only on request (``single_sentence="dropout_pair"``).
+    The papers do not say what becomes of an empty half: here the assignment is drawn again until neither is empty. A
+    document of one sentence is paired with itself; ``segment_documents`` lets such documents through only on request.
 
     Three options go beyond the papers:
 
-    - ``max_tokens``: a half that is longer is a sample of the whole document, where the collator's ``max_length`` alone
-      would keep its beginning. Its sentences are drawn in random order until that many tokens are reached, and the last
-      one drawn is cut at its end: were it left out for not fitting, long sentences would be rarer than short ones. What
-      is not drawn is not counted as cut. 0: no sampling. Special tokens are not counted, as ``max_length`` does.
+    - ``max_tokens``: of a longer half, sentences are drawn in random order until it has so many tokens; the last one is
+      cut, as long sentences would be rarer were it left out. 0: the collator's ``max_length`` keeps the beginning.
     - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn for each document from
-      ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment. With 0.5, every number of sentences in a
-      half is equally likely.
+      ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment.
     - ``parts``: the number of views, up to 8, each as likely for a sentence. A document of fewer sentences has one of
       them dealt to each part, in random order and from the first again.
     """
@@ -69,18 +58,16 @@ def docsplit(
         dealt = np.resize(rng.permutation(sentences), parts)
         chosen = [np.arange(sentences) == sentence for sentence in dealt]
     else:
-        part_of = assign_sentences(sentences, parts, probability_spread, rng)
+        part_of = _assign_sentences(sentences, parts, probability_spread, rng)
         chosen = [part_of == part for part in range(parts)]
-    return tuple(draw_sentences(tokens, sentence_lengths, of_part, max_tokens, rng) for of_part in chosen)
+    return tuple(_draw_sentences(tokens, sentence_lengths, of_part, max_tokens, rng) for of_part in chosen)
 
 
 def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Take one sentence of the document twice (SimCSE, Gao et al. 2021, section 3).
 
-    The two embeddings differ by dropout only. With dropout 0 they are the same, and there is little to learn.
-
-    Deviation from SimCSE, which reads a corpus of sentences: the sentence is drawn from the document, a new one in each
-    epoch. So an epoch sees one sentence per document, and has as many steps as an epoch of every other method.
+    The two embeddings differ by dropout only. SimCSE reads a corpus of sentences; here one is drawn from the document,
+    a new one in each epoch, so that an epoch has as many steps as an epoch of every other method.
     """
     number = rng.integers(_count_sentences(sentence_lengths))
     end = int(sentence_lengths[: number + 1].sum())
@@ -91,10 +78,7 @@ def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Gene
 def simcse_long(
     tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Take the whole document twice (SimCSE_long of SimDE and SimLTE).
-
-    As in ``simcse``, the two embeddings differ by dropout only.
-    """
+    """Take the whole document twice (SimCSE_long of SimDE and SimLTE)."""
     _count_sentences(sentence_lengths)
     return tokens, tokens
 
@@ -110,14 +94,9 @@ def cropping(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Crop the document twice at random, each time a contiguous run of tokens (Contriever, Izacard et al. 2022).
 
-    Of a document of ``n`` tokens a crop has ``int(n * U(ratio_min, ratio_max))``, and begins anywhere that it fits. The
-    two are independent, and may overlap. Sentences do not matter.
-
-    Deviations from the released code: it crops chunks of 256 tokens of a stream that ignores where documents end, here
-    it is the document; and a crop has at least one token, also after deletion.
-
-    ``ratio_min`` is 0.1 in the code's defaults and 0.05 in its script; ``deletion``, the chance of each token of a crop
-    to be deleted, is 0.1 in Contriever's English run.
+    A crop of ``n`` tokens has ``int(n * U(ratio_min, ratio_max))``, at least 1. The released code crops chunks of 256
+    tokens of a stream; its script has ``ratio_min`` 0.05. ``deletion``: the chance of each token of a crop to be
+    deleted, 0.1 in Contriever's English run.
     """
     _count_sentences(sentence_lengths)
     if not 0 < ratio_min <= ratio_max <= 1:
@@ -146,13 +125,9 @@ def inverse_cloze(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take a span of whole sentences against the rest of its document (inverse cloze task, Lee et al. 2019).
 
-    The number of sentences of the span is drawn uniformly from 1 to all but one, then its place. Span and rest together
-    are the document. A document of one sentence has no rest: it is paired with itself, as in ``docsplit``.
-
-    Deviations from ORQA (Lee et al. 2019, section 5), whose span is one sentence: as in Contriever's description it may
-    be longer. Contriever's released code has no inverse cloze to compare with.
-
-    ``keep_span``: the chance that the span stays in its document too, 0.1 in ORQA.
+    The number of sentences of the span is drawn uniformly from 1 to all but one, as in Contriever; in ORQA it is one. A
+    document of one sentence is paired with itself. ``keep_span``: the chance that the span stays in its document too,
+    0.1 in ORQA.
     """
     sentences = _count_sentences(sentence_lengths)
     if not 0 <= keep_span <= 1:
@@ -187,10 +162,11 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
         if option not in known:
             listed = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
             raise ValueError(f"The views {name!r} have no option {option!r}. Their options: {listed}.")
-        if isinstance(known[option], float) and (not isinstance(value, numbers.Real) or isinstance(value, bool)):
-            raise ValueError(f"The option {option} of the views {name!r} is a number, got {value!r}.")
-        if isinstance(known[option], int) and (not isinstance(value, numbers.Integral) or isinstance(value, bool)):
-            raise ValueError(f"The option {option} of the views {name!r} is a whole number, got {value!r}.")
+        kind, said = numbers.Real, "a number"
+        if isinstance(known[option], int):
+            kind, said = numbers.Integral, "a whole number"
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"The option {option} of the views {name!r} is {said}, got {value!r}.")
     chosen = functools.partial(function, **options)
     _try(chosen)  # a wrong value shows at once
     return chosen
@@ -204,6 +180,33 @@ def count_views(function: ViewFunction) -> int:
             f"A positive pair is made of two views of a document at least, and {function!r} makes {count}."
         )
     return count
+
+
+def _assign_sentences(sentences: int, parts: int, probability_spread: float, rng: np.random.Generator) -> np.ndarray:
+    """The part of each sentence, from 0, drawn again until no part is empty; int64 of shape ``(sentences,)``."""
+    while True:
+        if parts == 2:
+            shift = rng.uniform(-probability_spread, probability_spread) if probability_spread else 0.0
+            part_of = (rng.random(sentences) < 0.5 + shift).astype(np.int64)
+        else:
+            part_of = rng.integers(parts, size=sentences)
+        if np.bincount(part_of, minlength=parts).all():
+            return part_of
+
+
+def _draw_sentences(
+    tokens: np.ndarray, sentence_lengths: np.ndarray, chosen: np.ndarray, max_tokens: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The tokens of the chosen sentences, or of random ones of them until ``max_tokens`` are reached."""
+    if max_tokens == 0 or sentence_lengths[chosen].sum() <= max_tokens:
+        return tokens[np.repeat(chosen, sentence_lengths)]
+    order = rng.permutation(np.flatnonzero(chosen))
+    lengths = sentence_lengths[order]
+    kept = np.zeros_like(sentence_lengths)
+    kept[order] = np.clip(max_tokens - (np.cumsum(lengths) - lengths), 0, lengths)
+    starts = np.cumsum(sentence_lengths) - sentence_lengths
+    places = np.arange(len(tokens)) - np.repeat(starts, sentence_lengths)  # of each token in its sentence
+    return tokens[places < np.repeat(kept, sentence_lengths)]
 
 
 def _try(function: ViewFunction) -> tuple[np.ndarray, ...]:

@@ -19,12 +19,9 @@ EPOCH_KEY = "docsplit_epoch"  # not "epoch": data sets of news have such columns
 class RepeatedStream(torch.utils.data.IterableDataset):
     """Reads a stream again and again; each document carries the number of the pass under ``EPOCH_KEY``.
 
-    The Trainer cannot tell how many batches a stream holds, so it restarts an exhausted stream by itself, and a run
-    that is resumed after the first pass would start at the wrong document. An endless stream is one epoch to the
-    Trainer: resuming skips to the right document of the right pass, and the collator makes new views in every pass.
-
-    Shuffled streams are shuffled anew in each pass. An empty stream is a ``ValueError`` when it is read. Of several
-    processes each reads its ``process_share``.
+    The Trainer would restart an exhausted stream by itself, and a run that is resumed after the first pass would start
+    at the wrong document. An endless stream is one epoch to it: resuming skips to the right document of the right pass.
+    Shuffled streams are shuffled anew in each pass. Each process reads its ``process_share``.
     """
 
     def __init__(self, dataset: IterableDataset, process_index: int = 0, process_count: int = 1) -> None:
@@ -69,11 +66,4 @@ def process_share(dataset: IterableDataset, process_index: int, process_count: i
             process_count,
         )
         return split_dataset_by_node(dataset, process_index, process_count, strategy="examples")
-    if shards % process_count:
-        logger.info(
-            "The stream has %d shards for %d processes: in each pass, the documents of some processes come round "
-            "sooner than those of others.",
-            shards,
-            process_count,
-        )
     return split_dataset_by_node(dataset, process_index, process_count, strategy="shards")

@@ -81,22 +81,42 @@ def test_without_a_cache_that_can_be_written_to(tmp_path, probabilities, labels)
     assert metric.compute() == expected == compute(probabilities, labels, "accuracy")
 
 
+@pytest.mark.parametrize("metric, predictions, references, message", [
+    ("log_loss", np.zeros((0, 2)), np.zeros(0), "no examples"),
+    ("log_loss", [0, 1], [0, 1], r"probabilities of shape \(N, C\).*got \(2,\) and \(2,\)"),
+    ("log_loss", [[0.5, 0.5]], [0, 1], r"got \(1, 2\) and \(2,\)"),
+    ("log_loss", [[0.5, 0.5]], None, "Give predictions and references"),
+    ("log_loss", [[0.5, 0.5]], [2], "from 0 to 1, .*got 2 to 2"),
+    ("mrr", np.zeros((3, 4)), np.zeros(2, int), "scores of shape"),
+    ("mrr", np.zeros((0, 4)), [], "no examples"),
+])  # fmt: skip
+def test_what_cannot_be_computed_is_named(metric, predictions, references, message):
+    with pytest.raises(ValueError, match=message):
+        compute(predictions, references, metric)
+
+
+@pytest.fixture
+def metrics():
+    return evaluate.combine([evaluate.load(metric_path("recall_at_k"), k=(1, 3)), metric_path("mrr")])
+
+
+def test_of_scores_they_are_as_scikit_learn_has_them(metrics):
+    scores, right = np.random.default_rng(0).random((300, 20)), np.random.default_rng(1).integers(0, 20, 300)
+    found = metrics.compute(predictions=scores, references=right)
+    for k in (1, 3):
+        expected = sklearn.metrics.top_k_accuracy_score(right, scores, k=k, labels=range(20))
+        assert found[f"recall@{k}"] == pytest.approx(expected)
+    expected = sklearn.metrics.label_ranking_average_precision_score(np.eye(20)[right], scores)
+    assert found["mrr"] == pytest.approx(expected) and found["chance_recall@1"] == 1 / 20
+    ranks = (scores >= scores[np.arange(300), right][:, None]).sum(1)
+    assert metrics.compute(predictions=ranks, references=np.full(300, 20)) == found
+
+
+def test_equal_scores_and_nan_count_as_wrong(metrics):
+    for score in (1.0, np.nan):
+        found = metrics.compute(predictions=np.full((4, 5), score), references=np.arange(4))
+        assert found["recall@1"] == found["recall@3"] == 0 and found["mrr"] == pytest.approx(1 / 5)
+
+
 def test_a_probability_of_zero_is_a_large_loss_not_an_infinite_one():
     assert 20 < compute([[1.0, 0.0]], [1], "log_loss")["log_loss"] < 30
-
-
-@pytest.mark.parametrize("predictions, references, message", [
-    (np.zeros((0, 2)), np.zeros(0), "no examples"),
-    ([0, 1], [0, 1], r"probabilities of shape \(N, C\).*got \(2,\) and \(2,\)"),
-    ([[0.5, 0.5]], [0, 1], r"got \(1, 2\) and \(2,\)"),
-    ([[0.5, 0.5]], None, "Give predictions and references"),
-    ([[0.5, 0.5]], [2], "from 0 to 1, .*got 2 to 2"),
-])  # fmt: skip
-def test_what_cannot_be_computed_is_named(predictions, references, message):
-    with pytest.raises(ValueError, match=message):
-        compute(predictions, references, "log_loss")
-
-
-def test_an_unknown_metric_is_named():
-    with pytest.raises(ValueError, match="no metric 'f1': choose one of accuracy, macro_f1"):
-        metric_path("f1")

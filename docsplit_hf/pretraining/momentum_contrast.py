@@ -14,11 +14,12 @@ from transformers import PreTrainedModel, TrainerCallback
 from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import has_length
 
-from ...training.distributed import gather
-from ..arguments import overridden
-from ..contrastive_trainer import ContrastiveTrainer
-from ..info_nce import InfoNCE, comparable
-from .two_encoders import TwoEncoderArguments, check_two_encoders
+from ..training.distributed import gather
+from .arguments import TwoEncoderArguments, overridden
+from .checks import check_two_encoders
+from .contrastive_trainer import ContrastiveTrainer
+from .info_nce import InfoNCE, comparable
+from .model import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +30,7 @@ STATE_FILE = "momentum_contrast.safetensors"  # key encoder and queue, in each c
 class MomentumContrastArguments(TwoEncoderArguments):
     """Arguments of ``MomentumContrastTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
-    Args:
-        queue_size: Keys of earlier documents that are the negatives. 131,072 in Contriever's English run, 32,768 in its
-            multilingual one.
-        momentum: How much of itself the key encoder keeps at each step. 0.9995 in Contriever's English run.
-
-    Raises:
-        ValueError: If a value is out of its range.
+    Contriever's English run has a queue of 131,072 keys and a momentum of 0.9995, its multilingual one 32,768 keys.
     """
 
     compares_batch: ClassVar[bool] = False
@@ -56,10 +51,7 @@ class MomentumContrastArguments(TwoEncoderArguments):
 
 
 class KeyQueue(nn.Module):
-    """The keys of the last documents, oldest out first. It begins with random directions of norm 1.
-
-    Deviation from Contriever's code: batches may be of any size, where it asserts that they divide the queue.
-    """
+    """The keys of the last documents, oldest out first. It begins with random directions of norm 1."""
 
     def __init__(self, size: int, dimension: int, seed: int = 0) -> None:
         super().__init__()
@@ -70,8 +62,6 @@ class KeyQueue(nn.Module):
     @torch.no_grad()
     def enqueue(self, keys: torch.Tensor) -> None:
         """Put keys in, ``(B, D)``, B no more than the size, and as many of the oldest out."""
-        if len(keys) > len(self.keys):
-            raise ValueError(f"A queue of {len(self.keys)} keys cannot take {len(keys)} at once: raise queue_size.")
         places = (self.position + torch.arange(len(keys), device=keys.device)) % len(self.keys)
         self.keys[places] = keys.to(self.keys.dtype)
         self.position.copy_((self.position + len(keys)) % len(self.keys))
@@ -82,16 +72,9 @@ def momentum_contrast(
 ) -> InfoNCE:
     """InfoNCE against a queue of earlier keys (MoCo, He et al. 2020, equation 1; Contriever, section 3.2).
 
-    For query ``q_i`` with key ``k_i`` and a queue of ``n`` keys ``m_j``::
-
-        positive = exp(q_i . k_i / temperature)
-        loss_i = -log( positive / (positive + sum_j exp(q_i . m_j / temperature)) )
-
     As in Contriever's released code, the other keys of the batch are no negatives, and a document's own keys of earlier
-    epochs are, if they are still in the queue. Its label smoothing, 0 by default, is left out.
-
-    ``queries``: ``(B, D)``; ``keys``: ``(B, D)``, without gradients; ``queue``: ``(Q, D)``, as they were when they were
-    keys: of norm 1 for ``"cosine"``.
+    epochs are, if they are still in the queue. ``queries``, ``keys``: ``(B, D)``; ``queue``: ``(Q, D)``, of norm 1 for
+    ``"cosine"``.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries, keys = comparable(queries, similarity), comparable(keys, similarity)
@@ -126,20 +109,10 @@ class MomentumUpdate(TrainerCallback):
 
 
 class MomentumContrastTrainer(ContrastiveTrainer):
-    """Trains queries against keys of a momentum encoder: ``objective="momentum_contrast"``, Contriever's.
+    """Trains first views (queries) against second views (keys) of a slowly moving encoder, as Contriever.
 
-    The first view of each document is the query, the second the key. The key encoder begins as a copy, gets no
-    gradients, and follows the encoder after each optimizer step, as Contriever's does before each forward. What is
-    evaluated and saved is the encoder of the queries. Key encoder and queue are saved in checkpoints beside it, and a
-    resumed run goes on as if it had not been interrupted.
-
-    Dropout in the key encoder stays **on**, as in Contriever's released code, whose checkpoints were trained so: it
-    means to switch it off, but the condition for it is inverted.
-
-    On several processes the keys of all are put into the queue, which is the same everywhere: the gradients are those
-    of one process with the whole batch.
-
-    It is made like a ``ContrastiveTrainer``, with ``MomentumContrastArguments``.
+    The encoder of the queries is evaluated and saved; key encoder and queue are in checkpoints beside it. Dropout stays
+    on in the key encoder, as in Contriever's released code.
     """
 
     arguments_class = MomentumContrastArguments
@@ -156,9 +129,7 @@ class MomentumContrastTrainer(ContrastiveTrainer):
                 documents,
             )
 
-    def training_loss(
-        self, model: PreTrainedModel, inputs: dict[str, torch.Tensor], counts: torch.Tensor
-    ) -> torch.Tensor:
+    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The loss of one batch, whose keys are put into the queue after it."""
         ids, masks = (inputs[name].chunk(2) for name in ("input_ids", "attention_mask"))
         queries = model(input_ids=ids[0], attention_mask=masks[0]).embeddings

@@ -8,7 +8,7 @@ from torch.nn import functional
 from transformers import AutoModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.pretraining.baselines.contrastive_tension import STATE_FILE, EncoderPair, contrastive_tension
+from docsplit_hf.pretraining.contrastive_tension import STATE_FILE, contrastive_tension
 from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics
 
 
@@ -45,20 +45,6 @@ def test_duplicates_are_no_negatives():
     labels = torch.tensor([label for _, label in pairs])
     expected = functional.binary_cross_entropy_with_logits(scores, labels)
     torch.testing.assert_close(result.loss[0], expected)
-
-
-def test_too_few_candidates():
-    with pytest.raises(ValueError, match="7 negatives need a batch of 8 documents, got 7"):
-        contrastive_tension(*random_pair(7))
-
-
-def test_the_pair_has_no_dropout_and_knows_whether_it_trains(make_baseline):
-    pair = make_baseline("contrastive_tension", dropout=0.5).model
-    assert isinstance(pair.train(), EncoderPair) and pair.training
-    assert not any(module.training for module in pair.encoders.modules())
-    ids = torch.randint(5, 90, (4, 9))
-    first, again = (pair(ids, torch.ones_like(ids)).embeddings for _ in range(2))
-    assert first.equal(again) and not pair.eval().training
 
 
 def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_steps):
@@ -98,15 +84,6 @@ def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_step
     assert rates == pytest.approx([1e-4, 8e-5, 8e-5, 6e-5])
 
 
-def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):
-    options = {"max_steps": 2, "optim": "sgd", "max_grad_norm": 0}
-    whole = make_baseline("contrastive_tension", "simcse_long", **options)
-    chunked = make_baseline("contrastive_tension", "simcse_long", forward_chunk_size=3, **options)
-    assert loss_of_steps(chunked) == pytest.approx(loss_of_steps(whole), rel=1e-5)
-    for name, weight in whole.model.named_parameters():
-        torch.testing.assert_close(chunked.model.get_parameter(name), weight, atol=1e-6, rtol=1e-5, msg=name)
-
-
 def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_path):
     trainer = make_baseline("contrastive_tension", "simcse", num_train_epochs=2, eval_strategy="epoch")
     trainer.train()
@@ -141,3 +118,12 @@ def test_without_an_evaluation_the_card_claims_no_choice(make_baseline):
     card = Path(trainer.args.output_dir, "README.md").read_text()
     assert "the first of the two: no held-out documents were evaluated" in card
     assert "| Learning rate | 0.001 (piecewise constant), rmsprop |" in card
+
+
+def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):
+    options = {"max_steps": 2, "optim": "sgd", "max_grad_norm": 0}
+    whole = make_baseline("contrastive_tension", "simcse_long", **options)
+    chunked = make_baseline("contrastive_tension", "simcse_long", forward_chunk_size=3, **options)
+    assert loss_of_steps(chunked) == pytest.approx(loss_of_steps(whole), rel=1e-5)
+    for name, weight in whole.model.named_parameters():
+        torch.testing.assert_close(chunked.model.get_parameter(name), weight, atol=1e-6, rtol=1e-5, msg=name)

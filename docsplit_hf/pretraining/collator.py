@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 import hashlib
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from ...text.tokenization import special_tokens_around
-from .masking import IGNORED_LABEL, mask_tokens
+from ..models.portable.positions import max_positions
+from ..text.tokenization import special_tokens_around
 from .streaming import EPOCH_KEY
 from .views import ViewFunction, count_views, get_views
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+IGNORED_LABEL = -100  # what torch's cross entropy leaves out, and transformers' loss with it
 
 
 @dataclass
 class DataCollatorForDocSplit:
     """Turns documents into stacked views, positives of one another, and a masked copy of them.
 
-    All randomness is a function of ``(seed, epoch, document)`` and of nothing else: the same document gets new halves
-    and a new mask in every epoch, and the same ones again whatever the batch, the number of data loader workers,
-    the number of processes, or the point at which a run was interrupted. ``ContrastiveTrainer`` sets the epoch; in a
-    loop of your own, call ``set_epoch``.
+    All randomness is a function of ``(seed, epoch, document)``: a document gets new halves and a new mask in every
+    epoch, and the same ones again whatever the batch, the number of workers or processes, or the point at which a run
+    was interrupted. ``ContrastiveTrainer`` sets the epoch; in a loop of your own, call ``set_epoch``.
 
-    Rows are padded on the right to the longest row of the batch, whatever the tokenizer's own padding side: that is
-    where the pooling looks for them.
+    Rows are padded on the right to the longest row of the batch, whatever the tokenizer's own padding side.
 
     Args:
-        tokenizer: The model's tokenizer: it gives the special tokens around each view, the padding and the mask token.
+        tokenizer: The model's tokenizer.
         max_length: Longest view in tokens, special tokens included. What is longer is cut at the end and counted in
             ``view_lengths``. The papers do not state the length that they pretrained with; 512 is BERT's limit.
         mlm_probability: Chance of a token to be masked. 0 leaves the masked copy out.
-        views: How the positive pair is made: a name in ``docsplit_hf.pretraining.collation.views.VIEWS`` or a function
+        views: How the positive pair is made: a name in ``docsplit_hf.pretraining.views.VIEWS`` or a function
             ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or of more views.
         seed: Changes every random choice.
         views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
 
     Raises:
-        ValueError: If ``max_length`` leaves no room for text, if a probability is out of range, if MLM is asked for and
-            the tokenizer has no mask token, if the tokenizer has no padding token, or if there are no such views or
-            options of them.
+        ValueError: If a value is out of its range, the tokenizer has no padding token or, for MLM, no mask token, or
+            there are no such views or options of them.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -55,7 +57,8 @@ class DataCollatorForDocSplit:
     views_kwargs: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self._set_views(self.views, self.views_kwargs)
+        self.view_function = get_views(self.views, self.views_kwargs)
+        self.view_count = count_views(self.view_function)
         self.prefix, self.suffix = special_tokens_around(self.tokenizer)
         self.special_ids = np.array(sorted(set(self.tokenizer.all_special_ids)), dtype=np.int64)
         specials = len(self.prefix) + len(self.suffix)
@@ -79,11 +82,6 @@ class DataCollatorForDocSplit:
         # Shared memory, so that workers that outlive an epoch (dataloader_persistent_workers) see the next one.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
-    def _set_views(self, views: str | ViewFunction, options: dict[str, Any] | None) -> None:
-        self.views, self.views_kwargs = views, options
-        self.view_function = get_views(views, options)
-        self.view_count = count_views(self.view_function)
-
     @property
     def views_name(self) -> str:
         """The name of the view function."""
@@ -95,23 +93,12 @@ class DataCollatorForDocSplit:
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the following batches belong to, here and in running data loader workers.
-
-        Args:
-            epoch: The number of the epoch, from 0.
-        """
+        """Say which epoch, from 0, the following batches belong to, here and in running data loader workers."""
         self._epoch.fill_(epoch)
 
     def for_evaluation(self) -> DataCollatorForDocSplit:
-        """A copy that makes the halves of docsplit, whatever the views, and stays at epoch 0.
-
-        So an evaluation sees the same halves of a document each time, and half-document retrieval measures every method
-        alike: with the views of ``simcse_long`` it would be perfect for any model.
-        """
-        twin = copy.copy(self)
-        twin._set_views("docsplit", None)
-        twin._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
-        return twin
+        """A copy that makes the halves of docsplit, whatever the views, and stays at epoch 0."""
+        return dataclasses.replace(self, views="docsplit", views_kwargs=None)
 
     def __call__(self, documents: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Make one batch.
@@ -182,3 +169,41 @@ def _pad(rows: list[np.ndarray], value: int) -> torch.Tensor:
     for target, row in zip(padded, rows, strict=True):
         target[: len(row)] = row
     return torch.from_numpy(padded)
+
+
+def mask_tokens(
+    tokens: np.ndarray,
+    maskable: np.ndarray,
+    mask_token_id: int,
+    vocab_size: int,
+    probability: float,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mask tokens as BERT does, and give the masked copy and the labels, -100 where no token was chosen, ``(n,)`` each.
+
+    Each is chosen with ``probability``, if it is ``maskable``; of the chosen, 80 % become the mask token, 10 % a random
+    token, and 10 % stay as they are (Devlin et al. 2019, section 3.1).
+    """
+    chosen = np.flatnonzero(maskable & (rng.random(len(tokens)) < probability))
+    labels = np.full_like(tokens, IGNORED_LABEL)
+    labels[chosen] = tokens[chosen]
+    kind = rng.random(len(chosen))
+    masked = tokens.copy()
+    masked[chosen[kind < 0.8]] = mask_token_id
+    replaced = chosen[kind >= 0.9]
+    masked[replaced] = rng.integers(vocab_size, size=len(replaced))
+    return masked, labels
+
+
+def default_max_length(model: PreTrainedModel) -> int:
+    """The length that the checkpoint states, or up to 512 tokens; logged where the model could read more."""
+    positions = max_positions(model)
+    stated = (getattr(model.config, "docsplit", None) or {}).get("max_length")
+    length = stated or min(512, positions or 512)
+    if positions and positions > length:
+        logger.warning(
+            "%s could read %d tokens, and %d of each view are read: set --max_length (max_length of the collator) up "
+            "to %d to read more, at the cost of time and memory.",
+            *(type(model).__name__, positions, length, positions),
+        )
+    return length

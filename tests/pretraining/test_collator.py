@@ -1,15 +1,16 @@
 import dataclasses
+import logging
 import pickle
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
+from transformers import LongformerConfig
 
-from docsplit_hf import DataCollatorForDocSplit
-from docsplit_hf.pretraining.collation.collator import document_id
-from docsplit_hf.pretraining.collation.masking import IGNORED_LABEL
-from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
+from docsplit_hf.pretraining.collator import IGNORED_LABEL, default_max_length, mask_tokens
+from docsplit_hf.pretraining.streaming import EPOCH_KEY
 
 
 @pytest.mark.parametrize("views, options", [(2, None), (3, {"parts": 3})])
@@ -66,15 +67,9 @@ def test_a_document_gets_the_same_views_and_mask_in_any_batch_and_new_ones_in_ea
     assert rows_of(collator([documents[3]]), 0) == alone
     assert rows_of(pickle.loads(pickle.dumps(collator))([documents[3]]), 0) == alone
     assert rows_of(dataclasses.replace(collator, seed=1)([documents[3]]), 0) != alone
-
-
-def test_global_random_state_is_neither_read_nor_changed(collator, documents):
-    torch.manual_seed(1), np.random.seed(1)
-    first = collator([documents[0]])
-    torch.manual_seed(2), np.random.seed(2)
-    state = torch.get_rng_state()
-    assert collator([documents[0]])["mlm_input_ids"].equal(first["mlm_input_ids"])
-    assert torch.get_rng_state().equal(state)
+    short = dataclasses.replace(collator, max_length=8)(list(documents))
+    assert short["input_ids"].shape[1] == 8
+    assert short["view_lengths"].sum() == sum(len(ids) for ids in documents["input_ids"])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -90,23 +85,6 @@ def test_workers_that_live_on_see_the_next_epoch(collator, documents, workers):
     assert expected[0] != expected[1]
 
 
-def test_evaluation_is_on_the_same_plain_halves_whatever_the_views_and_the_epoch(tokenizer, documents):
-    plain = DataCollatorForDocSplit(tokenizer)
-    other = DataCollatorForDocSplit(tokenizer, views_kwargs={"max_tokens": 9, "probability_spread": 0.4})
-    rows, expected = list(documents), plain(list(documents))
-    assert other(rows)["view_lengths"].max() == 9 < expected["view_lengths"].max()
-    frozen = other.for_evaluation()
-    for epoch in (0, 5):
-        other.set_epoch(epoch)
-        assert all(frozen(rows)[name].equal(expected[name]) for name in expected)
-
-
-def test_what_is_cut_is_counted(tokenizer, documents):
-    batch = DataCollatorForDocSplit(tokenizer, max_length=8)(list(documents))
-    assert batch["input_ids"].shape[1] == 8
-    assert batch["view_lengths"].sum() == sum(len(ids) for ids in documents["input_ids"])
-
-
 def test_padding_is_on_the_right_whatever_the_tokenizer_says(tokenizer, documents):
     tokenizer = pickle.loads(pickle.dumps(tokenizer))
     tokenizer.padding_side = "left"
@@ -114,6 +92,47 @@ def test_padding_is_on_the_right_whatever_the_tokenizer_says(tokenizer, document
     assert (batch["attention_mask"].diff(dim=1) <= 0).all()
 
 
-def test_duplicates_share_their_id():
-    assert document_id(np.array([1, 2, 3])) == document_id(np.array([1, 2, 3]))
-    assert len({document_id(np.array(tokens)) for tokens in ([1, 2], [2, 1], [1], [1, 2, 0])}) == 4
+MASK, VOCABULARY = 4, 1000
+
+
+def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
+    tokens, maskable = np.random.default_rng(1).integers(10, VOCABULARY, size=200_000), np.arange(200_000) % 10 != 0
+    tokens.flags.writeable = False  # the argument is left alone
+    masked, labels = mask_tokens(tokens, maskable, MASK, VOCABULARY, 0.15, np.random.default_rng(0))
+    chosen = labels != IGNORED_LABEL
+    assert (masked[~chosen] == tokens[~chosen]).all() and (labels[chosen] == tokens[chosen]).all()
+    assert chosen[maskable].mean() == pytest.approx(0.15, abs=0.004) and not chosen[~maskable].any()
+    became_mask = masked[chosen] == MASK
+    same = masked[chosen] == tokens[chosen]
+    assert became_mask.mean() == pytest.approx(0.8, abs=0.01)
+    assert same.mean() == pytest.approx(0.1, abs=0.01)
+    assert (~became_mask & ~same).mean() == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.fixture
+def longformer(tokenizer):
+    """Its 1,024 positions stand in a table of 1,026, as in the released one: the first two are padding's."""
+    return LongformerConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16,
+        attention_window=8, max_position_embeddings=1026, pad_token_id=1,
+    )  # fmt: skip
+
+
+def test_a_model_that_could_read_more_says_what_is_read_and_how_to_read_more(
+    longformer, tokenizer, documents, tmp_path, caplog
+):
+    model = AutoModelForDocSplit.from_config(longformer)
+    arguments = ContrastiveTrainingArguments(str(tmp_path), use_cpu=True)
+    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+        trainer = ContrastiveTrainer(model, arguments, documents, processing_class=tokenizer)
+    assert trainer.training_collator.max_length == 512
+    (said,) = [record.getMessage() for record in caplog.records if record.name.endswith("pretraining.collator")]
+    assert said.startswith("LongformerForMaskedLM could read 1024 tokens, and 512 of each view are read: set --max_len")
+
+
+def test_a_model_that_is_read_to_its_end_says_nothing(tiny_config, longformer, caplog):
+    longformer.docsplit = {"pooling": "cls", "max_length": 1024}
+    with caplog.at_level(logging.WARNING):
+        assert default_max_length(AutoModelForDocSplit.from_config(tiny_config)) == 64
+        assert default_max_length(AutoModelForDocSplit.from_config(longformer)) == 1024
+    assert not caplog.records

@@ -4,7 +4,7 @@ import pytest
 from datasets import Dataset
 from torch.utils.data import DataLoader
 
-from docsplit_hf.pretraining.collation.streaming import EPOCH_KEY, RepeatedStream
+from docsplit_hf.pretraining.streaming import EPOCH_KEY, RepeatedStream
 
 
 def stream(rows=6, shards=1):
@@ -22,14 +22,6 @@ def test_a_shuffled_stream_is_shuffled_anew_and_the_same_every_time():
     assert sorted(rows[:20]) == sorted(rows[20:]) == list(range(20))
     assert rows[:20] != rows[20:]
     assert [row["number"] for row in islice(shuffled, 40)] == rows
-
-
-@pytest.mark.parametrize("shards", [1, 2])
-def test_workers_without_a_shard_leave_the_others_to_go_on(shards):
-    loader = DataLoader(RepeatedStream(stream(4, shards)), batch_size=2, num_workers=2, collate_fn=list)
-    batches = list(islice(loader, 6))
-    assert [len(batch) for batch in batches] == [2] * 6
-    assert {row["number"] for batch in batches for row in batch} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("shards, is_read_whole", [(2, False), (5, False), (1, True)])

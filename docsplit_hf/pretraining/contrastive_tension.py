@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import EvalLoopOutput
 
-from ...training.statistics import RunningMeans
-from ..arguments import overridden
-from ..contrastive_trainer import ContrastiveTrainer
-from ..info_nce import InfoNCE
-from ..model import DocSplitOutput
-from .two_encoders import TwoEncoderArguments, check_two_encoders
+from ..training.distributed import RunningMeans
+from .arguments import TwoEncoderArguments, overridden
+from .checks import check_two_encoders
+from .contrastive_trainer import ContrastiveTrainer
+from .info_nce import InfoNCE
+from .model import Batch, DocSplitOutput
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +32,6 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
     """Arguments of ``ContrastiveTensionTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
     ``temperature`` has no meaning here.
-
-    Args:
-        tension_negatives: Negatives per document. 7 as in the paper.
-
-    Raises:
-        ValueError: If a value is out of its range, or does not go with two encoders without dropout.
     """
 
     needs_dropout: ClassVar[bool] = False
@@ -55,15 +49,6 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
             raise ValueError(
                 "contrastive_tension trains without dropout, its encoders in evaluation mode, where transformers does "
                 "no activation checkpointing: use forward_chunk_size."
-            )
-        if self.prediction_loss_only:
-            raise ValueError(
-                "prediction_loss_only=True: the recall of both encoders decides which is saved. Leave it out."
-            )
-        if self.neftune_noise_alpha is not None:
-            raise ValueError(
-                f"neftune_noise_alpha={self.neftune_noise_alpha} does not go with contrastive_tension, whose encoders "
-                "are in evaluation mode, without noise: leave it out."
             )
         batch = self.per_device_train_batch_size * (self.world_size if self.gather_negatives else 1)
         if batch <= self.tension_negatives:
@@ -91,15 +76,10 @@ def contrastive_tension(
 
         loss_i = mean over the K + 1 pairs of -y log sigmoid(a_i . c) - (1 - y) log(1 - sigmoid(a_i . c))
 
-    This is the paper's reading: a text against itself and K others. In the released code the K negatives of a group are
-    pairs of two unrelated texts instead, and one text of a group is its only positive. Here every document of a batch
-    is an anchor, so that an epoch trains on as many positives as one of the other methods, K negatives each.
-
-    ``anchors``: ``(A, D)``, by the first encoder; ``candidates``: ``(C, D)``, by the second, of which duplicates of the
-    anchor's document are left out. ``negatives``: K.
+    This is the paper's reading: a text against itself and K others. In the released code the K negatives are pairs of
+    two unrelated texts, and one text of K + 1 is a positive. ``anchors``: ``(A, D)``, by the first encoder;
+    ``candidates``: ``(C, D)``, C above K, by the second; duplicates of the anchor's document are left out.
     """
-    if len(candidates) <= negatives:
-        raise ValueError(f"{negatives} negatives need a batch of {negatives + 1} documents, got {len(candidates)}.")
     with torch.autocast(anchors.device.type, enabled=False):
         scores = anchors.float() @ candidates.float().T  # (A, C)
     rows = torch.arange(len(candidates), device=anchors.device)
@@ -121,9 +101,9 @@ def contrastive_tension(
 
 
 class EncoderPair(nn.Module):
-    """Two encoders that start alike, the first for the anchors and the second for the positives.
+    """Two encoders that start alike, one for the anchors and one for the positives, without dropout, as released.
 
-    Their dropout is off in training too, as in the released code. Evaluation is by one of them, ``chosen``.
+    Evaluation is by one of them, ``chosen``.
     """
 
     def __init__(self, encoder: PreTrainedModel) -> None:
@@ -151,18 +131,12 @@ class EncoderPair(nn.Module):
 
 
 class ContrastiveTensionTrainer(ContrastiveTrainer):
-    """Trains two encoders to agree on the same text: ``objective="contrastive_tension"``.
+    """Trains two encoders to agree on the same text, of views ``"simcse"`` or ``"simcse_long"``.
 
-    Both are evaluated by half-document retrieval, and the one with the better recall@1 (MRR, if equal; the first, if
-    nothing was evaluated) is what the evaluation reports and what is saved, as a stock checkpoint. ``predict`` is by
-    that one, and chooses none. Both are saved in checkpoints beside it, and a resumed run goes on as if it had not been
-    interrupted.
-
-    The views are meant to be the same text twice, ``"simcse"`` or ``"simcse_long"``. Optimizer and schedule of the
-    released code: ``optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0, learning_rate=1e-5,
+    The one with the better recall@1 of half-document retrieval (MRR, if equal; the first, if nothing was evaluated) is
+    reported and saved. Both are in checkpoints beside it. Optimizer and schedule of the released code:
+    ``optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0, learning_rate=1e-5,
     learning_rate_steps={500: 8e-6, 1000: 6e-6, 1500: 4e-6, 2000: 2e-6}``.
-
-    It is made like a ``ContrastiveTrainer``, with ``ContrastiveTensionArguments``.
     """
 
     arguments_class = ContrastiveTensionArguments
@@ -181,7 +155,7 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             logger.warning("There are no held-out documents to tell which encoder is better: the first will be saved.")
         self.model = self.model_wrapped = EncoderPair(self.model)
 
-    def contrast(self, embeddings: torch.Tensor, inputs: dict[str, torch.Tensor]) -> InfoNCE:
+    def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
         """Binary cross entropy; of the embeddings, ``(2B, D)``, the first half is by the first encoder."""
         anchors, positives = embeddings.chunk(2)
         candidates = self.candidates(positives, inputs["document_ids"])

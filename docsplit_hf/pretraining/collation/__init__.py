@@ -1,1 +1,0 @@
-"""Documents into batches of positive pairs."""

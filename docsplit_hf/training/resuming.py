@@ -1,0 +1,223 @@
+"""Which checkpoints a run may go on from: they are whole, and were begun with the same data, model and arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import re
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import TrainingArguments
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
+
+from .arguments import ShareableTrainingArguments
+from .distributed import process_count
+from .markdown import public_name
+
+logger = logging.getLogger(__name__)
+
+ASIDE = "_overwritten"  # the Trainer pushes nothing to the Hub that begins with an underscore
+STATE_FILE = "trainer_state.json"  # written last: a checkpoint without it was cut off
+ARGUMENTS_FILE = "training_args.json"  # in each checkpoint: the arguments, and what describe_run says
+SAMPLED_ROWS = 64
+# Of the Trainer's own arguments, those that decide what its steps do. All others may change when a run goes on: what is
+# logged, evaluated and saved, the device and its precision, the workers.
+DECISIVE = {
+    "num_train_epochs", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate",
+    "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "optim", "optim_args", "optim_target_modules",
+    "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "label_smoothing_factor",
+    "neftune_noise_alpha", "seed", "data_seed", "dataloader_drop_last", "train_sampling_strategy",
+    "metric_for_best_model", "greater_is_better",
+}  # fmt: skip
+# Of ours, which are all compared but these: they change speed and words.
+NOT_DECISIVE = {field.name for field in dataclasses.fields(TrainingArguments)} - DECISIVE | {
+    "data_description", "packing", "forward_chunk_size", "overwrite_output_dir",
+}  # fmt: skip
+# Of configurations: what loading and calibrating write into them, and where they lay on this machine.
+INCIDENTAL = {
+    "transformers_version", "architectures", "dtype", "_name_or_path", "use_cache", "k", "knn_temperature",
+    "knn_weight", "knn_calibration", "base_model_name_or_path", "inference_mode", "peft_version", "revision",
+}  # fmt: skip
+
+
+def complete_checkpoints(output_dir: str | Path) -> list[Path]:
+    """The folders ``checkpoint-<step>`` of a run that were written to the end, oldest first."""
+    return [folder for _, folder in _by_step(output_dir) if (folder / STATE_FILE).is_file()]
+
+
+def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
+    """The folder to go on from: the one given, or with True or ``"last"`` the last complete one; None: a new run."""
+    if not resume_from_checkpoint:
+        return None
+    if resume_from_checkpoint is True or resume_from_checkpoint == "last":
+        found = complete_checkpoints(output_dir)
+        if not found:
+            raise ValueError(
+                f"There is no complete checkpoint to resume from in {output_dir}: start without "
+                "resuming (with --overwrite_output_dir, if the folder is in use)."
+            )
+        folder = found[-1]
+    else:
+        folder = Path(resume_from_checkpoint)
+    if not (folder / STATE_FILE).is_file():
+        inside = [str(path) for path in complete_checkpoints(folder)]
+        advice = f"it holds {', '.join(inside)}: name one of them" if inside else "name a folder checkpoint-<step>"
+        raise ValueError(f"{folder} is not a complete checkpoint (it has no {STATE_FILE}); {advice}.")
+    _check_whole(folder)
+    return str(folder)
+
+
+def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | None:
+    """Move the checkpoints of other runs, of steps after ``after``, so that they are never resumed; where they are now.
+
+    Those that were set aside before are deleted.
+    """
+    folders = [folder for step, folder in _by_step(output_dir) if step > after]
+    if not folders:
+        return None
+    aside = Path(output_dir, ASIDE)
+    if aside.exists():
+        shutil.rmtree(aside)
+    aside.mkdir()
+    for folder in folders:
+        folder.rename(aside / folder.name)
+    return aside
+
+
+def check_output_dir(
+    output_dir: str | Path, resume: str | bool | None, overwrite: bool, model: str | None = None
+) -> None:
+    """Refuse a folder that is in use, and one from which the run would set aside the checkpoint that it starts from."""
+    folder = Path(output_dir)
+    if folder.is_dir() and any(folder.iterdir()) and not resume and not overwrite:
+        go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
+        raise ValueError(
+            f"The output folder {output_dir} is not empty. Choose another, {go_on}or write over it "
+            "(--overwrite_output_dir)."
+        )
+    if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
+        raise ValueError(
+            f"The run would start from {model} and write over {output_dir}, where that checkpoint lies: choose another "
+            "output folder."
+        )
+
+
+def describe_run(
+    args: ShareableTrainingArguments, model: torch.nn.Module, dataset: Any, columns: list[str]
+) -> dict[str, Any]:
+    """What a run is trained with, beside its arguments: JSON, the same in each process and after each restart."""
+    is_table = has_length(dataset)
+    adapters = getattr(model, "peft_config", {})
+    base = model.get_base_model() if adapters else model
+    owner = next((module for module in base.modules() if hasattr(module, "config")), None)  # of two encoders, the first
+    config = owner.config if owner is not None else None
+    described = {
+        "processes": process_count(),
+        "training_rows": len(dataset) if is_table else None,
+        "training_rows_checksum": _checksum(dataset, columns) if is_table else None,
+        "training_stream": None if is_table else args.data_description,
+        "architecture": type(owner or base).__name__,
+        "started_from": config and (public_name(config.name_or_path) if config.name_or_path else "random weights"),
+        "config": config and _decisive(config.to_dict()),
+        "adapters": {name: _decisive(adapter.to_dict()) for name, adapter in adapters.items()},
+    }
+    # Sets, as peft has them, in one order.
+    return json.loads(
+        json.dumps(described, default=lambda value: sorted(value) if isinstance(value, set) else str(value))
+    )
+
+
+def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
+    """Refuse to go on from a checkpoint with other data, another model or other steps than it was begun with."""
+    file = Path(checkpoint, ARGUMENTS_FILE)
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if "training_rows" not in before:
+        logger.warning(
+            "%s does not say what data it was trained on: whether they are the same is not known.", checkpoint
+        )
+    found = differences(before, json.loads(json.dumps(now)))
+    if found:
+        raise ValueError(
+            f"{checkpoint} belongs to another run: {'; '.join(found)}. Give what that run was given to go on with it, "
+            f"or start a new run from its weights (--model_name_or_path {checkpoint}, with an --output_dir of its own)."
+        )
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """A few words for each difference of two runs, of all that decides how they train and that both say."""
+    ignored = NOT_DECISIVE | ({"num_train_epochs"} if before.get("max_steps", 0) > 0 else set())
+    old, new = (_flat({key: run[key] for key in run if key not in ignored}) for run in (before, now))
+    return [f"{key}: {old[key]!r}, now {new[key]!r}" for key in old if key in new and old[key] != new[key]]
+
+
+def _by_step(output_dir: str | Path) -> list[tuple[int, Path]]:
+    """Every folder checkpoint-<step>, complete or not, by step."""
+    names = (
+        (re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-([0-9]+)", path.name), path) for path in Path(output_dir).glob("*")
+    )
+    return sorted((int(match[1]), path) for match, path in names if match and path.is_dir())
+
+
+def _check_whole(checkpoint: Path) -> None:
+    broken = _broken_file(checkpoint)
+    if broken is None:
+        return
+    complete = complete_checkpoints(checkpoint.parent)
+    before = complete[: complete.index(checkpoint)] if checkpoint in complete else []
+    whole = next((folder for folder in reversed(before) if _broken_file(folder) is None), None)
+    advice = "There is no whole checkpoint before it: start a new run."
+    if whole is not None:
+        advice = f"{whole} is whole: go on from it (--resume_from_checkpoint {whole})."
+    raise ValueError(f"{broken}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")
+
+
+def _broken_file(checkpoint: Path) -> str | None:
+    """The first file that is not whole, and why; only headers and ends of large files are read."""
+    for file in sorted(checkpoint.rglob("*.*")):
+        try:
+            if file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            elif file.suffix == ".safetensors":
+                with safe_open(file, "pt"):
+                    pass
+            elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):  # its directory stands at the end
+                raise ValueError("it ends too early")
+        except (ValueError, SafetensorError) as error:
+            return f"{file} is not whole ({file.stat().st_size:,} bytes: {error})"
+    return None
+
+
+def _decisive(config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _decisive(value) if isinstance(value, dict) else value
+        for key, value in config.items()
+        if key not in INCIDENTAL
+    }
+
+
+def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for key, value in nested.items():
+        if isinstance(value, dict) and value:
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _checksum(dataset: Any, columns: list[str]) -> str | None:
+    """Of the rows in even distances, as they are stored: a format or a transform of the data set does not matter."""
+    if not hasattr(dataset, "with_format") or len(dataset) == 0:
+        return None
+    stored = dataset.with_format(None)
+    numbers = np.linspace(0, len(stored) - 1, min(SAMPLED_ROWS, len(stored))).astype(int)
+    rows = [{name: row[name] for name in columns if name in row} for row in (stored[int(i)] for i in numbers)]
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]

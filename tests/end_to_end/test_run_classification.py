@@ -25,7 +25,6 @@ from .forked import finish_script, kill_script, run_two_processes, start_script
 
 SCRIPT = ROOT / "examples" / "run_classification.py"
 COLUMNS = ("--text_column=body", "--label_column=topic")
-TWO_PROCESSES = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 @pytest.fixture(scope="session")

@@ -37,12 +37,8 @@ from docsplit_hf.evaluation.embedding_cache import cached_embeddings
 from docsplit_hf.evaluation.markdown_report import escape, format_summary
 from docsplit_hf.evaluation.summary import summarize
 from docsplit_hf.metrics.registry import metric_class
-from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
-from docsplit_hf.neighbors.audit.corrections import corrections
-from docsplit_hf.neighbors.audit.datalab_inputs import datalab_inputs
-from docsplit_hf.neighbors.audit.duplicate_groups import duplicate_groups
-from docsplit_hf.neighbors.audit.nearest_examples import nearest_examples
-from docsplit_hf.neighbors.audit.outliers import outliers
+from docsplit_hf.neighbors.audit.examine import audit_snapshot, corrections, datalab_inputs
+from docsplit_hf.neighbors.audit.near_examples import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.neighbors.experts.document_vectors import unit
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts

@@ -55,7 +55,7 @@ from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.lora import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.neighbors.audit.audit import Audit
+from docsplit_hf.neighbors.audit.report import Audit
 from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name

@@ -11,14 +11,13 @@ from ..metrics.accuracy import Accuracy
 from ..metrics.log_loss import LogLoss
 from ..metrics.macro_f1 import MacroF1
 from ..metrics.matthews_correlation import MatthewsCorrelation
-from ..neighbors.classification_output import Shown
 from ..neighbors.experts.baselines import at_chance, largest_class, word_counts
 from ..neighbors.experts.corpus import texts_in
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.held_out_scores import one_hot
 from ..neighbors.experts.mixture_of_experts import mix_experts
 from ..neighbors.experts.words import fit_words
-from ..neighbors.mixing.mixture import mix_with_neighbors
+from ..neighbors.mixing.mixture import Shown, mix_with_neighbors
 from ..neighbors.store.row_table import joined_texts
 from ..text.labels import label_array, texts_of
 

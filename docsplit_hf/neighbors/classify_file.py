@@ -19,7 +19,7 @@ from ..models.checkpoints.lock import locked
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .suggestions.suggest import SUGGESTED
+from .suggestions import SUGGESTED
 
 if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline
@@ -146,9 +146,7 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
     given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
     # Private in transformers 5.23: Pipeline has no public way to ask for the defaults that it was made with.
     parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
-    parameters |= pipe._preprocess_params | pipe._forward_params | pipe._postprocess_params
-    for part in pipe._sanitize_parameters(**given):
-        parameters |= part
+    parameters |= pipe._forward_params | pipe._sanitize_parameters(**given)[1]
     parameters["max_length"] = parameters.get("max_length") or pipe.reader.length
     parameters.pop("show_progress", None)
     return dict(sorted(parameters.items()))  # in whatever order they were given

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from tqdm.auto import tqdm
+from transformers import AutoTokenizer, PreTrainedModel, TextClassificationPipeline
+
+from ..models.inference.bfloat16 import BFloat16
+from ..models.inference.endpoint_classifier import EndpointClassifier
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
-from .answering_pipeline import AnsweringPipeline
-from .audit.audit_snapshot import audit_snapshot
-from .audit.corrections import corrections
-from .audit.datalab_inputs import DatalabInputs, datalab_inputs
+from ..models.inference.reader import Predictions, Reader
+from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
 from .card import ClassifierFacts, save_classifier_card
-from .editing.add_documents import add_documents
-from .editing.add_examples import add_examples, datastore_to_grow
-from .editing.add_labels import described_examples
-from .editing.relabel import relabel
+from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
+from .experts.fitted_experts import ReadyExperts, ready_experts
+from .experts.kept_corpus import KeptCorpus
+from .experts.mixture_of_experts import mix_experts
 from .fit import fit
-from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
+from .mixing.calibrate_datastore import recalibrate, recalibrate_if_grown
+from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
+from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as
+from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.files.classifier_files import saved_together
 from .store.files.hub_folder import CARD, upload
-from .suggestions.suggest import suggest
-from .texts_and_labels import as_list
-from .watching.known_words import known_words
-from .watching.watch import Watcher, watch
+from .store.row_table import joined_texts
+from .suggestions import suggest
+from .texts_and_labels import as_list, texts_and_pairs
+from .watching import watch
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from .audit.audit import Audit, Labels
+    from .audit.report import Audit, Labels
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
-    from .watching.watch_report import WatchReport
+    from .store.store import Store
+    from .watch_report import WatchReport
 
 logger = logging.getLogger(__name__)
 
+FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
+WINDOW_WITH_PROGRESS = 256  # so that the bar moves
+WINDOW_CHARACTERS = 2**24  # of all texts in it
+READING = ("max_length", "max_tokens_per_batch", "bf16", "batch_size")  # options of a call that the reader takes
 
-class KNNClassifierPipeline(AnsweringPipeline):
+
+class KNNClassifierPipeline(TextClassificationPipeline):
     """Classifies texts, or pairs of texts, by a classifier and by the nearest labeled examples.
 
     Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
@@ -85,6 +98,42 @@ class KNNClassifierPipeline(AnsweringPipeline):
         >>> answer["label"], answer["neighbors"][0]["id"]
         ('fruit', '0')
     """
+
+    _load_tokenizer = None  # transformers tries, and goes on where there is none: an endpoint has none
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: Any = None,
+        datastore: Store | str | Path | None = None,
+        datastore_token: str | bool | None = None,
+        packing: str = "auto",
+        long_documents: str | None = None,
+        passage_length: int | None = None,
+        truncate_dim: int | None = None,
+        backend: str | None = None,
+        precision: str | None = None,
+        calibration_texts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        is_ours = is_classifier(model)
+        if tokenizer is None and not isinstance(model, EndpointClassifier):
+            tokenizer = _own_tokenizer(model)
+        kwargs["task"] = "text-classification"  # the name that other libraries know
+        super().__init__(model=model if is_ours else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
+        self.reader.run_by(packing, backend, precision, calibration_texts)
+        self.datastore = find_datastore(self.reader, datastore, is_ours, datastore_token)
+        given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
+        read_as(self.reader, self.datastore, is_ours, **given)
+        self._experts: ReadyExperts | None = None
+        self._corpus = KeptCorpus()
+        if self.datastore is not None:
+            recalibrate_if_grown(self.model.config, self.datastore)
+
+    @property
+    def reader(self) -> Reader:
+        """What embeds: the model with its tokenizer, as they are now."""
+        return Reader.of(self.model, self.tokenizer)
 
     @cut_texts_summed_up()  # a generator is read later, and logged as it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
@@ -212,7 +261,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         reader = self.reader.with_options(show_progress=show_progress, **options)
         datastore = datastore_to_grow(reader, self.datastore)
         added = add_documents(reader, datastore, texts, ids)
-        self.datastore = datastore
+        self.datastore = datastore  # not before: a failed addition leaves nothing behind
         return added
 
     def remove_documents(self, ids: Sequence[str]) -> None:
@@ -254,8 +303,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
-        datastore, corpus = self._datastore(), self._corpus
-        report = fit(self.reader, datastore, texts, labels, experts, show_progress, corpus)
+        report = fit(self.reader, self._datastore(), texts, labels, experts, show_progress, self._corpus)
         print(report)
         return report
 
@@ -278,16 +326,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
         """
         datastore, has_head = self._datastore(), self.model.config.num_labels > 0
-
-        def logits_of(texts: list[str], pairs: list[str | None]) -> np.ndarray | None:
-            if has_head and None in texts:
-                raise ValueError(
-                    "Documents without texts have no answer of the classification head: give their texts to "
-                    "add_documents."
-                )
-            return self.reader.read(texts, pairs).logits if has_head else None
-
-        return suggest(datastore, n, again, logits_of)
+        return suggest(datastore, n, again, self.reader if has_head else None)
 
     @cut_texts_summed_up()
     def report(
@@ -304,7 +343,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
 
         Returns:
-            What changed, the new words, and the most novel texts. Printed, it is a table; ``plot(path)`` draws it.
+            What changed, the new words, and the most novel texts. Printed, it is a table.
 
         Raises:
             TypeError: If a text is not a string.
@@ -313,8 +352,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         ready = self._ready_experts(self._datastore())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        watcher = Watcher(self.reader.with_options(**options), ready, known_words(ready.snapshot))
-        return watch(watcher, texts, earlier, reject, show_progress)
+        return watch(self.reader.with_options(**options), ready, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.
@@ -406,10 +444,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             TypeError: If a label is not a name.
             ValueError: If there are too few examples, or all held-out texts are among them.
         """
-        datastore = self._datastore()
-        if texts is None:
-            return recalibrate_on_examples(self.model.config, datastore)
-        return recalibrate_on_held_out(self.reader, datastore, texts, labels)
+        return recalibrate(self.reader, self._datastore(), texts, labels)
 
     def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
@@ -486,3 +521,186 @@ class KNNClassifierPipeline(AnsweringPipeline):
         if datastore.fitted is not None:
             logger.info("The neighbors know the new examples from now on; the other experts learn of them by fit().")
         return added
+
+    def get_iterator(
+        self,
+        inputs: Any,
+        num_workers: int,
+        batch_size: int,
+        preprocess_params: dict[str, Any],
+        forward_params: dict[str, Any],
+        postprocess_params: dict[str, Any],
+    ) -> Iterator[Any]:
+        """Classify: of a list 1,024 texts at a time; of a generator a batch or 8, then twice as many each time."""
+        has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
+        stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
+        batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
+        first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
+        total = len(inputs) if has_items else None
+        return self._answers(stream, first, total, {**forward_params, "batch_size": batch_size})
+
+    def run_single(
+        self,
+        inputs: Any,
+        preprocess_params: dict[str, Any],
+        forward_params: dict[str, Any],
+        postprocess_params: dict[str, Any],
+    ) -> Any:
+        """Classify one text or pair."""
+        return next(self._answers(iter([inputs]), 1, 1, forward_params))
+
+    def check_model_type(self, supported_models: Any) -> None:
+        """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
+
+    def _sanitize_parameters(
+        self,
+        top_k: Any = "",
+        return_neighbors: int | None = None,
+        return_documents: int | None = None,
+        explain: bool | None = None,
+        return_novelty: bool | None = None,
+        return_read: bool | None = None,
+        reject: float | None = None,
+        reject_label: str | None = None,
+        k: int | None = None,
+        knn_temperature: float | None = None,
+        knn_weight: float | None = None,
+        max_length: int | None = None,
+        max_tokens_per_batch: int | None = None,
+        bf16: BFloat16 = None,
+        show_progress: bool | None = None,
+        truncation: bool | str = True,
+        padding: bool | str = True,
+        **unknown: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        # All options are "forward" ones: transformers' three steps are one here, _answers.
+        if unknown:
+            raise TypeError(f"pipeline('docsplit-knn') has no argument {next(iter(unknown))!r}.")
+        if truncation not in (True, "longest_first"):
+            raise ValueError(f"truncation={truncation!r}: texts that are too long are always cut, and counted.")
+        counts = {"max_length": max_length, "max_tokens_per_batch": max_tokens_per_batch, "k": k}
+        counts |= {"return_neighbors": return_neighbors, "return_documents": return_documents}
+        for name, value in {**counts, "top_k": None if top_k == "" else top_k}.items():
+            least = 0 if name.startswith("return_") else 1
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+                raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
+        if knn_temperature is not None and not knn_temperature > 0:
+            raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
+        if knn_weight is not None and not 0 <= knn_weight <= 1:
+            raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
+        flags = {"show_progress": show_progress, "explain": explain, "return_novelty": return_novelty}
+        flags["return_read"] = return_read
+        for name, value in flags.items():
+            if value not in (None, True, False):
+                raise ValueError(f"{name} must be True or False, got {value!r}.")
+        if reject is not None:
+            check_error(reject)
+        if reject_label is not None and not isinstance(reject_label, str):
+            raise TypeError(f"reject_label must be a name, got {reject_label!r}.")
+        options = {**counts, **flags, "bf16": bf16, "reject": reject, "reject_label": reject_label}
+        options |= {"knn_temperature": knn_temperature, "knn_weight": knn_weight}
+        given = {name: value for name, value in options.items() if value is not None}
+        return {}, given if top_k == "" else given | {"top_k": top_k}, {}
+
+    def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: dict[str, Any]) -> Iterator[Any]:
+        """The answers to a stream of texts, of which ``size`` are read together at first."""
+        datastore = self._datastore()  # which says so before anything is computed
+        _check_options(options, self._ready_experts(datastore), datastore.label_names)
+        asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
+        shown = Shown(*(options.get(name, 0) for name in asked))
+        if shown.read and not self.reader.is_here:
+            raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
+        reader = self.reader.with_options(**{name: options[name] for name in READING if name in options})
+        top_k, best_only, rejected = options.get("top_k"), "top_k" not in options, options.get("reject_label")
+        show_progress = options.get("show_progress", False)
+        done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
+        with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
+            while window := _next_inputs(stream, min(size, most)):
+                texts, pairs = texts_and_pairs(window, done)
+                with self.device_placement():
+                    predictions = reader.read(texts, pairs)
+                mixture = self._mix(predictions, joined_texts(texts, pairs), shown, options)
+                for row in range(len(texts)):
+                    yield answer_of(mixture, row, top_k, shown, best_only, rejected)
+                progress.update(len(window))
+                done, size = done + len(window), min(2 * size, WINDOW)
+
+    def _mix(self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Mixture:
+        """The mixture of the fitted experts; without any, or with an option of equation 3, that of equation 3."""
+        config, datastore, reject = self.model.config, self._datastore(), options.get("reject")
+        ready = self._ready_experts(datastore)
+        names = [name for name in ("k", "knn_temperature", "knn_weight") if name in options]
+        if ready is not None and not names:
+            mixture = mix_experts(ready, predictions, texts, shown, reject)
+        elif shown.explanation or shown.novelty or reject is not None:
+            raise ValueError(
+                "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
+                "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
+            )
+        elif config.num_labels == 0 and options.get("knn_weight", 1) != 1:
+            raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
+        else:
+            chosen = (options.get(name, getattr(config, name)) for name in ("k", "knn_temperature", "knn_weight"))
+            mixture = mix_with_neighbors(predictions, datastore, *chosen, shown=shown.neighbors)
+        documents = None
+        if shown.documents:
+            if datastore.documents is None:
+                raise ValueError(
+                    f"return_documents={shown.documents}: there are no documents without labels, call "
+                    "add_documents(texts)."
+                )
+            embeddings = predictions.retrieval_embeddings
+            documents = datastore.documents.search(embeddings, shown.documents, predictions.passages)
+        return mixture._replace(
+            documents=documents, shares=predictions.shares, texts=texts, passages=predictions.passages
+        )
+
+    def _ready_experts(self, datastore: Store) -> ReadyExperts | None:
+        # The rows of a remote datastore are fetched for fitted experts only; threads may set them meanwhile.
+        ready = self._experts = None if datastore.fitted is None else ready_experts(datastore.snapshot, self._experts)
+        return ready
+
+    def _datastore(self) -> Store:
+        if self.datastore is None or not len(self.datastore):
+            where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
+            raise ValueError(
+                f"No labeled examples yet{f' in {where}' if where else ''}: call add_examples(texts, "
+                "labels), with a few texts of each label, or give a datastore to the pipeline."
+                + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
+            )
+        return self.datastore
+
+
+def _own_tokenizer(model: PreTrainedModel) -> Any:
+    """Ask once more for the tokenizer that transformers did not find, for its reason."""
+    name = model.config.name_or_path
+    if not name:
+        raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
+    return AutoTokenizer.from_pretrained(name, revision=getattr(model, "loaded_revision", None))
+
+
+def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
+    """The next inputs of a stream: that many at most, and fewer where they are long, so that memory is bounded."""
+    inputs, characters = [], 0
+    for given in itertools.islice(stream, most):
+        inputs.append(given)
+        texts = given.values() if isinstance(given, dict) else [given]
+        characters += sum(len(text) for text in texts if isinstance(text, str))
+        if characters >= WINDOW_CHARACTERS:
+            break
+    return inputs
+
+
+def _check_options(options: dict[str, Any], ready: ReadyExperts | None, label_names: Sequence[str]) -> None:
+    """Refuse options that do not go together, of the call or of the pipeline, and warn of what cannot be promised."""
+    reject, reject_label = options.get("reject"), options.get("reject_label")
+    if reject is None:
+        if reject_label is not None:
+            raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
+        return
+    if "top_k" in options:
+        raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
+    if reject_label in label_names:
+        raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
+    if ready is not None and np.isinf(ready.fitted.answer_level(reject)):
+        logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.promise())

@@ -211,11 +211,10 @@ def test_defaults_of_the_pipeline_count_as_options(pipe, classify, tmp_path, mon
     assert classify("plain.jsonl", max_length=None) == BLOCK
     classify("plain.jsonl", interrupted=True, overwrite=True)
     with monkeypatch.context() as defaults:
-        defaults.setattr(pipe, "_forward_params", {"k": 1})
-        defaults.setattr(pipe, "_postprocess_params", {"return_neighbors": 2})
+        defaults.setattr(pipe, "_forward_params", {"k": 1, "return_neighbors": 2})
         assert classify("plain.jsonl", overwrite=True) == 0
         classify("default.csv")
-        defaults.setattr(pipe, "_postprocess_params", {"top_k": 2, "_legacy": False})
+        defaults.setattr(pipe, "_forward_params", {"k": 1, "top_k": 2})
         classify("top.jsonl")
     assert (tmp_path / "default.csv").read_bytes() == (tmp_path / "option.csv").read_bytes()
     assert all("neighbors" in row for row in read(tmp_path / "plain.jsonl"))

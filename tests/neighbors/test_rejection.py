@@ -4,9 +4,126 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
 
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
+from docsplit_hf.neighbors.experts.document_vectors import unit
 from docsplit_hf.neighbors.experts.fit_report import FitReport
+from docsplit_hf.neighbors.rejection import (
+    CERTAINTY,
+    NEAREST,
+    answer_level,
+    closeness,
+    confidence,
+    familiarity,
+    least_error,
+    novelty,
+)
+
+
+def draw(count, seed, hardest=0.4):
+    """Texts whose share of errors grows from 0 at confidence 1 to ``hardest`` at 0."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(count)
+    return confidence, rng.random(count) >= hardest * (1 - confidence)
+
+
+@pytest.mark.parametrize("error", [0.05, 0.1])
+def test_the_promise_holds_in_nine_of_ten_draws(error):
+    """Above a level t the true share of errors is hardest (1 - t) / 2."""
+    levels = np.array([answer_level(*draw(1000, seed), error) for seed in range(400)])
+    broken = np.sum(0.4 * (1 - levels[np.isfinite(levels)]) / 2 > error)
+    assert broken <= binom.ppf(0.999, 400, 1 - CERTAINTY)
+    assert np.isfinite(levels).mean() > 0.3  # and it promises something
+
+
+@pytest.mark.parametrize("count", [20, 44, 45, 200])
+def test_where_all_is_right_the_least_error_decides(count):
+    confidence = np.linspace(0.5, 1, count)
+    right, least = np.ones(count, bool), least_error(count)
+    assert answer_level(confidence, right, least * 1.001) == confidence[0]
+    assert answer_level(confidence, right, least * 0.999) == np.inf
+    assert (1 - least) ** count == pytest.approx(1 - CERTAINTY)
+
+
+def test_equal_confidence_has_an_equal_fate():
+    confidence = np.repeat([0.9, 0.6], 100)
+    right = np.repeat([True, False], 100)
+    assert answer_level(confidence, right, 0.05) == 0.9
+    assert answer_level(confidence, right[::-1], 0.05) == np.inf
+
+
+def test_no_confidence_is_no_answer():
+    assert answer_level(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9
+
+
+def test_novel_texts_do_not_end_the_test_of_the_others():
+    """One in a hundred has confidence 0: the others are all right, and all are answered, whatever is promised."""
+    rng = np.random.default_rng(0)
+    confidence = np.where(np.arange(600) % 100 == 0, 0, rng.uniform(0.5, 1, 600))
+    expected = confidence[confidence > 0].min()
+    for error in (0.01, 0.05, 0.2):
+        assert answer_level(confidence, np.ones(600, bool), error) == expected
+
+
+def test_a_few_wrong_labels_anywhere_do_not_silence_it():
+    answered = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        answered.append(np.isfinite(answer_level(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
+    assert np.mean(answered) > 0.8
+
+
+def test_nothing_promises_nothing():
+    assert answer_level(np.zeros(0), np.zeros(0, bool), 0.5) == np.inf and least_error(0) == 1
+
+
+SHARES = st.floats(0, 1, width=32)
+
+
+def test_closeness_is_the_mean_cosine_of_the_nearest():
+    rng = np.random.default_rng(0)
+    queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (6, 30))
+    expected = np.sort(queries @ examples.T, axis=1)[:, -NEAREST:].mean(1)
+    np.testing.assert_allclose(closeness(queries, examples), expected, atol=1e-5)
+    np.testing.assert_allclose(closeness(queries, examples[:2]), (queries @ examples[:2].T).mean(1), atol=1e-5)
+
+
+def test_copies_of_the_query_do_not_count_however_many_there_are():
+    rng = np.random.default_rng(0)
+    queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (3, 30))
+    expected = closeness(queries, examples)
+    many = np.concatenate([np.repeat(queries, 40, axis=0), examples])
+    np.testing.assert_allclose(closeness(queries, many, without_equal=True), expected, atol=1e-5)
+    assert closeness(queries, queries[:1].repeat(9, axis=0), without_equal=True)[0] == 0
+
+
+def test_each_of_the_three_makes_a_text_less_familiar():
+    sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.5, 0.5]])
+    best = familiarity(sure, sure, np.array([0.8]))
+    assert best == 0.9 * 0.9 * 0.8**2
+    for other in ((unsure, sure, 0.8), (sure, unsure, 0.8), (sure, sure, 0.3), (sure, sure, -0.9)):
+        assert familiarity(*other[:2], np.array([other[2]])) < best
+
+
+@given(st.lists(SHARES, min_size=1, max_size=20), st.lists(SHARES, min_size=1, max_size=20))
+def test_novelty_is_from_0_to_1_and_falls_with_familiarity(texts, examples):
+    texts = np.sort(np.array(texts, np.float32))
+    found = novelty(texts, np.array(examples, np.float32))
+    assert ((found >= 0) & (found <= 1)).all() and (np.diff(found) <= 1e-12).all()
+
+
+def test_novelty_is_the_share_of_more_familiar_examples():
+    examples = np.linspace(0.1, 0.9, 99)
+    np.testing.assert_allclose(novelty(np.array([0.1, 0.5, 0.9, 0.0, 1.0]), examples), [0.99, 0.5, 0.01, 1, 0])
+    assert novelty(np.array([0.05]), examples) > novelty(np.array([0.09]), examples) > 0.99  # below them all, in order
+
+
+def test_a_novel_text_is_not_sure():
+    found = confidence(np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([0.5, 0.995]))
+    np.testing.assert_array_equal(found, np.array([0.8, 0], np.float32))
 
 
 def labels_of(texts):

@@ -1,8 +1,10 @@
+"""How many labels are wrong, which ones, and which labels are confused."""
+
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.audit.label_issues import SURE, doubts_of, wrong_and_right
-from docsplit_hf.neighbors.audit.nearest_examples import Nearest
+from docsplit_hf.neighbors.audit.label_issues import SURE, confused_labels, doubts_of, wrong_and_right
+from docsplit_hf.neighbors.audit.near_examples import Nearest
 
 
 def made_up(count=200, wrong=10, classes=3, clear=3.0, sharpness=1.0, seed=0):
@@ -83,3 +85,18 @@ def test_with_several_labels_each_is_a_question_by_itself():
     assert {doubt.row: doubt.suggested for doubt in doubts} == {0: [0], 5: [0, 1], 6: [1]}
     assert doubts[0].near_given == 0 and doubts[0].near_suggested == 2 and count == pytest.approx(4, abs=0.5)
     assert all(doubt.sure and doubt.probability < 1 - SURE for doubt in doubts)
+
+
+def test_counts_and_shares():
+    labels = np.repeat([0, 1, 2, 0, 1, 1, 2], [6, 8, 30, 4, 2, 1, 2])
+    answers = np.repeat([0, 1, 2, 1, 0, 2, 1], [6, 8, 30, 4, 2, 1, 2])
+    # 0 and 1 are taken for one another in 6 of 20; 1 and 2 in 3 of 41, which is too few
+    assert confused_labels(labels, answers, 4) == [(0, 1, 4, 2, 0.3)]
+    assert confused_labels(np.array([0, 1]), np.array([1, 0]), 2) == []
+    assert confused_labels(np.zeros(0, int), np.zeros(0, int), 3) == []
+
+
+def test_the_most_confused_are_first():
+    labels, answers = np.repeat([0, 1, 2, 3], 10), np.repeat([0, 1, 2, 3], 10)
+    answers[:3], answers[20:25] = 1, 3
+    assert [pair[:2] for pair in confused_labels(labels, answers, 4)] == [(2, 3), (0, 1)]

@@ -21,7 +21,7 @@ from ..models.portable.modeling_knn_classifier import (
     classification_loss,
 )
 from ..models.portable.packing import use_packing
-from ..neighbors.card import ClassifierFacts, save_classifier_card
+from ..neighbors.card import save_classifier_card
 from ..neighbors.editing import add_documents
 from ..neighbors.fit import fit
 from ..neighbors.mixing.calibrate_datastore import (
@@ -327,8 +327,7 @@ class KNNClassifierTrainer(BaseTrainer):
             self.best_model_is_loaded,
         )
         location = self.hub_model_id if self.args.push_to_hub else str(place)
-        facts = ClassifierFacts(location, config, self.datastore, training, self.state.log_history)
-        save_classifier_card(folder, facts)
+        save_classifier_card(folder, location, config, self.datastore, training, self.state.log_history)
 
     def _generator(self) -> torch.Generator:
         """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""

@@ -127,9 +127,7 @@ def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list
         raise TypeError(f"Expected {{label: description, ...}}, got {descriptions!r}: say in a few words what each is.")
     for name, description in descriptions.items():
         if not isinstance(name, str) or not isinstance(description, str) or not (name.strip() and description.strip()):
-            raise ValueError(
-                f"The label {name!r} is described as {description!r}: give a name, and a few words on its texts."
-            )
+            raise ValueError(f"The label {name!r} is described as {description!r}: give a name, and a few words.")
     if not descriptions:
         raise ValueError("There are no labels: give {label: description, ...}.")
     return list(descriptions.values()), list(descriptions), [f"{LABEL_ID}{name}" for name in descriptions]
@@ -138,10 +136,8 @@ def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list
 def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[str] | None = None) -> list[str | None]:
     """Add documents as ``KNNClassifierPipeline.add_documents`` says."""
     if isinstance(texts, (str, Path)):
-        raise TypeError(
-            f"Expected texts, got {str(texts)!r}. To read a file or a folder: docsplit_hf.load_documents("
-            f"{str(texts)!r}, test_size=0)['train']; one text: [text]."
-        )
+        read = f"docsplit_hf.load_documents({str(texts)!r}, test_size=0)['train']"
+        raise TypeError(f"Expected texts, got {str(texts)!r}. To read a file or a folder: {read}; one text: [text].")
     texts, pairs = texts_and_pairs(texts)
     if not texts:
         logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")

@@ -37,10 +37,7 @@ def fit(
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
-        raise ValueError(
-            "This classifier was trained on examples, so folds of them do not tell how good it is: pass held-out texts "
-            "and their labels, fit(texts, labels)."
-        )
+        raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
     held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
     make = (corpus or KeptCorpus()).make
     fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress, make)

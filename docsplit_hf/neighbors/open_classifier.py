@@ -30,10 +30,9 @@ logger = logging.getLogger(__name__)
 
 
 def is_classifier(model: PreTrainedModel) -> bool:
-    """Whether a model is one of our classifiers, of weights or of an endpoint.
+    """Whether a model is one of our classifiers; one that a repository's copy of our code loaded becomes one.
 
-    One that was loaded by the copy of our code in a repository becomes one of the installed code, which is the same:
-    packing works only where what asks for it and what attends are of one copy.
+    Packing works only where what asks for it and what attends are of one copy.
     """
     if model.config.model_type == KNNClassifierConfig.model_type and not isinstance(model, KNNClassifier):
         model.__class__, model.config.__class__ = KNNClassifier, KNNClassifierConfig
@@ -81,17 +80,12 @@ def find_datastore(
     if datastore.probe is not None and not in_one_precision(probe, datastore.probe):
         check_precision(reader, probe, datastore)
     if len(datastore) and not datastore.label_names:
-        raise ValueError(
-            "No example of the datastore has a label, so nothing can be told from them: embed the corpus with its "
-            "labels (--label_column), or add_examples to a pipeline without it."
-        )
+        raise ValueError("No example of the datastore has a label: embed the corpus with labels (--label_column).")
     check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
     names = datastore.label_names[: len(trained)]
     if names != trained:
-        raise ValueError(
-            f"The classifier's labels are {trained}, and the datastore's begin with {names}: build the datastore with "
-            "this classifier."
-        )
+        both = f"The classifier's labels are {trained}, and the datastore's begin with {names}"
+        raise ValueError(f"{both}: build the datastore with this classifier.")
     return datastore
 
 
@@ -123,14 +117,12 @@ def read_as(reader: Reader, datastore: Store | None, saved_with_model: bool, **g
     has_texts = datastore is not None and (len(datastore) or datastore.documents is not None)
     if changed and has_texts and saved_with_model:
         name, value = next(iter(changed.items()))
-        raise ValueError(
-            f"{name}={value!r}: the texts of the datastore were embedded with {own[name]!r}. Leave it out, or add the "
-            "texts to a new pipeline."
-        )
+        before = f"the texts of the datastore were embedded with {own[name]!r}"
+        raise ValueError(f"{name}={value!r}: {before}. Leave it out, or add the texts to a new pipeline.")
     if changed:
-        for name, value in changed.items():
-            setattr(config, name, value)
         try:
+            for name, value in changed.items():
+                setattr(config, name, value)
             config.validate()
             with unlogged():
                 reader.read(["a"])  # what cannot work is refused now
@@ -139,8 +131,5 @@ def read_as(reader: Reader, datastore: Store | None, saved_with_model: bool, **g
                 setattr(config, name, own[name])
             raise
     if has_texts and datastore.has_passages and config.long_documents not in SEVERAL_VECTORS:
-        logger.warning(
-            "The datastore has passages, and texts are read with long_documents=%r: pass what its own were read with, "
-            "'passages' or 'late'.",
-            config.long_documents,
-        )
+        read = config.long_documents
+        logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", read)

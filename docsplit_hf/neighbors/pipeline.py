@@ -13,12 +13,11 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedModel, TextClassificationPipeline
 
-from ..models.inference.bfloat16 import BFloat16
 from ..models.inference.endpoint_classifier import EndpointClassifier
 from ..models.inference.long_documents.cut_texts import cut_texts_summed_up
 from ..models.inference.reader import Predictions, Reader
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
-from .card import ClassifierFacts, save_classifier_card
+from .card import save_classifier_card
 from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
 from .experts.fitted_experts import ReadyExperts, ready_experts
 from .experts.kept_corpus import KeptCorpus
@@ -49,6 +48,10 @@ FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up 
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 WINDOW_CHARACTERS = 2**24  # of all texts in it
 READING = ("max_length", "max_tokens_per_batch", "bf16", "batch_size")  # options of a call that the reader takes
+# Other options of a call: whole numbers with the least that they may be, truth values, and the rest.
+LEAST = {"top_k": 1, "k": 1, "max_length": 1, "max_tokens_per_batch": 1, "return_neighbors": 0, "return_documents": 0}
+FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
+OTHER_OPTIONS = ("reject", "reject_label", "knn_temperature", "knn_weight", "bf16", "truncation", "padding")
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -56,10 +59,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
     Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
     its datastore in the same folder or repository; or any encoder, which becomes a classifier with ``add_examples``,
-    without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf.
-
-    Input and output are those of ``pipeline("text-classification")``. Texts of similar length are read in one batch,
-    in whatever form they are given; ``long_documents`` says what is read of those that are too long for the model.
+    without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf. Input and
+    output are those of ``pipeline("text-classification")``.
 
     Args:
         model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
@@ -147,32 +148,34 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 the nearest examples to give, ``return_documents``: of the nearest documents without labels.
                 ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to allow, such
                 as 0.05: a text whose answer is too unsure for that, or that is like no example, gets none.
-                ``reject_label``: the label of such texts, in place of None. ``return_novelty``: whether to say how
-                unlike the examples a text is. ``k``, ``knn_temperature``, ``knn_weight``: instead of
-                the calibrated ones; with any of them, the answer is that of equation 3, whatever was fitted.
-                ``return_read``: whether to say how much of a text was read.
-                ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward. ``bf16``:
-                compute in bfloat16, faster where the hardware has it, and not quite the same; ``"auto"``: if it has.
-                ``max_length``: the longest input in tokens. ``show_progress``: whether to show a progress bar.
+                ``reject_label``: the label of such texts, instead of None. ``return_novelty``: whether to say how
+                unlike the examples a text is. ``return_read``: whether to say how much of a text was read. ``k``,
+                ``knn_temperature``, ``knn_weight``: instead of the calibrated ones; with any of them the answer is that
+                of equation 3, whatever was fitted. ``batch_size``, ``max_tokens_per_batch``: the most texts, and the
+                most tokens, in one forward. ``bf16``: compute in bfloat16, faster where the hardware has it, and not
+                quite the same; ``"auto"``: if it has. ``max_length``: the longest input in tokens. ``show_progress``:
+                whether to show a progress bar.
 
         Returns:
-            For each text its best label, or with ``top_k`` a list of the best,
-            ``{"label": ..., "score": ...}``. A single text
-            without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. With
-            ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
-            (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
-            (squared L2) and ``weight``: its share of the vote (equation 2), which adds up to 1 over those that vote and
-            is 0 beyond them. After ``fit`` documents without labels vote, too: their ``label`` is the most probable one
-            that ``fit`` spread to them, with ``label_probability``. With ``top_k``, each label has those of
-            them that have it. With ``explain``, ``explanation`` has ``experts``: what each adds to the log odds of the
-            label against the next best one, ``against``; and ``words``: those that add most. Where texts are read in
-            passages, it also has the ``passage`` that speaks most for the label, with ``start``, ``end`` and ``text``;
-            a neighbor has its own nearest one as ``passage``, and that of the text as ``text_passage``. With
-            ``return_novelty``, ``novelty`` is the share of the examples that were more familiar when they were held
-            out: of a text of no known class it is near 1. With ``return_read``, ``read`` is the share of the text that
-            was read. With ``reject``, ``label`` may be None; the promise holds in nine of ten draws of the examples,
-            for texts like them. Where experts were fitted on texts with several labels, ``labels`` are those whose
-            probability reaches their threshold, chosen by folds.
+            For each text its best label, ``{"label": ..., "score": ...}``, or with ``top_k`` a list of the best. A
+            single text without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. Options add:
+
+            - ``neighbors``: the nearest examples, nearest first, each with its ``label`` (``labels``, where it may have
+              several), ``text``, ``text_pair`` where there is one, ``id``, ``distance`` (squared L2) and ``weight``,
+              its share of the vote (equation 2). After ``fit`` documents vote, too: their ``label`` is the most
+              probable one that ``fit`` spread to them, with ``label_probability``. With ``top_k``, each label has those
+              neighbors that have it.
+            - ``explanation``: ``experts``, what each adds to the log odds of the label against the next best one,
+              ``against``; and ``words``, those that add most.
+            - ``novelty``: the share of the examples that were more familiar when they were held out: near 1 for a text
+              of no known class. ``read``: the share of the text that was read. ``documents``: the nearest ones.
+            - ``labels``, where experts were fitted on texts with several: those whose probability reaches their
+              threshold, chosen by folds.
+
+            Where texts are read in passages, an explanation has the ``passage`` that speaks most for the label, with
+            ``start``, ``end`` and ``text``; a neighbor has its own nearest ``passage``, and that of the text as
+            ``text_passage``. With ``reject``, ``label`` may be None; the promise holds in nine of ten draws of the
+            examples, for texts like them.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -474,8 +477,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             if (folder / CARD).exists():
                 logger.info("The model card in %s is left as it is.", folder)
             else:
-                facts = ClassifierFacts(str(folder), self.model.config, datastore, self_contained=self_contained)
-                save_classifier_card(staging, facts)
+                facts = str(folder), self.model.config, datastore
+                save_classifier_card(staging, *facts, self_contained=self_contained)
             if self_contained:
                 save_code(staging)
             datastore.save_pretrained(staging)
@@ -500,8 +503,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         def save(folder: Path, full_name: str) -> None:
             self.save_pretrained(folder, self_contained)
-            facts = ClassifierFacts(full_name, self.model.config, self._datastore(), self_contained=self_contained)
-            save_classifier_card(folder, facts)
+            facts = full_name, self.model.config, self._datastore()
+            save_classifier_card(folder, *facts, self_contained=self_contained)
 
         return upload(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
 
@@ -523,84 +526,46 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return added
 
     def get_iterator(
-        self,
-        inputs: Any,
-        num_workers: int,
-        batch_size: int,
-        preprocess_params: dict[str, Any],
-        forward_params: dict[str, Any],
-        postprocess_params: dict[str, Any],
+        self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: dict[str, Any], __: Any
     ) -> Iterator[Any]:
         """Classify: of a list 1,024 texts at a time; of a generator a batch or 8, then twice as many each time."""
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
         batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
         first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
-        total = len(inputs) if has_items else None
-        return self._answers(stream, first, total, {**forward_params, "batch_size": batch_size})
+        return self._answers(stream, first, len(inputs) if has_items else None, options | {"batch_size": batch_size})
 
-    def run_single(
-        self,
-        inputs: Any,
-        preprocess_params: dict[str, Any],
-        forward_params: dict[str, Any],
-        postprocess_params: dict[str, Any],
-    ) -> Any:
+    def run_single(self, inputs: Any, _: Any, options: dict[str, Any], __: Any) -> Any:
         """Classify one text or pair."""
-        return next(self._answers(iter([inputs]), 1, 1, forward_params))
+        return next(self._answers(iter([inputs]), 1, 1, options))
 
     def check_model_type(self, supported_models: Any) -> None:
         """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
 
-    def _sanitize_parameters(
-        self,
-        top_k: Any = "",
-        return_neighbors: int | None = None,
-        return_documents: int | None = None,
-        explain: bool | None = None,
-        return_novelty: bool | None = None,
-        return_read: bool | None = None,
-        reject: float | None = None,
-        reject_label: str | None = None,
-        k: int | None = None,
-        knn_temperature: float | None = None,
-        knn_weight: float | None = None,
-        max_length: int | None = None,
-        max_tokens_per_batch: int | None = None,
-        bf16: BFloat16 = None,
-        show_progress: bool | None = None,
-        truncation: bool | str = True,
-        padding: bool | str = True,
-        **unknown: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         # All options are "forward" ones: transformers' three steps are one here, _answers.
-        if unknown:
-            raise TypeError(f"pipeline('docsplit-knn') has no argument {next(iter(unknown))!r}.")
-        if truncation not in (True, "longest_first"):
-            raise ValueError(f"truncation={truncation!r}: texts that are too long are always cut, and counted.")
-        counts = {"max_length": max_length, "max_tokens_per_batch": max_tokens_per_batch, "k": k}
-        counts |= {"return_neighbors": return_neighbors, "return_documents": return_documents}
-        for name, value in {**counts, "top_k": None if top_k == "" else top_k}.items():
-            least = 0 if name.startswith("return_") else 1
+        given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
+        if unknown := given.keys() - {*LEAST, *FLAGS, *OTHER_OPTIONS}:
+            raise TypeError(f"pipeline('docsplit-knn') has no argument {min(unknown)!r}.")
+        if given.get("truncation", True) not in (True, "longest_first"):
+            raise ValueError(f"truncation={given['truncation']!r}: long texts are always cut, and counted.")
+        for name, least in LEAST.items():
+            value = given.get(name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
-        if knn_temperature is not None and not knn_temperature > 0:
-            raise ValueError(f"knn_temperature must be above 0, got {knn_temperature}.")
-        if knn_weight is not None and not 0 <= knn_weight <= 1:
-            raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {knn_weight}.")
-        flags = {"show_progress": show_progress, "explain": explain, "return_novelty": return_novelty}
-        flags["return_read"] = return_read
-        for name, value in flags.items():
-            if value not in (None, True, False):
-                raise ValueError(f"{name} must be True or False, got {value!r}.")
-        if reject is not None:
-            check_error(reject)
-        if reject_label is not None and not isinstance(reject_label, str):
-            raise TypeError(f"reject_label must be a name, got {reject_label!r}.")
-        options = {**counts, **flags, "bf16": bf16, "reject": reject, "reject_label": reject_label}
-        options |= {"knn_temperature": knn_temperature, "knn_weight": knn_weight}
-        given = {name: value for name, value in options.items() if value is not None}
-        return {}, given if top_k == "" else given | {"top_k": top_k}, {}
+        for name in FLAGS:
+            if given.get(name, True) not in (True, False):
+                raise ValueError(f"{name} must be True or False, got {given[name]!r}.")
+        if not given.get("knn_temperature", 1) > 0:
+            raise ValueError(f"knn_temperature must be above 0, got {given['knn_temperature']}.")
+        if not 0 <= given.get("knn_weight", 1) <= 1:
+            weight = given["knn_weight"]
+            raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {weight}.")
+        if "reject" in given:
+            check_error(given["reject"])
+        if not isinstance(given.get("reject_label", ""), str):
+            raise TypeError(f"reject_label must be a name, got {given['reject_label']!r}.")
+        return {}, {name: value for name, value in given.items() if name not in ("truncation", "padding")}, {}
 
     def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: dict[str, Any]) -> Iterator[Any]:
         """The answers to a stream of texts, of which ``size`` are read together at first."""
@@ -634,8 +599,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             mixture = mix_experts(ready, predictions, texts, shown, reject)
         elif shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
-                "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
-                "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
+                "Only fitted experts can explain, tell what is novel, and reject: call fit() (of a trained classifier, "
+                "fit(texts, labels) with held-out texts), and leave out k, knn_temperature and knn_weight."
             )
         elif config.num_labels == 0 and options.get("knn_weight", 1) != 1:
             raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
@@ -645,10 +610,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         documents = None
         if shown.documents:
             if datastore.documents is None:
-                raise ValueError(
-                    f"return_documents={shown.documents}: there are no documents without labels, call "
-                    "add_documents(texts)."
-                )
+                raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
             embeddings = predictions.retrieval_embeddings
             documents = datastore.documents.search(embeddings, shown.documents, predictions.passages)
         return mixture._replace(

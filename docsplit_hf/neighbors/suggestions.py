@@ -46,9 +46,7 @@ def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | 
     table = rows_of(snapshot.documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
     if reader is not None and None in texts:
-        raise ValueError(
-            "Documents without texts have no answer of the classification head: give their texts to add_documents."
-        )
+        raise ValueError("A classification head reads texts, and some documents have none: add them with texts.")
     logits = None if reader is None else reader.read(texts, pairs).logits
     keys, passages = snapshot.documents.keys[rows], take_passages(snapshot.documents.passages, rows)
     answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, passages, without_equal=True)

@@ -54,10 +54,8 @@ def names_of_labels(labels: Sequence[Any]) -> list[Any]:
     for row, given in enumerate(labels):
         for label in given if isinstance(given, list) else [given]:
             if not isinstance(label, str):
-                raise TypeError(
-                    f"The label of text {row} is {label!r}, not a name. Of a ClassLabel column: "
-                    "[dataset.features['label'].int2str(label) for label in dataset['label']]."
-                )
+                names = "[dataset.features['label'].int2str(label) for label in dataset['label']]"
+                raise TypeError(f"The label of text {row} is {label!r}, not a name. Of a ClassLabel column: {names}.")
     return labels
 
 

@@ -91,10 +91,7 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
     fitted = FittedExperts.from_state(snapshot.fitted)
     held_out = fitted.held_out
     if len(held_out.ids) and not held_out.ids.any():
-        raise ValueError(
-            "The experts were chosen on held-out texts, so nothing is known of the examples themselves: call fit() "
-            "without texts, which holds out folds of the examples."
-        )
+        raise ValueError("The experts were chosen on held-out texts: call fit() without texts, which holds out folds.")
     labels, is_new = _labels_by(fitted.labels, snapshot)
     ids = id_numbers(snapshot.rows, snapshot.keys)
     described = np.array([row_id.startswith(LABEL_ID) for row_id in snapshot.rows["id"].to_pylist()])
@@ -122,10 +119,8 @@ def _labels_by(names: list[str], snapshot: Snapshot) -> tuple[np.ndarray, np.nda
         return snapshot.labels[:, columns], np.delete(snapshot.labels, columns, axis=1).any(1)
     used = np.unique(snapshot.labels)
     if len(used) < 2:
-        raise ValueError(
-            f"All {len(snapshot.labels)} examples have the label {snapshot.label_names[used[0]]!r}: there is nothing "
-            "to tell apart. Add some of other labels."
-        )
+        name = snapshot.label_names[used[0]]
+        raise ValueError(f"All {len(snapshot.labels)} examples have the label {name!r}: add some of other labels.")
     numbers = np.full(len(snapshot.label_names), -1)
     numbers[columns] = np.arange(len(columns))
     labels = numbers[snapshot.labels]

@@ -78,10 +78,9 @@ def calibrate_on_held_out(
     texts: Sequence[str],
     text_pairs: Sequence[str | None] | None = None,
 ) -> Calibration:
-    """Choose k, T and lambda on M held-out examples, which must not be in the test set.
+    """Choose k, T and lambda on M held-out examples; those in the datastore are left out, as it knows their labels.
 
-    ``labels`` are as ``datastore.label_array`` gives them. Texts that are in the datastore as well are left out, which
-    is logged: their neighbors know their labels.
+    ``labels`` are as ``datastore.label_array`` gives them.
     """
     # As they would be kept, so that an example is as near to itself as can be.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
@@ -89,21 +88,11 @@ def calibrate_on_held_out(
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():
         if known.all():
-            raise KnownExamplesError(
-                f"All {len(known)} held-out texts are among the examples: calibrate on others, or on none (each is "
-                "left out then)."
-            )
-        logger.warning(
-            "%d of %d held-out texts are among the examples of the datastore: they are left out of the calibration.",
-            *(known.sum(), len(known)),
-        )
+            raise KnownExamplesError(f"All {len(known)} held-out texts are examples: calibrate on others, or on none.")
+        logger.warning("%d of %d held-out texts are examples, and left out.", known.sum(), len(known))
     classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
-    return calibrate(
-        neighbors.distances[~known],
-        neighbors.labels[~known],
-        labels[~known],
-        None if classifier is None else classifier[~known],
-    )
+    classifier = None if classifier is None else classifier[~known]
+    return calibrate(neighbors.distances[~known], neighbors.labels[~known], labels[~known], classifier)
 
 
 def calibrate_leaving_one_out(
@@ -112,8 +101,8 @@ def calibrate_leaving_one_out(
     """Choose k, T and lambda on the datastore itself: each of ``rows`` is classified by all other examples.
 
     Examples of equal texts or equal embeddings are left out together. ``predictions`` are those of the rows; None for
-    neighbors alone. A classifier that was trained on these examples gets nearly all of them right, so the weight of the
-    neighbors comes out too small: use held-out examples where there are any.
+    neighbors alone. A classifier that was trained on these examples gets nearly all of them right, so its neighbors get
+    too little weight.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -138,19 +127,13 @@ def calibrate_leaving_one_out(
     if not usable.any():
         raise TooFewExamplesError(f"The {len(queries)} examples are all the same text: add others.")
     if not usable.all():
-        logger.warning(
-            "%d examples are there more than %d times: they are left out of the calibration.",
-            *((~usable).sum(), is_self.shape[1]),
-        )
+        logger.warning("%d examples have over %d copies, and are left out.", (~usable).sum(), is_self.shape[1])
     used = np.flatnonzero(usable)
     others = without_self(is_self[used])[:, :MOST_NEIGHBORS]
     classifier = None if predictions is None else classifier_probabilities(predictions.logits, datastore.multi_label)
-    return calibrate(
-        np.take_along_axis(neighbors.distances[used], others, axis=1),
-        neighbors.labels[used[:, None], others],
-        left_out.labels[used],
-        None if classifier is None else classifier[used],
-    )
+    classifier = None if classifier is None else classifier[used]
+    distances = np.take_along_axis(neighbors.distances[used], others, axis=1)
+    return calibrate(distances, neighbors.labels[used[:, None], others], left_out.labels[used], classifier)
 
 
 def without_self(is_self: np.ndarray) -> np.ndarray:
@@ -170,16 +153,11 @@ def leave_one_out_rows(datastore: Store) -> np.ndarray:
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:
     """Write a calibration into a model's configuration, and log it. ``source`` says what it was made on."""
     config.k, config.knn_temperature, config.knn_weight = calibration.k, calibration.temperature, calibration.weight
-    config.knn_calibration = {
-        "source": source,
-        "examples": calibration.examples,
-        "datastore_rows": rows,
-        "log_likelihood": calibration.log_likelihood,
-        "effective_neighbors": calibration.effective_neighbors,
-    }
+    k, temperature, weight, likelihood, effective, examples = calibration
+    found = {"log_likelihood": likelihood, "effective_neighbors": effective}
+    config.knn_calibration = {"source": source, "examples": examples, "datastore_rows": rows, **found}
     logger.info(
         "Calibrated on %s: k %d, temperature %.4g, weight of the neighbors %.2f; %.1f of the %d neighbors count "
         "(effective number), mean log likelihood %.4f on %d examples.",
-        *(source, calibration.k, calibration.temperature, calibration.weight, calibration.effective_neighbors),
-        *(calibration.k, calibration.log_likelihood, calibration.examples),
+        *(source, k, temperature, weight, effective, k, likelihood, examples),
     )

@@ -86,22 +86,14 @@ def calibrate(
         (i, j): knn_probabilities(distances[:, : ks[i]], neighbor_labels[:, : ks[i]], num_labels, temperatures[j])
         for i, j in set(best)
     }
-    right = np.array(
-        [_right(interpolate(knn[at], classifier, weight), labels) for at, weight in zip(best, weights, strict=True)]
-    )
+    mixed = [interpolate(knn[at], classifier, weight) for at, weight in zip(best, weights, strict=True)]
+    allowed = _as_accurate_as_the_best(np.array([_right(probabilities, labels) for probabilities in mixed]))
     likelihood = np.array([likelihoods[i, j, n] for n, (i, j) in enumerate(best)])
-    allowed = _as_accurate_as_the_best(right)
     equal = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - TIE))
     chosen = min(equal, key=lambda n: (best[n][0], weights[n]))
     k, temperature = ks[best[chosen][0]], float(temperatures[best[chosen][1]])
-    return Calibration(
-        k=k,
-        temperature=temperature,
-        weight=float(weights[chosen]),
-        log_likelihood=float(likelihood[chosen]),
-        effective_neighbors=float(effective_neighbors(neighbor_weights(distances[:, :k], temperature)).mean()),
-        examples=len(labels),
-    )
+    effective = float(effective_neighbors(neighbor_weights(distances[:, :k], temperature)).mean())
+    return Calibration(k, temperature, float(weights[chosen]), float(likelihood[chosen]), effective, len(labels))
 
 
 def temperature_grid(distances: np.ndarray) -> np.ndarray:

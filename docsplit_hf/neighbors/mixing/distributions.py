@@ -80,7 +80,4 @@ def check_labels(labels: np.ndarray, num_labels: int) -> None:
         raise ValueError(f"labels must be integers, or bool of shape (..., C) for several labels, got {labels.dtype}.")
     outside = labels[(labels < 0) | (labels >= num_labels)]
     if outside.size:
-        raise ValueError(
-            f"Label {outside[0]} is not one of the {num_labels} labels from 0 to {num_labels - 1}: correct num_labels. "
-            "A negative label comes from a search for more neighbors than there are."
-        )
+        raise ValueError(f"Label {outside[0]} is not one of the {num_labels} labels from 0: correct num_labels.")

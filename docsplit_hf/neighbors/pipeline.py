@@ -68,19 +68,17 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         datastore: The labeled examples, or the folder or repository that they are in, or
             ``"milvus://HOST:19530/COLLECTION"``, which is made if it is not there. None: those of the model's own
             folder or repository, if it has any.
-        datastore_token: For a datastore in a private repository, or on a server that asks for one: ``pipeline`` keeps
-            its ``token`` to itself.
+        datastore_token: For a datastore in a private repository or on a server; ``pipeline`` keeps its own ``token``.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
-        long_documents: What is read of long texts: ``"first"``, their beginning, where it is logged how much is left
-            out; ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. None:
-            what the model was saved with, at first ``"first"``. It is saved with the model.
+        long_documents: What is read of long texts: ``"first"``, their beginning; ``"head_tail"``, ``"average"``,
+            ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. It is saved with the model. None: as saved,
+            at first ``"first"``.
         passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
             and 256 with ``"late"``.
         truncate_dim: How many leading dimensions of the embeddings are compared and kept, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, at first all.
         backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: as the model runs
-            already, at first by torch in float32. A datastore that was built in another precision is tried with up to
-            64 of its texts, and refused where int8 finds other neighbors.
+            already. A datastore that was built in another precision is refused where int8 finds other neighbors.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:
@@ -196,18 +194,15 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     ) -> list[str]:
         """Add labeled examples, which the next call sees.
 
-        An example that is there already, the same text with the same labels, is not added again, which is logged: a
-        cell of a notebook may be run twice.
-
-        On an encoder without a classification head, k and temperature are chosen anew, by leaving each example out in
-        turn, whenever the examples have grown by a tenth; not after they were chosen on held-out texts.
+        An example that is there already, the same text with the same labels, is not added again, which is logged. On an
+        encoder without a head, k and temperature are chosen anew, by leaving each example out in turn, whenever the
+        examples have grown by a tenth; not after they were chosen on held-out texts.
 
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes.
             labels: The name of the label of each; a list of names where a text may have several.
             ids: A name for each, to remove it by. None: they are numbered.
-            allow_new_labels: Whether labels may be new to a classifier that was trained: its head gives them no
-                probability, only the neighbors do. Without a trained head a new label is just a label.
+            allow_new_labels: Whether labels may be new to a trained head, so that only the neighbors know them.
             allow_duplicates: Whether to add an example that is there already, so that it counts twice.
 
         Returns:
@@ -220,16 +215,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return self._add_examples(texts, labels, ids, allow_new_labels, allow_duplicates)
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
-        """Add labels by name: what is said of each is its first example, and counts as one among those that come.
-
-        So there are answers before any text is labeled. A description that is given again replaces the one before.
+        """Add labels by description, which is an example like others: so there are answers before a text is labeled.
 
         Args:
-            descriptions: For each label a few words, or a sentence, on what its texts say.
+            descriptions: For each label a few words, or a sentence, on its texts. A new description replaces the old.
 
         Returns:
-            The ids of the descriptions among the examples,
-            ``"label:<name>"``.
+            The ids of the descriptions among the examples, ``"label:<name>"``.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
@@ -245,8 +237,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     ) -> list[str | None]:
         """Add documents without labels, from which ``fit`` learns what the examples cannot show.
 
-        They are kept with the examples, and given back as neighbors only when asked (``return_documents``). One that
-        gets a label later, by ``add_examples``, becomes an example, and is not embedded again.
+        One that gets a label later, by ``add_examples``, becomes an example, and is not embedded again.
 
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes.
@@ -285,23 +276,21 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         experts: Sequence[str] | None = None,
         show_progress: bool = True,
     ) -> FitReport:
-        """Learn from all examples and documents that are there, choose what each expert counts, and print it.
+        """Learn from all examples and documents, choose the weight of each expert, and print it.
 
         The experts are the ``classifier`` (its head, or a linear probe where there is none), the ``neighbors``, the
         ``words``, and the ``topics``: how near a text is to the middle of each label's texts. Labels of the examples
-        are spread to the documents without any, so that the last three learn from these too. What the experts count is
-        chosen by folds of the examples, and is kept with them: calls answer by the mixture of the experts from now on.
-        Seconds for some thousand documents, as none is embedded again.
+        are spread to the documents, so that the last three learn from these too. Calls answer by the weighted experts
+        from now on. No text is embedded again.
 
         Args:
-            texts: Held-out texts to choose by, instead of folds. A classifier that was trained on the examples needs
-                them.
+            texts: Held-out texts to choose the weights on, instead of folds of the examples; a trained head needs them.
             labels: The names of their labels.
             experts: The names of those to use. None: all.
             show_progress: Whether to show a progress bar.
 
         Returns:
-            What was chosen, and how good each expert is. It is printed too.
+            What was chosen, and how good each expert is.
 
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
@@ -313,9 +302,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
         """Suggest which documents to label next: where the experts are unsure, and few examples are near.
 
-        The documents and examples are put into clusters. Those with most doubt and fewest examples give one document
-        each, one that stands for the others in it. So a batch has no two documents that ask the same. After it was
-        labeled (``add_examples`` with the texts), call ``fit`` before the next one.
+        Documents and examples are clustered, and the clusters with most doubt and fewest examples give one document
+        each. After a batch was labeled (``add_examples`` with the texts), call ``fit`` before the next one.
 
         Args:
             n: How many. Batches of some ten are best: the next one knows what was learned from this one.
@@ -323,7 +311,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Returns:
             For each document its ``id``, ``text`` and ``text_pair``; the present answer, ``label`` and ``score``, and
-            ``labels`` where a text may have several; and the ``reason``. What asks for most comes first.
+            ``labels`` where a text may have several; and the ``reason``. The most urgent comes first.
 
         Raises:
             ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
@@ -340,8 +328,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
             earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, where there
-                are none, the examples that ``fit`` held out. Examples are chosen by somebody, documents are what came.
-            reject: The share of wrong answers to allow, as for a call; it is told how many texts get no answer.
+                are none, the examples that ``fit`` held out.
+            reject: The share of wrong answers to allow, as for a call: the report counts the texts without an answer.
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
 
@@ -383,8 +371,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def audit(self, show_progress: bool = True) -> Audit:
         """Look for wrong labels, copies and outliers among the examples, by what ``fit`` learned from folds of them.
 
-        It says about how many labels are wrong, and which ones are worth a look. Nothing is changed: ``apply_audit``
-        does that, and ``fit()`` learns of it.
+        Nothing is changed: ``apply_audit`` does that, and ``fit()`` learns of it.
 
         Args:
             show_progress: Whether to show a progress bar.
@@ -393,16 +380,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             What was found; printed, it is a table.
 
         Raises:
-            ValueError: If nothing was fitted by folds, all examples have one label, or the classifier was trained on
-                them.
+            ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
         """
         self._refuse_trained("audit")
         return audit_snapshot(self._datastore().snapshot, show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
-        """Give the labels that are marked by ``apply``, and remove what is marked by ``remove``, after all was checked.
-
-        A label keeps its last example, which is logged.
+        """Give the labels marked by ``apply``, and remove what is marked by ``remove``; a label keeps its last example.
 
         Args:
             audit: What ``audit`` found here, maybe edited by a person. ``fit()`` learns of it.
@@ -432,12 +416,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return datalab_inputs(self._datastore().snapshot)
 
     def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
-        """Choose k, temperature and weights by log likelihood, and write them into the model's configuration.
+        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
             texts: Held-out texts, which are not in the test set; those that are among the examples are left out. None:
-                each example is left out in turn, with all copies of it. This leaves the weight as it is: it says
-                nothing about the weight of a classifier that was trained on the examples.
+                each example is left out in turn, with all its copies; the weight of a trained head stays as it is.
             labels: The names of their labels.
 
         Returns:
@@ -458,8 +441,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
             self_contained: Whether docsplit_hf's own code goes along, with ``handler.py`` for Inference Endpoints and
                 ``requirements.txt``, so that ``pipeline(model=folder, trust_remote_code=True)`` works where docsplit_hf
-                is not installed. transformers then asks for trust even where it is, and code in a repository gets no
-                corrections: so not unless asked for.
+                is not installed. transformers then asks for trust even where it is.
             **kwargs: Passed to ``PreTrainedModel.save_pretrained``.
 
         Raises:
@@ -512,8 +494,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if self.model.config.num_labels:
             raise ValueError(
                 f"{method}() needs answers to examples that were not learned from, and this classifier was trained on "
-                "all of them. Audit them with the encoder as it is (pipeline('docsplit-knn', model=encoder), "
-                "add_examples, fit; or run_classification.py --no_training), correct them, then train."
+                "all of them. Audit them with the encoder alone (or run_classification.py --no_training), then train."
             )
 
     def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
@@ -599,8 +580,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             mixture = mix_experts(ready, predictions, texts, shown, reject)
         elif shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
-                "Only fitted experts can explain, tell what is novel, and reject: call fit() (of a trained classifier, "
-                "fit(texts, labels) with held-out texts), and leave out k, knn_temperature and knn_weight."
+                "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
+                "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
             )
         elif config.num_labels == 0 and options.get("knn_weight", 1) != 1:
             raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")

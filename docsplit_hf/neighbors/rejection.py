@@ -27,20 +27,15 @@ def answer_level(confidence: np.ndarray, right: np.ndarray, error: float) -> flo
     """
     ranked = np.argsort(-confidence, kind="stable")[: np.count_nonzero(confidence > 0)]
     confidence, wrong = confidence[ranked], np.cumsum(~right[ranked])
-    level = np.inf
-    for count in _tested_counts(len(ranked), error):
+    total, level = len(ranked), np.inf
+    enough = np.flatnonzero(binom.cdf(ERRORS_AT_FIRST, np.arange(1, total + 1), error) <= 1 - CERTAINTY)
+    first = max(enough[0] + 1, total // SHARE_AT_FIRST) if len(enough) else total
+    for count in np.unique(np.linspace(first, total, TESTS).astype(int)) if total else ():
         last = np.searchsorted(-confidence, -confidence[count - 1], side="right") - 1  # equal confidence, equal fate
         if binom.cdf(wrong[last], last + 1, error) > 1 - CERTAINTY:
             break
         level = float(confidence[last])
     return level
-
-
-def _tested_counts(total: int, error: float) -> list[int]:
-    counts = np.arange(1, total + 1)
-    enough = counts[binom.cdf(ERRORS_AT_FIRST, counts, error) <= 1 - CERTAINTY]
-    first = max(enough[0], total // SHARE_AT_FIRST) if len(enough) else total
-    return np.unique(np.linspace(first, total, TESTS).astype(int)).tolist() if total else []
 
 
 def check_error(error: float) -> None:

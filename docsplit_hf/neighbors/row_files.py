@@ -94,7 +94,7 @@ def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def check_output(target: Path) -> None:
-    """Refuse an ending that cannot be written, in any case."""
+    """Refuse an ending that cannot be written."""
     if target.suffix.lower() not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
 

@@ -117,23 +117,14 @@ def _unknown(known: KnownWords | None, texts: list[str]) -> np.ndarray:
 
 
 class Novel(NamedTuple):
-    """A text that is among the most novel so far."""
+    """A text that is among the most novel so far, its embedding ``(D,)``, and the probabilities ``(L,)``."""
 
     novelty: float
     row: int
     text: str
     text_pair: str | None
-    embedding: np.ndarray  # (D,)
-    probabilities: np.ndarray  # (L,)
-
-
-class Reading(NamedTuple):
-    """What was read of one period."""
-
-    period: Period
-    empty: int
-    new_words: Counter[str]
-    novel: list[Novel]  # the most novel first
+    embedding: np.ndarray
+    probabilities: np.ndarray
 
 
 def watch(
@@ -142,9 +133,9 @@ def watch(
     """Report as ``KNNClassifierPipeline.report`` says."""
     check_error(reject)
     fitted, known = ready.fitted, known_words(ready.snapshot)
-    now = _read(reader, ready, known, texts, "texts", show_progress)
+    now, empty, new_words, novel = _read(reader, ready, known, texts, "texts", show_progress)
     if earlier is not None:
-        then = _read(reader, ready, known, earlier, "earlier texts", show_progress).period
+        then = _read(reader, ready, known, earlier, "earlier texts", show_progress)[0]
         against = "texts of an earlier period"
     elif (documents := _period_of_documents(reader, ready, known)) is not None:
         then, against = documents, "documents without labels"
@@ -153,29 +144,29 @@ def watch(
     level, rejected = None, None
     if not fitted.several and len(fitted.held_out.ids):
         level = fitted.answer_level(reject)
-        sure = confidence(now.period.probabilities, now.period.novelty)
+        sure = confidence(now.probabilities, now.novelty)
         # No interval: in folds there were fewer examples to be sure from.
         rejected = Change(float(np.mean(sure < level)), 1 - fitted.share_answered(reject))
-    answered = [_answered(ready, period.probabilities) for period in (now.period, then)]
+    answered = [_answered(ready, period.probabilities) for period in (now, then)]
     return WatchReport(
-        texts=len(now.period.closeness),
-        empty=now.empty,
+        texts=len(now.closeness),
+        empty=empty,
         against=against,
         earlier=len(then.probabilities),
         reject=reject,
         level=level,
         rejected=rejected,
         labels={name: change_of(*(a[:, i] for a in answered)) for i, name in enumerate(ready.snapshot.label_names)},
-        drift={name: change_of(getattr(now.period, name), getattr(then, name)) for name in MEASURES},
-        new_words=dict(sorted(now.new_words.items(), key=lambda item: (-item[1], item[0]))[:MOST_NEW_WORDS]),
-        most_novel=_shown(ready, now.novel),
+        drift={name: change_of(getattr(now, name), getattr(then, name)) for name in MEASURES},
+        new_words=dict(sorted(new_words.items(), key=lambda item: (-item[1], item[0]))[:MOST_NEW_WORDS]),
+        most_novel=_shown(ready, novel),
     )
 
 
 def _read(
     reader: Reader, ready: ReadyExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
-) -> Reading:
-    """Embed and measure the texts of a period, 1,024 at a time, without the empty ones."""
+) -> tuple[Period, int, Counter[str], list[Novel]]:
+    """Measure the texts of a period, count the empty ones and the new words, and find the most novel texts."""
     if isinstance(given, (str, Path, dict)):
         raise TypeError(f"Expected a list of {what}, got {str(given)[:60]!r}: pass [text].")
     given = as_list(given)
@@ -203,7 +194,7 @@ def _read(
     if not parts:
         raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: nothing came in.")
     period = Period(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-    return Reading(period, count - len(period.closeness), words, novel)
+    return period, count - len(period.closeness), words, novel
 
 
 def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:

@@ -1,8 +1,6 @@
 """Adding, describing, relabeling and removing examples and documents."""
 
-import copy
 import logging
-import pickle
 import threading
 
 import numpy as np
@@ -43,18 +41,14 @@ def test_a_trained_head_does_not_know_a_new_label(pipe, texts):
         pipe.add_examples([texts[0]], ["rivers"])
 
 
-def test_a_failed_addition_leaves_nothing_behind(untrained, texts):
-    with pytest.raises(TypeError, match="not a name"):
-        untrained.add_examples([texts[0]], [None])
-    assert untrained.datastore is None and untrained.add_examples([texts[0]], ["river"]) == ["0"]
-
-
 def test_several_labels(untrained, texts):
     untrained.add_examples(texts[:10], [["a", "b"], ["b"]] * 5)
     (answer,) = untrained([texts[1]], k=1, top_k=None, return_neighbors=1)
     scores = {entry["label"]: entry["score"] for entry in answer}
     assert scores == {"b": pytest.approx(11 / 12), "a": pytest.approx(1 / 12)}
     assert answer[0]["neighbors"][0]["labels"] == ["b"]
+    untrained.add_labels({"a": "The river.", "b": "The engine."})
+    assert untrained.datastore.labels[-2:].tolist() == [[True, False], [False, True]]
 
 
 def test_new_labels_after_training_get_what_the_neighbors_give(pipe, texts):
@@ -149,7 +143,7 @@ def test_with_documents_they_can_be_fitted(untrained, texts):
     assert answer["label"] == "water" and answer["explanation"]["against"] == "machine"
 
 
-def test_a_new_description_replaces_the_one_before(untrained):
+def test_a_new_description_replaces_the_one_before_and_examples_may_follow(untrained, texts):
     untrained.add_labels(LABELS)
     untrained.add_labels({"water": "Rain on the lake."})
     store = untrained.datastore
@@ -157,21 +151,9 @@ def test_a_new_description_replaces_the_one_before(untrained):
         "label:water": "Rain on the lake.",
         "label:machine": LABELS["machine"],
     }
-    untrained.add_labels({"fire": "Smoke and flames."})
-    assert store.label_names == ("water", "machine", "fire")
-
-
-def test_examples_of_these_and_other_labels_may_follow(untrained, texts):
-    untrained.add_labels(LABELS)
     untrained.add_examples(texts[:5], ["water", "machine", "fire", "fire", "machine"])
-    assert untrained.datastore.label_names == ("water", "machine", "fire")
+    assert store.label_names == ("water", "machine", "fire")
     assert untrained.fit(show_progress=False).examples == 7
-
-
-def test_descriptions_where_a_text_may_have_several_labels(untrained, texts):
-    untrained.add_examples(texts[:4], [["water", "machine"], ["water"], [], ["machine"]])
-    untrained.add_labels(LABELS)
-    assert untrained.datastore.labels[-2:].tolist() == [[True, False], [False, True]]
 
 
 def test_a_trained_classifier_takes_only_its_own_labels(pipe):
@@ -234,20 +216,13 @@ def test_they_are_no_neighbors_unless_they_are_asked_for(with_documents, texts):
 
 
 def test_what_is_there_already_or_empty_is_not_added(with_documents, texts, caplog):
-    given = [texts[0], texts[12], "", " \n", "a new one", "a new one", texts[40]]
+    pair = {"text": texts[12], "text_pair": "more"}  # is another text than its first half
+    given = [texts[0], texts[12], "", " \n", "a new one", "a new one", pair]
     assert with_documents.add_documents(given) == [None, None, None, None, "d18", None, "d19"]
     assert "5 of 7 documents are not added: 2 empty, 3 there already" in caplog.text
+    assert with_documents(pair, return_documents=1)["documents"][0]["text_pair"] == "more"
     assert with_documents.add_documents(given) == [None] * 7 and len(with_documents.datastore.documents) == 20
     assert with_documents.add_documents([]) == []
-
-
-def test_a_pair_is_another_text_than_its_first_half(with_documents, texts):
-    pair = {"text": texts[12], "text_pair": "more"}
-    assert with_documents.add_documents([pair, pair]) == ["d18", None]
-    assert (
-        with_documents({"text": texts[12], "text_pair": "more"}, return_documents=1)["documents"][0]["text_pair"]
-        == "more"
-    )
 
 
 def test_one_that_gets_a_label_is_an_example_with_the_embedding_that_it_had(with_documents, texts):
@@ -282,24 +257,6 @@ def test_documents_may_come_before_the_first_labels(labels, untrained, texts):
     assert len(untrained(texts[24:26])) == 2
 
 
-def test_removing(with_documents):
-    with_documents.remove_documents(["d3", "d0"])
-    assert len(with_documents.datastore.documents) == 16
-    with pytest.raises(ValueError, match="no row with the id 'd3'"):
-        with_documents.remove_documents(["d3"])
-
-
-def test_copies_have_documents_and_what_was_fitted_of_their_own(with_documents, texts):
-    with_documents.fit(show_progress=False)
-    for other in (pickle.loads(pickle.dumps(with_documents.datastore)), copy.deepcopy(with_documents.datastore)):
-        filled_before = with_documents(texts[30:32], top_k=None)
-        other.remove_documents(other.documents.ids)
-        assert with_documents(texts[30:32], top_k=None) == filled_before
-        original, with_documents.datastore = with_documents.datastore, other
-        assert with_documents(texts[30:32], top_k=None) != filled_before
-        with_documents.datastore = original
-
-
 def test_a_failed_addition_of_documents_leaves_nothing_behind(untrained, texts):
     for given, error, message in (
         ([texts[0], None], TypeError, "Text 1 is None"),
@@ -312,15 +269,11 @@ def test_a_failed_addition_of_documents_leaves_nothing_behind(untrained, texts):
         untrained.add_documents(["a", "b"], ids=["x"])
     with pytest.raises(ValueError, match="The id 'x' is given twice"):
         untrained.add_documents(["a", "b"], ids=["x", "x"])
-    assert untrained.datastore is None
-
-
-def test_one_that_gets_a_label_keeps_its_own_id(untrained, texts):
-    untrained.add_documents(texts[:3], ids=["a", "b", "c"])
-    key = untrained.datastore.documents.keys[0].copy()
-    assert untrained.add_examples(texts[:1], ["river"], ids=["a"]) == ["a"]
-    assert untrained.datastore.ids == ["a"] and untrained.datastore.documents.ids == ["b", "c"]
-    assert (untrained.datastore.keys[0] == key).all()
+    with pytest.raises(TypeError, match="not a name"):
+        untrained.add_examples([texts[0]], [None])
+    with pytest.raises(ValueError, match="No labeled examples yet"):
+        untrained.relabel({"1": "a"})
+    assert untrained.datastore is None and untrained.add_examples([texts[0]], ["river"]) == ["0"]
 
 
 @pytest.fixture
@@ -352,6 +305,9 @@ def test_several_labels_can_be_given(untrained, texts):
     untrained.add_examples(texts[:4], [["a", "b"], ["b"], ["a"], ["b"]])
     untrained.relabel({"1": ["a"], "2": ("a", "b"), "3": []})
     assert untrained.datastore.labels.tolist() == [[True, True], [True, False], [True, True], [False, False]]
+    for label in ("a", 0, [1]):
+        with pytest.raises((TypeError, ValueError), match="'1' is"):
+            untrained.relabel({"1": label})
 
 
 REFUSED = {
@@ -371,15 +327,3 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(labels, error, message, f
     with pytest.raises(error, match=message):
         filled.relabel(labels)
     assert filled.datastore.snapshot is before
-
-
-@pytest.mark.parametrize("label", ["a", 0, [1]])
-def test_one_label_where_there_may_be_several_is_refused(label, untrained, texts):
-    untrained.add_examples(texts[:2], [["a"], ["b"]])
-    with pytest.raises((TypeError, ValueError), match="'1' is"):
-        untrained.relabel({"1": label})
-
-
-def test_without_examples(untrained):
-    with pytest.raises(ValueError, match="No labeled examples yet"):
-        untrained.relabel({"1": "a"})

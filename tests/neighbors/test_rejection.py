@@ -17,7 +17,6 @@ from docsplit_hf.neighbors.rejection import (
     answer_level,
     closeness,
     confidence,
-    familiarity,
     least_error,
     novelty,
 )
@@ -53,10 +52,7 @@ def test_equal_confidence_has_an_equal_fate():
     right = np.repeat([True, False], 100)
     assert answer_level(confidence, right, 0.05) == 0.9
     assert answer_level(confidence, right[::-1], 0.05) == np.inf
-
-
-def test_no_confidence_is_no_answer():
-    assert answer_level(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9
+    assert answer_level(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9  # no confidence is no answer
 
 
 def test_novel_texts_do_not_end_the_test_of_the_others():
@@ -98,14 +94,6 @@ def test_copies_of_the_query_do_not_count_however_many_there_are():
     many = np.concatenate([np.repeat(queries, 40, axis=0), examples])
     np.testing.assert_allclose(closeness(queries, many, without_equal=True), expected, atol=1e-5)
     assert closeness(queries, queries[:1].repeat(9, axis=0), without_equal=True)[0] == 0
-
-
-def test_each_of_the_three_makes_a_text_less_familiar():
-    sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.5, 0.5]])
-    best = familiarity(sure, sure, np.array([0.8]))
-    assert best == 0.9 * 0.9 * 0.8**2
-    for other in ((unsure, sure, 0.8), (sure, unsure, 0.8), (sure, sure, 0.3), (sure, sure, -0.9)):
-        assert familiarity(*other[:2], np.array([other[2]])) < best
 
 
 @given(st.lists(SHARES, min_size=1, max_size=20), st.lists(SHARES, min_size=1, max_size=20))
@@ -167,13 +155,9 @@ def test_a_promise_that_cannot_be_made_is_said(fitted, texts, caplog):
         in caplog.text
     )
     assert "Here they guarantee 0." in caplog.text or "They guarantee nothing" in caplog.text
-
-
-def test_fit_says_how_many_answers_are_left(fitted):
-    report = FitReport.of(fitted.datastore.fitted.settings)
-    assert list(report.answered) == ["0.01", "0.05", "0.1"]
-    assert "Share answered at a given error limit (reject): 0% at 1%, 0% at 5%" in str(report)
-    assert "The lowest error that 30 texts can guarantee is 7.4%" in str(report)
+    report = str(FitReport.of(fitted.datastore.fitted.settings))
+    assert "Share answered at a given error limit (reject): 0% at 1%, 0% at 5%" in report
+    assert "The lowest error that 30 texts can guarantee is 7.4%" in report
 
 
 def test_a_text_in_a_file_may_get_no_answer(fitted, texts, tmp_path):
@@ -213,7 +197,6 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
 ERRORS = {
     "no error at all": (lambda p: p("a", reject=0), ValueError, "between 0 and 1, got 0"),
     "always wrong": (lambda p: p("a", reject=1.0), ValueError, "between 0 and 1, got 1.0"),
-    "per cent": (lambda p: p("a", reject=5), ValueError, "between 0 and 1, got 5"),
     "a word": (lambda p: p("a", reject="5 %"), ValueError, "between 0 and 1, got '5 %'"),
     "not a number": (lambda p: p("a", reject=np.nan), ValueError, "between 0 and 1, got nan"),
     "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),

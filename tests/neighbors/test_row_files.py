@@ -2,7 +2,6 @@
 
 import datetime
 import gzip
-import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -66,12 +65,6 @@ def test_types_of_parquet_are_kept_and_late_values_fit(tmp_path):
     schema = pq.read_schema(tmp_path / "rows.parquet")
     assert schema.field("n").type == pa.int64() and pa.types.is_timestamp(schema.field("day").type)
     assert list(read_rows(tmp_path / "rows.parquet")) == rows
-
-
-def test_lists_are_json_in_csv(tmp_path):
-    write_rows(tmp_path / "rows.csv", lambda: [{"neighbors": [{"label": "été"}]}], ["neighbors"])
-    (row,) = read_rows(tmp_path / "rows.csv")
-    assert json.loads(row["neighbors"]) == [{"label": "été"}]
 
 
 @pytest.mark.parametrize("name, content, said", [

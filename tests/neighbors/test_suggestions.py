@@ -34,14 +34,6 @@ def test_where_examples_are_nothing_is_asked():
     assert {int(groups[choice.row]) for choice in choices} == {1} and {choice.examples for choice in choices} == {0}
 
 
-def test_the_chosen_one_stands_for_the_doubtful():
-    rng = np.random.default_rng(0)
-    vectors = np.concatenate([rng.normal((1, 0.3), 0.02, (20, 2)), rng.normal((1, -0.3), 0.02, (20, 2))])
-    doubt = np.repeat([0.0, 1.0], 20)
-    (choice,) = choose_documents(vectors.astype(np.float32), doubt, np.zeros((0, 2), np.float32), 1)
-    assert choice.row >= 20
-
-
 @settings(deadline=None)
 @given(documents=st.integers(1, 12), examples=st.integers(0, 8), seed=st.integers(0, 99), data=st.data())
 def test_any_number_of_documents_without_repetition_and_the_same_each_time(documents, examples, seed, data):
@@ -52,11 +44,6 @@ def test_any_number_of_documents_without_repetition_and_the_same_each_time(docum
     rows = [choice.row for choice in choose_documents(vectors, doubt, others, count)]
     assert len(set(rows)) == count
     assert rows == [choice.row for choice in choose_documents(vectors, doubt, others, count)]
-
-
-def test_copies_are_told_apart_by_nothing_and_asked_all_the_same():
-    vectors = np.ones((6, 3), np.float32)
-    assert len({choice.row for choice in choose_documents(vectors, np.ones(6), vectors[:0], 6)}) == 6
 
 
 @pytest.fixture
@@ -84,7 +71,8 @@ def test_batches_never_name_a_document_twice_until_they_are_asked_again(fitted):
     assert [one["id"] for one in fitted.suggest(7, again=True)] == batches[0]
 
 
-def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitted):
+def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitted, monkeypatch):
+    monkeypatch.setattr(suggestions, "MOST_CANDIDATES", 9)
     first = fitted.suggest(5)
     fitted.add_examples([one["text"] for one in first[:3]], ["river"] * 3)
     fitted.fit(show_progress=False)
@@ -92,12 +80,6 @@ def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitt
     assert not {one["id"] for one in first} & {one["id"] for one in others}
     again = {one["id"] for one in fitted.suggest(25, again=True)}
     assert {one["id"] for one in first[3:]} <= again and not {one["id"] for one in first[:3]} & again
-
-
-def test_of_many_documents_some_are_asked_about(fitted, monkeypatch):
-    monkeypatch.setattr(suggestions, "MOST_CANDIDATES", 9)
-    assert len(fitted.suggest(5)) == 5
-    assert len({one["id"] for one in fitted.suggest(12)}) == 12
 
 
 def test_what_changes_meanwhile_does_not_mix(fitted, monkeypatch):
@@ -132,11 +114,6 @@ def test_a_trained_classifier_is_asked_with_its_head(pipe, texts):
         assert one["score"] == pytest.approx(
             pipe(one["text"])[0]["score"], abs=0.2
         )  # it votes where it is asked for itself
-
-
-def test_a_document_without_a_kept_text(fitted):
-    fitted.datastore.add_documents(np.eye(1, fitted.datastore.dimension, dtype=np.float32), ids=["bare"])
-    assert "bare" in {one["id"] for one in fitted.suggest(29)}
 
 
 ERRORS = {

@@ -20,11 +20,10 @@ from docsplit_hf.neighbors.watching import (
     known_words,
     period_of,
     period_of_examples,
-    sample,
 )
 
 from .conftest import labels_of
-from .experts.stores import fitted_store, make_queries, make_store
+from .experts.stores import fitted_store, make_store
 
 NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
 
@@ -104,12 +103,6 @@ def test_texts_are_embedded_once(fitted, texts, monkeypatch):
     assert sorted(seen) == sorted([*texts[32:], *texts[20:24]])
 
 
-def test_one_text_has_no_interval(fitted):
-    report = fitted.report(NEW[:1])
-    assert all(change.low is None for change in report.drift.values())
-    assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
-
-
 def test_without_documents_held_out_examples_are_then(fitted, texts):
     fitted.remove_documents(fitted.datastore.documents.ids)
     report = fitted.report(texts[32:])
@@ -145,17 +138,22 @@ def test_a_classifier_with_a_head_sees_the_documents_again(pipe, texts):
     assert report.drift["closeness"].then is None  # they were texts that the store does not have
 
 
-def test_with_one_example_of_each_label_nothing_can_be_promised(untrained, texts):
-    untrained.add_examples(texts[:2], ["one", "two"])
-    untrained.fit(show_progress=False)
-    report = untrained.report(texts[32:])
-    assert report.rejected is None and report.earlier == 0 and "No error can be guaranteed" in str(report)
-
-
 def test_a_level_that_few_examples_cannot_promise_rejects_all(fitted, texts, tmp_path):
     report = fitted.report(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
     assert "cannot guarantee 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
+
+
+def test_what_cannot_be_told_is_said(fitted, untrained, texts):
+    report = fitted.report(NEW[:1])
+    assert all(change.low is None for change in report.drift.values())
+    assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
+    untrained.remove_documents(untrained.datastore.documents.ids)
+    untrained.remove_examples(untrained.datastore.ids)
+    untrained.add_examples(texts[:2], ["river", "engine"])
+    untrained.fit(show_progress=False)  # of one example of each label, none can be held out
+    report = untrained.report(texts[32:])
+    assert report.rejected is None and report.earlier == 0 and "No error can be guaranteed" in str(report)
 
 
 ERRORS = {
@@ -167,10 +165,6 @@ ERRORS = {
     "one pair": ({"text": "a", "text_pair": "b"}, {}, TypeError, "Expected a list of texts"),
     "a number": (["a", 3], {}, TypeError, "3"),
     "no error at all": (["a"], {"reject": 0}, ValueError, "reject must be.*between 0 and 1, got 0"),
-    "any error": (["a"], {"reject": 1.0}, ValueError, "got 1.0"),
-    "a percentage": (["a"], {"reject": 5}, ValueError, "got 5"),
-    "no number": (["a"], {"reject": float("nan")}, ValueError, "got nan"),
-    "a number as text": (["a"], {"reject": "0.05"}, ValueError, "got '0.05'"),
     "an unknown option": (["a"], {"k": 3}, TypeError, "'k'"),
 }
 
@@ -226,19 +220,6 @@ def test_half_precision_knows_a_text_again_as_well():
     np.testing.assert_allclose(found[0].probabilities, found[1].probabilities, atol=0.05)
 
 
-def test_of_held_out_texts_that_are_none_nothing_is_novel():
-    store = fitted_store(3, 60)
-    keys, texts = store.documents.keys[:3], store.documents.texts[:3]
-    assert not len(measured(store, keys, texts).novelty)
-
-
-def test_without_another_example_nothing_is_near():
-    store = fitted_store(12, 60)
-    keys = store.keys[:1].copy()
-    store.remove(store.ids[1:])
-    np.testing.assert_array_equal(closeness_to_others(ready_experts(store.snapshot), keys), [0])
-
-
 def test_what_is_said_of_held_out_examples_is_what_the_folds_said():
     store = fitted_store(12, 60)
     ready = ready_experts(store.snapshot)
@@ -249,20 +230,6 @@ def test_what_is_said_of_held_out_examples_is_what_the_folds_said():
         np.testing.assert_array_equal(found.probabilities[:, :3], ready.fitted.held_out.probabilities)
         assert found.probabilities.shape == (12, labels) and len(found.closeness) == len(found.unknown_words) == 12
         assert not len(found.novelty)
-
-
-def test_many_texts_of_the_store_are_a_sample(monkeypatch):
-    monkeypatch.setattr(watching, "MOST_OF_STORE", 4)
-    rows = sample(np.arange(10, 20))
-    assert len(set(rows)) == 4 and (np.diff(rows) > 0).all() and set(rows) <= set(range(10, 20))
-    np.testing.assert_array_equal(sample(np.arange(3)), np.arange(3))
-
-
-def test_without_texts_unknown_words_are_not_known():
-    store = fitted_store(12, 60, texts=False)
-    _, keys, texts = make_queries()
-    found = measured(store, keys, texts)
-    assert not len(found.unknown_words) and len(found.novelty) == len(found.closeness) == 9
 
 
 @pytest.fixture
@@ -314,12 +281,3 @@ def test_the_interval_is_welchs():
 def test_without_two_texts_or_a_spread_there_is_no_interval(now, then, expected):
     found = change_of(np.array(now), np.array(then))
     assert found == expected and not found.is_certain
-
-
-def test_bools_are_shares():
-    assert change_of(np.array([True, True, False]), np.array([False, True])).now == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("low, high, certain", [(-0.1, 0.1, False), (0.1, 0.2, True), (-0.2, -0.1, True)])
-def test_it_is_certain_off_0(low, high, certain):
-    assert Change(0.0, 0.0, low, high).is_certain == certain

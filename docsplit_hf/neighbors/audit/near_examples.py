@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from ..experts.soft_labels import nearest_rows
 from ..experts.words import words_of
@@ -74,28 +76,15 @@ def outliers(closeness: np.ndarray) -> np.ndarray:
     return found[np.argsort(closeness[found], kind="stable")]
 
 
-class DuplicateGroup(NamedTuple):
-    """Rows that are copies of one another, or of copies."""
+def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[tuple[list[int], float, bool]]:
+    """Groups of copies, or of copies of copies: rows, the lowest similarity, whether exact; exact ones come first.
 
-    rows: list[int]
-    similarity: float  # the lowest of the pairs that make it a group
-    exact: bool
-
-
-def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup]:
-    """The groups of a table's rows, exact copies and the most similar first; ``vectors`` are of norm 1."""
-    import scipy.sparse as sp
-    from scipy.sparse.csgraph import connected_components
-
+    ``vectors`` are the embeddings of the table's rows, of norm 1.
+    """
     texts, pairs = rows["text"].to_pylist(), rows["text_pair"].to_pylist()
     equal = number_texts(rows, texts, pairs)[0]  # -1 where no text is kept
-    found = [
-        near_duplicates(joined_texts(texts, pairs)),
-        _equal_texts(equal),
-        _near_vectors(vectors, np.flatnonzero(equal < 0)),
-    ]
-    edges = np.concatenate([ends for ends, _ in found])
-    similarity = np.concatenate([alike for _, alike in found])
+    found = [near_duplicates(joined_texts(texts, pairs)), _equal_texts(equal), _near_vectors(vectors, equal)]
+    edges, similarity = (np.concatenate(parts) for parts in zip(*found, strict=True))
     graph = sp.coo_array((np.ones(len(edges)), tuple(edges.T)), (len(texts), len(texts)))
     group = connected_components(graph, directed=False)[1]
     members = _by_group(group, np.arange(len(group)))
@@ -104,8 +93,8 @@ def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup
         rows_of, alike = members[number], similarity[own]
         no_texts = equal[rows_of[0]] < 0
         exact = len(np.unique(equal[rows_of])) == 1 and not (no_texts and (alike < 1).any())
-        groups.append(DuplicateGroup(rows_of.tolist(), float(alike.min()), exact))
-    return sorted(groups, key=lambda group: (not group.exact, -group.similarity, group.rows))
+        groups.append((rows_of.tolist(), float(alike.min()), exact))
+    return sorted(groups, key=lambda group: (not group[2], -group[1], group[0]))
 
 
 def _by_group(groups: np.ndarray, values: np.ndarray) -> dict[int, np.ndarray]:
@@ -122,7 +111,8 @@ def _equal_texts(equal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return edges, np.ones(len(edges))
 
 
-def _near_vectors(vectors: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _near_vectors(vectors: np.ndarray, equal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.flatnonzero(equal < 0)  # of these no texts are kept
     if len(rows) < 2:
         return np.zeros((0, 2), np.int64), np.zeros(0)
     near = nearest_examples(vectors[rows])
@@ -134,49 +124,32 @@ def _near_vectors(vectors: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np
 
 def near_duplicates(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of similar texts, int64 ``(P, 2)``, the lower row first, and their similarity, ``(P,)``, from 0 to 1."""
-    shingles = shingles_of(texts)
-    pairs = candidate_pairs(shingles)
-    similarity = similarities(shingles, pairs)
-    total, longer = shingles.totals[pairs].sum(1), shingles.totals[pairs].max(1, initial=0)
+    sets, totals = shingles_of(texts)
+    pairs = candidate_pairs(sets)
+    similarity = similarities(sets, totals, pairs)
+    total, longer = totals[pairs].sum(1), totals[pairs].max(1, initial=0)
     common = similarity * total / 2
     is_sentence = (common >= SENTENCE_IN_COMMON) & (longer - common <= SENTENCE_CHANGED)
     near = (similarity >= SIMILAR) | is_sentence
     return pairs[near], similarity[near]
 
 
-class Shingles(NamedTuple):
-    """The word triples of N texts as numbers; those of text i are ``numbers[starts[i]:starts[i + 1]]``, ascending."""
-
-    numbers: np.ndarray  # uint64
-    starts: np.ndarray  # int64 (N + 1,)
-    totals: np.ndarray  # int64 (N,): how many a text has, of which some may not be kept
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """How many are kept of each text, ``(N,)``."""
-        return np.diff(self.starts)
-
-    def of(self, text: int) -> np.ndarray:
-        """Those of one text."""
-        return self.numbers[self.starts[text] : self.starts[text + 1]]
-
-
-def shingles_of(texts: Sequence[str]) -> Shingles:
-    """The shingles of texts; one without words has none."""
+def shingles_of(texts: Sequence[str]) -> tuple[sp.csr_array, np.ndarray]:
+    """The word triples of N texts as sets, ``(N, V)``, of long texts a sample; and how many each has, ``(N,)``."""
     vocabulary: dict[str, int] = {}
-    kept, totals = [], np.zeros(len(texts), np.int64)
+    kept, totals = [np.zeros(0, np.uint64)], np.zeros(len(texts), np.int64)
     for i, text in enumerate(texts):
         words = np.array([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words_of(text)], np.uint64)
         length = min(LENGTH, len(words))
-        count = len(words) - length + 1 if length else 0
-        mixed = np.zeros(count, np.uint64)
+        mixed = np.zeros(len(words) - length + 1 if length else 0, np.uint64)
         for offset in range(length):
-            mixed = _mixed(mixed + words[offset : offset + count])
+            mixed = _mixed(mixed + words[offset : offset + len(mixed)])
         different = np.unique(mixed)
         totals[i] = len(different)
         kept.append(different[:MOST_SHINGLES])
-    starts = np.concatenate([[0], np.cumsum([len(numbers) for numbers in kept], dtype=np.int64)])
-    return Shingles(np.concatenate([*kept, np.zeros(0, np.uint64)]), starts, totals)
+    starts = np.cumsum([len(numbers) for numbers in kept])
+    numbers, columns = np.unique(np.concatenate(kept), return_inverse=True)
+    return sp.csr_array((np.ones(len(columns), np.int32), columns, starts), (len(texts), len(numbers))), totals
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:
@@ -187,47 +160,32 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-def candidate_pairs(shingles: Shingles) -> np.ndarray:
+def candidate_pairs(sets: sp.csr_array) -> np.ndarray:
     """Pairs of texts that share one of their smallest shingles, int64 ``(P, 2)``."""
-    sizes = np.minimum(shingles.sizes, SMALLEST)
-    texts = np.repeat(np.arange(len(sizes)), sizes)
-    within = np.arange(len(texts)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    numbers = shingles.numbers[shingles.starts[texts] + within]
+    sizes = np.diff(sets.indptr)
+    smallest = np.arange(sets.nnz) - np.repeat(sets.indptr[:-1], sizes) < SMALLEST
+    texts, numbers = np.repeat(np.arange(len(sizes)), sizes)[smallest], sets.indices[smallest]
     order = np.lexsort((texts, numbers))
-    texts, numbers = texts[order], numbers[order]
-    bounds = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1], [True]]))
-    counts = np.diff(bounds) if len(numbers) else np.zeros(0, np.int64)
+    texts, starts = texts[order], np.unique(numbers[order], return_index=True)[1]
+    counts = np.diff(starts, append=len(texts))
     codes = [np.zeros(0, np.int64)]
     for count in np.unique(counts[counts > 1]):
-        groups = texts[bounds[:-1][counts == count][:, None] + np.arange(count)]
-        if count <= MOST_TEXTS:
-            first, second = np.triu_indices(count, 1)
-        else:
-            first, second = np.arange(count - 1), np.arange(1, count)
-        codes.append(np.unique(groups[:, first] * len(sizes) + groups[:, second]))
-    found = np.unique(np.concatenate(codes))
-    return np.stack(np.divmod(found, max(len(sizes), 1)), axis=1)
+        groups = texts[starts[counts == count][:, None] + np.arange(count)]
+        pairs = np.triu_indices(count, 1) if count <= MOST_TEXTS else (np.arange(count - 1), np.arange(1, count))
+        codes.append(np.unique(groups[:, pairs[0]] * len(sizes) + groups[:, pairs[1]]))
+    return np.stack(np.divmod(np.unique(np.concatenate(codes)), max(len(sizes), 1)), axis=1)
 
 
-def similarities(shingles: Shingles, pairs: np.ndarray) -> np.ndarray:
+def similarities(sets: sp.csr_array, totals: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """The share ``(P,)`` of the shingles that pairs of texts have in common; estimated where not all are kept."""
-    import scipy.sparse as sp
-
-    numbers, columns = np.unique(shingles.numbers, return_inverse=True)
-    ones = np.ones(len(columns), np.int32)
-    sets = sp.csr_array((ones, columns, shingles.starts), (len(shingles.sizes), len(numbers)))
     common = np.zeros(len(pairs), np.int64)
     for start in range(0, len(pairs), BLOCK):
         part = pairs[start : start + BLOCK]
         common[start : start + BLOCK] = sets[part[:, 0]].multiply(sets[part[:, 1]]).sum(1)
-    sizes = shingles.sizes[pairs].sum(1)
-    for row in np.flatnonzero((shingles.totals[pairs] > MOST_SHINGLES).any(1) & (common > 0)):
-        sizes[row] = _comparable(shingles, *pairs[row])
+    sizes = np.diff(sets.indptr)[pairs].sum(1)
+    for row in np.flatnonzero((totals[pairs] > MOST_SHINGLES).any(1) & (common > 0)):
+        both = [sets.indices[sets.indptr[text] : sets.indptr[text + 1]] for text in pairs[row]]
+        # Those up to the number to which both are kept can be compared.
+        largest = min(own[-1] for own, total in zip(both, totals[pairs[row]], strict=True) if total > MOST_SHINGLES)
+        sizes[row] = sum(int(np.searchsorted(own, largest, side="right")) for own in both)
     return 2 * common / np.maximum(sizes, 1)
-
-
-def _comparable(shingles: Shingles, first: int, second: int) -> int:
-    """How many shingles of two texts are up to the number to which both are kept."""
-    both = [(shingles.of(text), shingles.totals[text] > MOST_SHINGLES) for text in (first, second)]
-    largest = min(numbers[-1] for numbers, is_cut in both if is_cut)
-    return sum(int(np.searchsorted(numbers, largest, side="right")) for numbers, _ in both)

@@ -65,13 +65,6 @@ def test_a_doubt_names_the_label_and_the_evidence():
         assert (near_given, near_suggested) == (2 * (right[row] == labels[row]), 2 * (right[row] == suggested))
 
 
-def test_rows_are_those_of_all_examples():
-    labels, probabilities, rows, right = made_up()
-    asked = np.arange(0, 200, 2)
-    found = {doubt.row for doubt in doubts_of(labels, asked, probabilities[asked], near_of(right))[0] if doubt.sure}
-    assert found and found <= {row for row in rows.tolist() if row % 2 == 0}
-
-
 def test_with_several_labels_each_is_a_question_by_itself():
     right = np.array([[1, 0], [1, 1], [0, 1], [1, 0]] * 25, bool)
     sure = np.random.default_rng(0).uniform(0.7, 0.999, right.shape).astype(np.float32)
@@ -94,9 +87,3 @@ def test_counts_and_shares():
     assert confused_labels(labels, answers, 4) == [(0, 1, 4, 2, 0.3)]
     assert confused_labels(np.array([0, 1]), np.array([1, 0]), 2) == []
     assert confused_labels(np.zeros(0, int), np.zeros(0, int), 3) == []
-
-
-def test_the_most_confused_are_first():
-    labels, answers = np.repeat([0, 1, 2, 3], 10), np.repeat([0, 1, 2, 3], 10)
-    answers[:3], answers[20:25] = 1, 3
-    assert [pair[:2] for pair in confused_labels(labels, answers, 4)] == [(2, 3), (0, 1)]

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from transformers import AutoModel, BertModel
 
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.inference.passages import Passages
 from docsplit_hf.models.inference.reader import Predictions
 from docsplit_hf.neighbors.mixing.calibrate_datastore import (
     KnownExamplesError,
     TooFewExamplesError,
     calibrate_leaving_one_out,
     calibrate_on_held_out,
-    leave_one_out_rows,
     without_self,
 )
 
@@ -104,27 +102,6 @@ def test_without_self_the_nearest_others_remain(seed, examples, neighbors):
         assert kept == np.flatnonzero(~row)[: len(kept)].tolist()
 
 
-def test_of_many_rows_the_same_sample_is_left_out_each_time():
-    def rows_of(count, passages=1):
-        keys = np.zeros((count, 2), np.float32)
-        several = Passages(np.repeat(keys, passages, 0), np.full(count, passages), np.zeros((count * passages, 2), int))
-        return leave_one_out_rows(KNNDatastore(keys, ["a"] * count, [], passages=several))
-
-    assert rows_of(3).tolist() == [0, 1, 2]
-    rows = rows_of(5000)
-    assert len(set(rows.tolist())) == 2000 and (np.diff(rows) > 0).all()
-    np.testing.assert_array_equal(rows, rows_of(5000))
-    assert len(rows_of(5000, passages=4)) == 500 and len(rows_of(1000, passages=50)) == 200
-
-
-def test_a_datastore_given_to_a_plain_encoder_is_calibrated(untrained, tiny_config, tokenizer, texts):
-    names = ["river" if "river" in text else "other" for text in texts]
-    untrained.add_examples(texts, names)
-    torch.manual_seed(0)
-    again = KNNClassifierPipeline(BertModel(tiny_config), tokenizer, untrained.datastore, device="cpu")
-    assert again(list(texts)) == untrained(list(texts))
-
-
 def test_calibration_on_held_out_texts_is_kept(pipe, texts, tmp_path):
     held_out = [text + " again" for text in texts[:30]]
     labels = ["engine" if "river" in text else "river" for text in texts[:30]]
@@ -133,3 +110,11 @@ def test_calibration_on_held_out_texts_is_kept(pipe, texts, tmp_path):
     config = AutoModel.from_pretrained(tmp_path).config
     assert (config.k, config.knn_temperature, config.knn_weight) == calibration[:3]
     assert config.knn_calibration["source"] == "held-out examples"
+
+
+def test_a_datastore_given_to_a_plain_encoder_is_calibrated(untrained, tiny_config, tokenizer, texts):
+    names = ["river" if "river" in text else "other" for text in texts]
+    untrained.add_examples(texts, names)
+    torch.manual_seed(0)
+    again = KNNClassifierPipeline(BertModel(tiny_config), tokenizer, untrained.datastore, device="cpu")
+    assert again(list(texts)) == untrained(list(texts))

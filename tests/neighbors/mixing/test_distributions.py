@@ -70,13 +70,6 @@ def test_high_temperature_is_the_frequency_of_labels_among_the_k(temperature):
     np.testing.assert_allclose(knn_probabilities(distances, labels, LABELS, temperature), frequencies, atol=1e-9)
 
 
-def test_only_differences_of_distances_matter():
-    distances, _ = random_neighbors((5, 7), seed=1)
-    np.testing.assert_allclose(
-        neighbor_weights(distances.astype(float) + 1e6, 10), neighbor_weights(distances, 10), rtol=1e-9
-    )
-
-
 def test_effective_neighbors():
     distances, _ = random_neighbors((20, 16), seed=0)
     np.testing.assert_allclose(effective_neighbors(neighbor_weights(distances, math.inf)), 16)
@@ -126,12 +119,6 @@ def test_add_one_smoothing_changes_certainty_and_no_decision(seed, labels, examp
     np.testing.assert_allclose(several, np.stack(of_two, 1), atol=1e-12)
 
 
-def test_add_one_smoothing_of_all_neighbors_alike_is_the_rule_of_succession():
-    """With all examples as neighbors of the same weight: (examples of the label + 1) / (examples + labels)."""
-    knn = knn_probabilities(np.ones((1, 5)), np.array([[0, 0, 0, 2, 2]]), 3, 1.0)
-    np.testing.assert_allclose(add_one_smoothing(knn, 5), [[4 / 8, 1 / 8, 3 / 8]])
-
-
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1))
 @settings(deadline=None, max_examples=30)
 def test_the_mixture_is_equation_3_and_each_end_exactly_one_part(seed, weight):
@@ -145,18 +132,6 @@ def test_the_mixture_is_equation_3_and_each_end_exactly_one_part(seed, weight):
     np.testing.assert_array_equal(interpolate(knn, classifier, 0), classifier)
     np.testing.assert_array_equal(interpolate(knn, classifier, 1), knn)
     np.testing.assert_array_equal((knn, classifier), kept)
-
-
-@pytest.mark.parametrize("classifier, weight, said", [
-    (np.ones((1, 2)), -0.1, "weight must be from 0 .*, got -0.1"),
-    (np.ones((1, 2)), 1.1, "got 1.1"),
-    (np.ones((1, 2)), np.nan, "got nan"),
-    (np.ones((2, 2)), 0.5, "shape"),
-    (np.ones((1, 3)), 0.5, "shape"),
-])  # fmt: skip
-def test_what_cannot_be_mixed_is_refused(classifier, weight, said):
-    with pytest.raises(ValueError, match=said):
-        interpolate(np.ones((1, 2)), classifier, weight)
 
 
 def predictions(keys, logits=None):

@@ -310,12 +310,6 @@ def weights(pipe):
     return torch.cat([parameter.flatten() for parameter in pipe.model.parameters()])
 
 
-def test_a_name_and_a_folder_from_elsewhere_are_the_same(tiny_checkpoint, monkeypatch):
-    expected = encoder_pipeline(tiny_checkpoint)[1]
-    monkeypatch.chdir(tiny_checkpoint.parent)
-    assert encoder_pipeline("tiny")[1] == expected
-
-
 def test_a_folder_that_was_saved_again_is_loaded_again(tiny_checkpoint, tiny_model):
     before = encoder_pipeline(tiny_checkpoint)[1]
     with torch.no_grad():

@@ -81,17 +81,6 @@ def test_an_example_that_comes_later_is_known_at_once(fitted, texts, caplog):
     assert scores["a new one"] > 0.02 and sum(scores.values()) == pytest.approx(1)
 
 
-def test_copies_of_what_is_asked_are_no_answers(filled, texts):
-    """Unlabeled documents that repeat the queries, or the examples, tell nothing about their labels."""
-    filled.add_documents(texts[36:])
-    assert filled.add_documents(texts[:14]) == [None] * 14
-    filled.add_examples([texts[40]], ["once"])  # a label with one example is a label, too
-    report = filled.fit(show_progress=False)
-    assert report.documents == 33 and report.labels[-1] == "once"
-    found = scores_of(filled(texts[36:], top_k=None))
-    assert np.isfinite(found).all() and 0.02 < found.mean() < 0.98 and (found.max(1) < 0.9999).all()
-
-
 def test_several_labels_and_pairs(untrained, texts):
     several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
     pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]

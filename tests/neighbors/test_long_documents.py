@@ -186,18 +186,6 @@ def test_what_cannot_be_read_so_is_refused_before_anything_is_added(model, token
         assert (model.config.long_documents, model.config.passage_length) == ("first", None)
 
 
-def test_a_datastore_of_passages_can_be_given_to_an_encoder(tmp_path, caplog):
-    made = pipeline("docsplit-knn", **READ)
-    text = hidden(TELLING["football"], 0.4)[0]
-    made.add_examples([text, FILLER], ["football", "nothing"])
-    made.datastore.save_pretrained(tmp_path)
-    given = pipeline("docsplit-knn", datastore=str(tmp_path), **READ)
-    assert given(text, return_neighbors=2, k=2) == made(text, return_neighbors=2, k=2)
-    assert not caplog.records or "has passages" not in caplog.text
-    pipeline("docsplit-knn", datastore=str(tmp_path), device="cpu")
-    assert "The datastore has passages, and texts are read with long_documents='first'" in caplog.text
-
-
 def test_the_neighbors_of_long_texts_name_what_they_do_not_share_with_all():
     """Half of each passage of the minutes is like any other: only one passage of each text is about something."""
     pipe, minutes = pipeline("docsplit-knn", **READ), "The committee met and approved the minutes. " * 60

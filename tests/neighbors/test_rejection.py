@@ -4,8 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binom
 
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
@@ -45,6 +43,7 @@ def test_where_all_is_right_the_least_error_decides(count):
     assert answer_level(confidence, right, least * 1.001) == confidence[0]
     assert answer_level(confidence, right, least * 0.999) == np.inf
     assert (1 - least) ** count == pytest.approx(1 - CERTAINTY)
+    assert answer_level(confidence[:0], right[:0], 0.5) == np.inf and least_error(0) == 1
 
 
 def test_equal_confidence_has_an_equal_fate():
@@ -72,13 +71,6 @@ def test_a_few_wrong_labels_anywhere_do_not_silence_it():
     assert np.mean(answered) > 0.8
 
 
-def test_nothing_promises_nothing():
-    assert answer_level(np.zeros(0), np.zeros(0, bool), 0.5) == np.inf and least_error(0) == 1
-
-
-SHARES = st.floats(0, 1, width=32)
-
-
 def test_closeness_is_the_mean_cosine_of_the_nearest():
     rng = np.random.default_rng(0)
     queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (6, 30))
@@ -94,13 +86,6 @@ def test_copies_of_the_query_do_not_count_however_many_there_are():
     many = np.concatenate([np.repeat(queries, 40, axis=0), examples])
     np.testing.assert_allclose(closeness(queries, many, without_equal=True), expected, atol=1e-5)
     assert closeness(queries, queries[:1].repeat(9, axis=0), without_equal=True)[0] == 0
-
-
-@given(st.lists(SHARES, min_size=1, max_size=20), st.lists(SHARES, min_size=1, max_size=20))
-def test_novelty_is_from_0_to_1_and_falls_with_familiarity(texts, examples):
-    texts = np.sort(np.array(texts, np.float32))
-    found = novelty(texts, np.array(examples, np.float32))
-    assert ((found >= 0) & (found <= 1)).all() and (np.diff(found) <= 1e-12).all()
 
 
 def test_novelty_is_the_share_of_more_familiar_examples():
@@ -160,23 +145,6 @@ def test_a_promise_that_cannot_be_made_is_said(fitted, texts, caplog):
     assert "The lowest error that 30 texts can guarantee is 7.4%" in report
 
 
-def test_a_text_in_a_file_may_get_no_answer(fitted, texts, tmp_path):
-    source, target = tmp_path / "new.jsonl", tmp_path / "answers.jsonl"
-    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*texts[38:], " "]))
-    outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False, reject=0.01)
-    assert (outcome.rows, outcome.without_text, outcome.rejected) == (11, 1, 10)
-    rows = [json.loads(line) for line in target.read_text().splitlines()]
-    assert all(row["label"] is None for row in rows) and [row["score"] is None for row in rows] == [False] * 10 + [True]
-
-
-def test_held_out_texts_are_what_a_trained_classifier_promises_by(pipe, texts):
-    pipe.remove_examples(pipe.datastore.ids[24:40])
-    pipe.fit(texts[24:40], labels_of(texts[24:40]), show_progress=False)
-    answers = pipe(texts[40:], reject=0.9, return_novelty=True)
-    assert all(0 <= answer["novelty"] <= 1 for answer in answers)
-    assert len(pipe.datastore.fitted.arrays["held_out_familiarity"]) == 16
-
-
 def keep_one_of_each(pipe):
     store = pipe.datastore
     first = {int(label): row_id for row_id, label in reversed(list(zip(store.ids, store.labels, strict=True)))}
@@ -189,9 +157,11 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
     with pytest.raises(ValueError, match="leave out top_k=2"):
         fitted("a", top_k=2)
     source, target = tmp_path / "new.jsonl", tmp_path / "answers.jsonl"
-    source.write_text('{"text": "a"}\n')
+    source.write_text('{"text": "a"}\n{"text": " "}\n')
     outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False)
-    assert (outcome.rows, outcome.rejected) == (1, 1)
+    assert outcome == (2, 1, 0, 1)
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [row["label"] for row in rows] == [None] * 2 and rows[0]["score"] > 0 and rows[1]["score"] is None
 
 
 ERRORS = {
@@ -224,14 +194,6 @@ def test_what_cannot_be_is_refused(case, fitted):
     act, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
         act(fitted)
-
-
-def test_several_labels_per_text_have_thresholds_and_no_reject(untrained, texts):
-    untrained.add_examples(texts[:24], [[name] for name in labels_of(texts[:24])])
-    untrained.fit(show_progress=False)
-    assert 0 <= untrained(texts[30], return_novelty=True)[0]["novelty"] <= 1
-    with pytest.raises(ValueError, match="reject is for one label per text"):
-        untrained(texts[30], reject=0.1)
 
 
 def test_a_text_of_an_unknown_class_is_novel():

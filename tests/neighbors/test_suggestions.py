@@ -82,21 +82,6 @@ def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitt
     assert {one["id"] for one in first[3:]} <= again and not {one["id"] for one in first[:3]} & again
 
 
-def test_what_changes_meanwhile_does_not_mix(fitted, monkeypatch):
-    documents, choose = fitted.datastore.documents, suggestions.choose_documents
-
-    def change(*given):
-        fitted.remove_documents(documents.ids)
-        fitted.remove_examples(fitted.datastore.ids[:6])
-        fitted.datastore.fitted = None
-        return choose(*given)
-
-    monkeypatch.setattr(suggestions, "choose_documents", change)
-    texts = dict(zip(documents.ids, documents.texts, strict=True))
-    assert [texts[one["id"]] == one["text"] for one in fitted.suggest(5)] == [True] * 5
-    assert fitted.datastore.fitted is None
-
-
 def test_several_labels_per_text(untrained, texts):
     several = [[name for name in ("river", "engine") if name in text] for text in texts[:20]]
     untrained.add_examples(texts[:20], several)

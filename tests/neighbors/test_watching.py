@@ -11,7 +11,6 @@ from scipy.stats import t
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors import watching
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
 from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of
 from docsplit_hf.neighbors.watching import (
@@ -23,7 +22,7 @@ from docsplit_hf.neighbors.watching import (
 )
 
 from .conftest import labels_of
-from .experts.stores import fitted_store, make_store
+from .experts.stores import fitted_store
 
 NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
 
@@ -101,13 +100,6 @@ def test_texts_are_embedded_once(fitted, texts, monkeypatch):
     monkeypatch.setattr(Reader, "read", counted)
     fitted.report(texts[32:], texts[20:24])
     assert sorted(seen) == sorted([*texts[32:], *texts[20:24]])
-
-
-def test_without_documents_held_out_examples_are_then(fitted, texts):
-    fitted.remove_documents(fitted.datastore.documents.ids)
-    report = fitted.report(texts[32:])
-    assert (report.against, report.earlier) == ("held-out examples", 16)
-    assert report.drift["novelty"].then is None and report.drift["closeness"].low is not None
 
 
 def test_several_labels_have_no_rejection(untrained, texts, tmp_path):
@@ -207,19 +199,6 @@ def test_the_closeness_of_an_example_is_to_the_other_ones():
     np.testing.assert_allclose(found, np.sort(cosines, 1)[:, -5:].mean(1), atol=1e-6)
 
 
-def test_half_precision_knows_a_text_again_as_well():
-    found = []
-    for dtype in ("float32", "float16"):
-        whole = make_store(12, 60)
-        options = {"texts": whole.texts, "dtype": dtype}
-        store = KNNDatastore(whole.keys, whole.labels, whole.label_names, **options)
-        store.add_documents(whole.documents.keys, whole.documents.texts)
-        store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-        found.append(measured(store, whole.documents.keys[:6], whole.documents.texts[:6]))
-    np.testing.assert_allclose(found[0].closeness, found[1].closeness, atol=0.01)
-    np.testing.assert_allclose(found[0].probabilities, found[1].probabilities, atol=0.05)
-
-
 def test_what_is_said_of_held_out_examples_is_what_the_folds_said():
     store = fitted_store(12, 60)
     ready = ready_experts(store.snapshot)
@@ -252,10 +231,6 @@ def store():
 )
 def test_which_words_no_other_text_has(text, share, words, store):
     assert known_words(store.snapshot).unknown(text) == (share, words)
-
-
-def test_without_texts_no_words_are_known():
-    assert known_words(KNNDatastore([[1.0, 0]], [0], ["a"]).snapshot) is None
 
 
 def test_the_interval_is_welchs():

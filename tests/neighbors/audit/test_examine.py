@@ -48,15 +48,6 @@ def more_of(store, count=1, label="fruit"):
     return store.add(make_keys(numbers, 77), numbers, make_texts(numbers, 78))
 
 
-@pytest.fixture
-def spoiled(untrained):
-    labels = ["fruit", "mineral", "animal"] * 15
-    texts = make_texts([0, 1, 2] * 15)
-    untrained.add_examples([*texts, texts[0]], [*labels, "fruit"], allow_duplicates=True)
-    untrained.fit(show_progress=False)
-    return untrained
-
-
 def test_an_audit_is_found_and_applied(untrained):
     untrained.datastore = spoiled_store()  # of another encoder, since one that is not trained says nothing
     audit = marked(untrained.audit(show_progress=False))
@@ -79,18 +70,6 @@ def test_an_audit_is_applied_whole_or_not_at_all(untrained):
     untrained.apply_audit(audit)
     with pytest.raises(ValueError, match="was applied already.*Nothing was changed"):
         untrained.apply_audit(audit)
-
-
-def test_what_changes_meanwhile_does_not_mix(spoiled, monkeypatch):
-    before = spoiled.audit(show_progress=False)
-
-    def audit_late(snapshot, show_progress):
-        spoiled.relabel(dict.fromkeys(spoiled.datastore.ids, "fruit"))
-        spoiled.remove_examples(spoiled.datastore.ids[:30])
-        return audit_snapshot(snapshot, show_progress)
-
-    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.audit_snapshot", audit_late)
-    assert spoiled.audit(show_progress=False) == before
 
 
 @pytest.mark.parametrize("method", ["audit", "datalab_inputs"])
@@ -129,14 +108,6 @@ def test_it_finds_what_was_spoiled():
     assert sure == set(found.new_labels) and len(sure) <= found.wrong_labels
     clean = audit(fitted_store(60, 0))
     assert clean.new_labels == {} and clean.wrong_labels < 1
-
-
-def test_of_copies_that_differ_more_none_is_to_be_removed():
-    store = spoiled_store()
-    store.add(store.keys[[10]], ["mineral"], [f"{store.texts[10]} one two many"], ids=["longer"])
-    (group,) = [group for group in audit(store).duplicates if "longer" in group.ids]
-    assert group.ids == ["10", "longer"] and not group.labels_differ
-    assert group.similarity == pytest.approx(2 * 10 / (10 + 13)) and group.remove == []
 
 
 def test_several_labels():
@@ -206,15 +177,6 @@ def test_what_is_removed_counts_as_well():
     assert corrections(audit, snapshot_of([0, 0, 0, 1, 1, 2])) == ({}, ["0", "1"])
     both = replace(audit, label_issues=[issue("3", "engine", "moon")])  # so moon has another one
     assert corrections(both, snapshot_of([0, 0, 0, 1, 1, 2])) == ({"3": "moon"}, ["0", "1", "5"])
-
-
-@pytest.mark.parametrize("suggested", [[], ["river"]])
-def test_each_of_several_labels_keeps_its_last_example(suggested):
-    snapshot = snapshot_of([[0], [0, 1], [1]])
-    audit = replace(
-        NOTHING, label_issues=[issue("1", ["river", "engine"], suggested), issue("2", ["engine"], ["moon"])]
-    )
-    assert corrections(audit, snapshot) == ({"1": suggested}, [])
 
 
 def test_answers_are_those_of_the_examples_whatever_came_and_went():

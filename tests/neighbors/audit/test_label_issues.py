@@ -45,13 +45,6 @@ def test_what_is_sure_is_right():
     assert hits >= 0.9 * total > 40
 
 
-def test_answers_that_say_nothing_tell_nothing():
-    labels = np.arange(200) % 3
-    wrong, right = wrong_and_right(labels, np.full((200, 3), 1 / 3))
-    assert wrong.max() < 0.1 and right.max() < 0.1
-    assert not len(wrong_and_right(labels[:0], np.zeros((0, 3)))[0])
-
-
 def test_a_doubt_names_the_label_and_the_evidence():
     labels, probabilities, rows, right = made_up()
     doubts, count = doubts_of(labels, np.arange(200), probabilities, near_of(right))

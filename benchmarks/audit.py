@@ -37,12 +37,8 @@ from docsplit_hf.evaluation.markdown_report import escape, format_summary
 from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.metrics.registry import metric_class
-from docsplit_hf.neighbors.audit.audit_snapshot import audit_snapshot
-from docsplit_hf.neighbors.audit.corrections import corrections
-from docsplit_hf.neighbors.audit.datalab_inputs import datalab_inputs
-from docsplit_hf.neighbors.audit.duplicate_groups import duplicate_groups
-from docsplit_hf.neighbors.audit.nearest_examples import nearest_examples
-from docsplit_hf.neighbors.audit.outliers import outliers
+from docsplit_hf.neighbors.audit.examine import audit_snapshot, corrections, datalab_inputs
+from docsplit_hf.neighbors.audit.near_examples import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.neighbors.experts.document_vectors import unit
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
@@ -248,7 +244,7 @@ def planted_copies(
     for name, kept in (("ours", [*task.pool, *texts]), ("ours, no texts kept", None)):
         store = KNNDatastore(both, np.zeros(len(both), int), ["any"], kept)
         groups = duplicate_groups(store.snapshot.rows, unit(both))
-        yield name, of_pairs(pairs, [group.rows for group in groups], len(keys))
+        yield name, of_pairs(pairs, [rows for rows, *_ in groups], len(keys))
     sets = datalab(both, "near_duplicate")["near_duplicate_sets"]
     yield "Datalab", of_pairs(pairs, [[row, *near] for row, near in enumerate(sets)], len(keys))
 

@@ -15,9 +15,9 @@ from scipy import stats
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.classification.evaluation import classification_metrics
+from docsplit_hf.neighbors.mixing.calibrate_datastore import without_self
 from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid
-from docsplit_hf.neighbors.mixing.datastore_calibration import without_self
-from docsplit_hf.neighbors.mixing.knn_distribution import (
+from docsplit_hf.neighbors.mixing.distributions import (
     add_one_smoothing,
     effective_neighbors,
     knn_probabilities,

@@ -29,7 +29,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
 from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
-from docsplit_hf.neighbors.rejection.familiarity import confidence
+from docsplit_hf.neighbors.rejection import confidence
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"

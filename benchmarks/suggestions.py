@@ -25,7 +25,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
-from docsplit_hf.neighbors.suggestions.suggest import suggest
+from docsplit_hf.neighbors.suggestions import suggest
 from docsplit_hf.training.markdown import table
 
 RANDOM, OURS = "random", "suggest"
@@ -113,7 +113,7 @@ def _choose(
     if strategy == RANDOM:
         return rng.choice(others, count, replace=False)
     if strategy == OURS:
-        return np.array([int(one["id"]) for one in suggest(store, count, False, lambda *_: None)])
+        return np.array([int(one["id"]) for one in suggest(store, count)])
     every = np.arange(len(task.pool))
     probabilities = ask_experts(ready, pool, task.pool, None, without_equal=True).probabilities
     if strategy == "breaking ties":

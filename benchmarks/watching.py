@@ -16,10 +16,8 @@ from tqdm.auto import tqdm
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.watching.change import change_of
-from docsplit_hf.neighbors.watching.known_words import known_words
-from docsplit_hf.neighbors.watching.period import period_of, sample
-from docsplit_hf.neighbors.watching.watch_report import MEASURES
+from docsplit_hf.neighbors.watch_report import MEASURES, change_of
+from docsplit_hf.neighbors.watching import known_words, period_of, sample
 from docsplit_hf.training.markdown import table
 
 PER_LABEL, INCOMING, SHARES = 20, 200, (0.0, 0.1, 0.3)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULE_OF_NAME = {
-    "Audit": "neighbors.audit.audit",
+    "Audit": "neighbors.audit.report",
     "AutoModelForDocSplit": "pretraining.model",
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collator",
     "DataCollatorForLabeledExamples": "classification.labeled_collator",
-    "DocSplitClassifier": "neighbors.estimator.docsplit_classifier",
+    "DocSplitClassifier": "neighbors.estimator",
     "DocSplitProjection": "pretraining.docsplit_projection",
     "DocumentEncoder": "models.inference.encoder",
     "EndpointClassifier": "models.inference.endpoint",
@@ -86,8 +86,8 @@ if TYPE_CHECKING:
     from .models.inference.endpoint import EndpointClassifier, EndpointEncoder
     from .models.portable.configuration_knn_classifier import KNNClassifierConfig
     from .models.portable.modeling_knn_classifier import KNNClassifier
-    from .neighbors.audit.audit import Audit
-    from .neighbors.estimator.docsplit_classifier import DocSplitClassifier
+    from .neighbors.audit.report import Audit
+    from .neighbors.estimator import DocSplitClassifier
     from .neighbors.pipeline import KNNClassifierPipeline
     from .neighbors.store.datastore import KNNDatastore
     from .neighbors.store.remote.connect import connect_datastore

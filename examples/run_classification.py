@@ -55,8 +55,8 @@ from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.neighbors.audit.audit import Audit
-from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
+from docsplit_hf.neighbors.audit.report import Audit
+from docsplit_hf.neighbors.card import save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts
@@ -181,8 +181,8 @@ def fit_without_training(
         if name in splits
     }
     pipe.save_pretrained(arguments.output_dir)
-    facts = ClassifierFacts(arguments.output_dir, model.config, datastore, log_history=list(metrics.values()))
-    save_classifier_card(arguments.output_dir, facts)
+    facts = arguments.output_dir, model.config, datastore
+    save_classifier_card(arguments.output_dir, *facts, log_history=list(metrics.values()))
     return pipe, metrics, report
 
 

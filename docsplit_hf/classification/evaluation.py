@@ -8,7 +8,6 @@ import evaluate
 import numpy as np
 
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
-from ..neighbors.classification_output import Shown
 from ..neighbors.experts.baselines import at_chance, largest_class
 from ..neighbors.experts.corpus import texts_in
 from ..neighbors.experts.fitted_experts import ready_experts
@@ -16,7 +15,7 @@ from ..neighbors.experts.held_out_scores import one_hot
 from ..neighbors.experts.mixture_of_experts import mix_experts
 from ..neighbors.experts.vocabulary import fit_vocabulary, vocabulary_scores, word_counts
 from ..neighbors.experts.words import fit_words
-from ..neighbors.mixing.mixture import mix_with_neighbors
+from ..neighbors.mixing.mixture import Shown, mix_with_neighbors
 from ..neighbors.store.row_table import joined_texts
 from ..text.labels import label_array, texts_of
 

@@ -21,12 +21,10 @@ from ..models.portable.modeling_knn_classifier import (
     classification_loss,
 )
 from ..models.portable.packing import use_packing
-from ..neighbors.card import ClassifierFacts, save_classifier_card
-from ..neighbors.editing.add_documents import add_documents
+from ..neighbors.card import save_classifier_card
+from ..neighbors.editing import add_documents
 from ..neighbors.fit import fit
-from ..neighbors.mixing.calibration import Calibration
-from ..neighbors.mixing.classifier_distribution import classifier_probabilities
-from ..neighbors.mixing.datastore_calibration import (
+from ..neighbors.mixing.calibrate_datastore import (
     HELD_OUT,
     KnownExamplesError,
     calibrate_leaving_one_out,
@@ -34,6 +32,8 @@ from ..neighbors.mixing.datastore_calibration import (
     leave_one_out_rows,
     store_calibration,
 )
+from ..neighbors.mixing.calibration import Calibration
+from ..neighbors.mixing.distributions import classifier_probabilities
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.files.classifier_files import saved_together
 from ..neighbors.store.files.hub_folder import FOLDER
@@ -222,7 +222,7 @@ class KNNClassifierTrainer(BaseTrainer):
         datastore, is_main = self._datastore(), self.is_world_process_zero()
         reader = self._reader(show_progress=is_main)
         if documents is not None:
-            add_documents(reader, datastore, documents, None)
+            add_documents(reader, datastore, documents)
         held_out = self.eval_dataset
         labels = None if held_out is None else labels_by_name(held_out)
         return fit(reader.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
@@ -308,9 +308,7 @@ class KNNClassifierTrainer(BaseTrainer):
             **describe_training(args, self.state, self.best_model_is_loaded, "texts"),
         }
         location = self.hub_model_id if args.push_to_hub else str(place)
-        save_classifier_card(
-            folder, ClassifierFacts(location, config, self.datastore, training, self.state.log_history)
-        )
+        save_classifier_card(folder, location, config, self.datastore, training, self.state.log_history)
 
     def _generator(self) -> torch.Generator:
         """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,21 +23,17 @@ MOST_LABELS_SHOWN = 20
 NOT_TRAINED = "None in this run: an encoder as it is, with labeled examples."
 
 
-@dataclass
-class ClassifierFacts:
-    """What the card says."""
-
-    location: str  # a name on the Hub, or the folder that it is saved in
-    config: KNNClassifierConfig
-    datastore: Store | None  # None before there are any examples
-    training: dict[str, str] | None = None  # as rows of a table; None if nothing was trained
-    log_history: list[dict[str, Any]] = field(default_factory=list)
-    self_contained: bool = False  # whether the code goes along
-
-
-def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
-    """Write ``README.md``."""
-    config, fitted = facts.config, _fitted(facts)
+def save_classifier_card(
+    folder: str | Path,
+    location: str,
+    config: KNNClassifierConfig,
+    datastore: Store | None,
+    training: dict[str, str] | None = None,
+    log_history: Sequence[dict[str, Any]] = (),
+    self_contained: bool = False,
+) -> None:
+    """Write ``README.md``. ``location``: the name on the Hub, or the folder. ``training``: rows of a table, if any."""
+    fitted = _fitted(datastore)
     base = getattr(config.encoder_config, "name_or_path", "")
     metadata = {
         "library_name": "transformers",
@@ -54,72 +50,64 @@ def save_classifier_card(folder: str | Path, facts: ClassifierFacts) -> None:
     if fitted is not None:
         documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""
         mixing = f"{len(fitted.shares)} experts, fitted on them{documents}, are mixed"
-    save_model_card(
-        folder,
-        __package__,
-        facts.location,
-        metadata,
-        "faiss-cpu",
-        heads=heads,
-        mixing=mixing,
-        usage=_usage(facts),
-        labels=_labels(facts) + ("" if fitted is None else f"\n\n{_experts(fitted)}"),
-        evaluation=_evaluation(facts.log_history),
-        training=table(("", "this run"), facts.training.items()) if facts.training else NOT_TRAINED,
-    )
+    texts = {
+        "usage": _usage(location, config, fitted is not None, self_contained),
+        "labels": _labels(config, datastore) + ("" if fitted is None else f"\n\n{_experts(fitted)}"),
+        "evaluation": _evaluation(log_history),
+        "training": table(("", "this run"), training.items()) if training else NOT_TRAINED,
+    }
+    save_model_card(folder, __package__, location, metadata, "faiss-cpu", heads=heads, mixing=mixing, **texts)
 
 
-def _fitted(facts: ClassifierFacts) -> FitReport | None:
-    fitted = None if facts.datastore is None else facts.datastore.fitted
+def _fitted(datastore: Store | None) -> FitReport | None:
+    fitted = None if datastore is None else datastore.fitted
     # A datastore keeps whatever was fitted on it.
     is_ours = fitted is not None and FitReport.__dataclass_fields__.keys() <= fitted.settings.keys()
     return FitReport.of(fitted.settings) if is_ours else None
 
 
-def _usage(facts: ClassifierFacts) -> str:
+def _usage(location: str, config: KNNClassifierConfig, is_fitted: bool, self_contained: bool) -> str:
     code = f"""import docsplit_hf
 from transformers import pipeline
 
-pipe = pipeline("docsplit-knn", model="{facts.location}")
+pipe = pipeline("docsplit-knn", model="{location}")
 print(pipe("A text to classify.", return_neighbors=3))"""
-    if _fitted(facts) is not None:
+    if is_fitted:
         code += """
 print(pipe("A text to classify.", explain=True))  # what each expert adds, and the words that speak most"""
-    code = code_block(code)
-    if facts.self_contained:
+    usage = code_block(code)
+    if self_contained:
         there = f"""from transformers import pipeline
 
-pipe = pipeline(model="{facts.location}", trust_remote_code=True)"""
-        code += f"\n\nWhere docsplit_hf is not installed, by the copy of it that is in here:\n\n{code_block(there)}"
-    if not facts.config.num_labels:
-        return code
-    alone = f"""from transformers import AutoModelForSequenceClassification
+pipe = pipeline(model="{location}", trust_remote_code=True)"""
+        usage += f"\n\nWhere docsplit_hf is not installed, by the copy of it that is in here:\n\n{code_block(there)}"
+    if config.num_labels:
+        alone = f"""from transformers import AutoModelForSequenceClassification
 
-model = AutoModelForSequenceClassification.from_pretrained("{facts.location}", trust_remote_code=True)"""
-    return f"{code}\n\nThe classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
+model = AutoModelForSequenceClassification.from_pretrained("{location}", trust_remote_code=True)"""
+        usage += f"\n\nThe classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
+    return usage
 
 
-def _labels(facts: ClassifierFacts) -> str:
-    config = facts.config
-    if facts.datastore is None:
-        names = config.label_names
+def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
+    names = config.label_names if datastore is None else datastore.label_names
+    if datastore is None:
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
-    if not facts.datastore.is_in_folder:
-        names = facts.datastore.label_names
+    if not datastore.is_in_folder:
         return (
-            f"{len(names)} labels: {', '.join(names)}. The {len(facts.datastore):,} examples are in a collection of "
-            "Milvus, which is no part of this folder: give it to the pipeline as `datastore`."
+            f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a collection of Milvus, "
+            "which is no part of this folder: give it to the pipeline as `datastore`."
         )
-    names, labels = facts.datastore.label_names, facts.datastore.labels
-    counts = labels.sum(0) if facts.datastore.multi_label else np.bincount(labels, minlength=len(names))
+    labels = datastore.labels
+    counts = labels.sum(0) if datastore.multi_label else np.bincount(labels, minlength=len(names))
     rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]
     more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
     calibration = config.knn_calibration
     how = "not calibrated" if calibration is None else f"chosen by log likelihood on {calibration['source']}"
-    alone = "" if _fitted(facts) is None else "Without the experts: "
+    alone = "" if _fitted(datastore) is None else "Without the experts: "
     return (
-        f"{len(facts.datastore):,} examples of {facts.datastore.dimension} dimensions, "
-        f"{'with' if any(facts.datastore.texts) else 'without'} their texts. "
+        f"{len(datastore):,} examples of {datastore.dimension} dimensions, "
+        f"{'with' if any(datastore.texts) else 'without'} their texts. "
         f"{alone}{config.k} neighbors, temperature {config.knn_temperature:.4g}, weight of the neighbors "
         f"{config.knn_weight:.2f}: {how}.\n\n{table(('label', 'examples'), rows)}{more}"
     )
@@ -138,7 +126,7 @@ def _experts(fitted: FitReport) -> str:
     )
 
 
-def _evaluation(log_history: list[dict[str, Any]]) -> str:
+def _evaluation(log_history: Sequence[dict[str, Any]]) -> str:
     logs = [logs for logs in log_history if any(name.endswith("_knn_accuracy") for name in logs)]
     if not logs:
         return "Not evaluated in this run."

@@ -18,7 +18,7 @@ from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .suggestions.suggest import SUGGESTED
+from .suggestions import SUGGESTED
 
 if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline
@@ -52,23 +52,23 @@ class PredictionFiles(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The columns of what is to be classified, in order, and the number of its rows."""
+    """What a file holds."""
 
     columns: list[str]
     rows: int
 
 
 class Outcome(NamedTuple):
-    """How many rows were written, how many of them have no text, a run before had answered, and got no answer."""
+    """How many rows were written."""
 
     rows: int
     without_text: int
-    resumed: int
+    resumed: int  # answered by a run before
     rejected: int
 
 
 def look_through(files: PredictionFiles, overwrite: bool = False) -> Content:
-    """Read all rows once: what cannot be read, and what has no such column, is found before anything is computed."""
+    """Read all rows once, so that unusable files are refused before anything is computed."""
     check_output(files.target)
     if files.target.exists() and (not overwrite or files.target.samefile(files.source)):
         replace = "" if overwrite else ", or replace it (--overwrite_output_dir)"
@@ -97,29 +97,26 @@ def classify_file(
 ) -> Outcome:
     """Classify all texts of a file, and write the answers beside its columns: one row for each row, in order.
 
-    256 texts at a time are read, classified and kept, in ``<target>.partial`` until all are there. So memory is
-    bounded, and a run that was killed goes on where it was, to the same file byte for byte. What another file, another
-    classifier or other options left there is not used, which is logged. Only one run may write there at a time.
+    256 texts at a time are read, classified and kept in ``<target>.partial``, so memory is bounded, and a run that was
+    killed goes on where it was, to the same file byte for byte. A partial file of another input, classifier or other
+    options is not used, which is logged. Only one run may write there at a time.
 
-    The new columns are ``label`` and ``score``, the best label; ``neighbors`` with ``return_neighbors``,
-    ``explanation`` with ``explain``, ``novelty`` with ``return_novelty``, and ``labels`` where experts were fitted on
-    texts with several; or ``top_k`` with ``top_k``: a list of labels with their scores, best first, each with those of
-    the neighbors that have it. A column of the file with one of these names is called ``input_<name>``. An empty text
-    gets no label, and no score; one that is rejected has a score. ``options`` are further arguments of a call of the
-    pipeline; ``top_k`` None and ``return_neighbors`` 0 are its defaults.
+    The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty`` and ``labels`` where the
+    answers have them; with ``top_k`` a list of labels with their scores and neighbors, best first. A column of the file
+    with one of these names is called ``input_<name>``. An empty text gets neither label nor score; a rejected one has a
+    score. ``options`` are further arguments of a call of the pipeline.
     """
     content = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
     options |= {name: value for name, value in asked_for.items() if value}
     parameters = _parameters(pipe, options)
-    added = ["label", "score"]
-    shown = {"return_neighbors": "neighbors", "explain": "explanation", "return_novelty": "novelty"}
-    asked = [column for option, column in shown.items() if parameters.get(option)]
-    store = pipe.datastore
-    asked += ["labels"] if store is not None and store.multi_label and store.fitted is not None else []
-    added += ["top_k"] if "top_k" in parameters else asked
+    added = ["label", "score", *_more_columns(pipe, parameters)]
     files.partial.parent.mkdir(parents=True, exist_ok=True)
-    with _only_run(files.partial):
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(files.partial, wait=False))  # the lock of a killed run is gone
+        except BlockingIOError as error:
+            raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         made_with = [_fingerprint(pipe), _checksum(files.source), *files[2:], parameters]
         done = _start(files.partial, to_json(made_with), content.rows)
         with (
@@ -140,14 +137,21 @@ def classify_file(
     return Outcome(content.rows, without_text, done, without_answer - without_text)
 
 
+def _more_columns(pipe: KNNClassifierPipeline, parameters: dict[str, Any]) -> list[str]:
+    if "top_k" in parameters:
+        return ["top_k"]
+    shown = {"return_neighbors": "neighbors", "explain": "explanation", "return_novelty": "novelty"}
+    columns = [column for option, column in shown.items() if parameters.get(option)]
+    store = pipe.datastore
+    return columns + (["labels"] if store is not None and store.multi_label and store.fitted is not None else [])
+
+
 def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[str, Any]:
-    """What a call with these options does: they, and the defaults that the pipeline was made with."""
+    """The options of a call, and the defaults that the pipeline was made with."""
     given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
     # Private in transformers 5.23: Pipeline has no public way to ask for the defaults that it was made with.
     parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
-    parameters |= pipe._preprocess_params | pipe._forward_params | pipe._postprocess_params
-    for part in pipe._sanitize_parameters(**given):
-        parameters |= part
+    parameters |= pipe._forward_params | pipe._sanitize_parameters(**given)[1]
     parameters["max_length"] = parameters.get("max_length") or pipe.reader.length
     parameters.pop("show_progress", None)
     return dict(sorted(parameters.items()))  # in whatever order they were given
@@ -155,16 +159,15 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
     """The SHA-256 of all that answers depend on: model, tokenizer, calibration, examples, documents, fitted experts."""
-    examples = pipe.datastore
     digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer).encode())
-    if examples is not None:
+    if (examples := pipe.datastore) is not None:
         digest.update(examples.content_sha256.encode())
-    if examples is not None and (fitted := examples.fitted) is not None:
-        settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
-        digest.update(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
-        for name, array in sorted(fitted.arrays.items()):  # a file has an order of its own
-            digest.update(f"{name} {array.shape}".encode())
-            digest.update(array)
+        if (fitted := examples.fitted) is not None:
+            settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
+            digest.update(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
+            for name, array in sorted(fitted.arrays.items()):  # a file has an order of its own
+                digest.update(f"{name} {array.shape}".encode())
+                digest.update(array)
     return digest.hexdigest()
 
 
@@ -173,19 +176,6 @@ def _checksum(source: Path) -> str:
         return sha256_of(source)
     names = [(file.relative_to(source).as_posix(), sha256_of(file)) for file in sorted(find_text_files(source))]
     return hashlib.sha256(to_json(names).encode()).hexdigest()
-
-
-@contextlib.contextmanager
-def _only_run(partial: Path) -> Iterator[None]:
-    """Keep other runs off the file of answers; a killed one is out."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(partial, wait=False))
-        except BlockingIOError as error:
-            raise ValueError(
-                f"{partial} is in use by another run: wait for it, or name another file for the answers."
-            ) from error
-        yield
 
 
 def _start(partial: Path, made_with: str, rows: int) -> int:
@@ -218,13 +208,13 @@ def _answers(pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], 
     usable = [all(isinstance(text, str) and text.strip() for text in texts) for texts in given]
     inputs = [dict(zip(("text", "text_pair"), texts, strict=False)) for texts in itertools.compress(given, usable)]
     found = iter(pipe(inputs, **options))
-    return [_answer(next(found)) if is_usable else {"label": None, "score": None} for is_usable in usable]
-
-
-def _answer(output: Any) -> Row:
-    if isinstance(output, dict):
-        return output
-    return {"label": output[0]["label"], "score": output[0]["score"], "top_k": output}
+    answers = [next(found) if is_usable else {"label": None, "score": None} for is_usable in usable]
+    return [
+        answer
+        if isinstance(answer, dict)
+        else {name: answer[0][name] for name in ("label", "score")} | {"top_k": answer}
+        for answer in answers
+    ]
 
 
 def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:

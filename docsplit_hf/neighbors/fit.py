@@ -15,8 +15,8 @@ from .experts.kept_corpus import KeptCorpus
 from .experts.names import readable_names
 from .store.duplicates import number_texts
 from .store.row_table import joined_texts
-from .suggestions.suggest import SUGGESTED, suggested_before
-from .texts_and_labels import names_of_labels, texts_and_pairs
+from .suggestions import SUGGESTED, suggested_before
+from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 def fit(
     reader: Reader,
     datastore: Store,
-    texts: Any,
-    labels: Sequence[Any] | None,
-    experts: Sequence[str] | None,
-    show_progress: bool,
+    texts: Any = None,
+    labels: Sequence[Any] | None = None,
+    experts: Sequence[str] | None = None,
+    show_progress: bool = False,
     corpus: KeptCorpus | None = None,
     class_proportions: ClassProportions = "estimated",
 ) -> FitReport:
@@ -42,10 +42,7 @@ def fit(
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
-        raise ValueError(
-            "This classifier was trained on examples, so folds of them do not tell how good it is: pass held-out texts "
-            "and their labels, fit(texts, labels)."
-        )
+        raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
     held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
     make = (corpus or KeptCorpus()).make
 
@@ -55,24 +52,21 @@ def fit(
     given = datastore.snapshot, experts, held_out, has_head, show_progress, make, embed_names, class_proportions
     fitted = fit_experts(*given)
     state = fitted.to_state()
-    settings = state.settings | {SUGGESTED: suggested_before(datastore.fitted)}
-    datastore.fitted = replace(state, settings=settings)
+    datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
     return FitReport.of(fitted.settings)
 
 
 def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
     texts, pairs = texts_and_pairs(texts)
     numbers = datastore.label_array(names_of_labels(labels))
-    if len(numbers) != len(texts):
-        raise ValueError(f"{len(texts)} texts and {len(numbers)} labels: give one label for each text.")
+    check_lengths(texts, numbers)
     in_table, own = number_texts(datastore.snapshot.rows, texts, pairs)
     examples = set(in_table.tolist())
     kept = [i for i, number in enumerate(own.tolist()) if number not in examples]
-    if len(kept) < len(texts):
-        known = len(texts) - len(kept)
-        logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
     if not kept:
         raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
+    if known := len(texts) - len(kept):
+        logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
     texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
     predictions = reader.read(texts, pairs)
     logits = predictions.logits if reader.model.config.num_labels else None

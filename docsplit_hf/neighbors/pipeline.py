@@ -2,52 +2,65 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, TextClassificationPipeline
+
+from ..models.inference.reader import Predictions, Reader
 from ..models.inference.text_warnings import cut_texts_summed_up
-from .answering_pipeline import AnsweringPipeline
-from .audit.audit_snapshot import audit_snapshot
-from .audit.corrections import corrections
-from .audit.datalab_inputs import DatalabInputs, datalab_inputs
-from .card import ClassifierFacts, save_classifier_card
-from .editing.add_documents import add_documents
-from .editing.add_examples import add_examples, datastore_to_grow
-from .editing.add_labels import described_examples
-from .editing.relabel import relabel
+from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
+from .card import save_classifier_card
+from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
+from .experts.fitted_experts import ReadyExperts, ready_experts
+from .experts.kept_corpus import KeptCorpus
+from .experts.mixture_of_experts import mix_experts
 from .fit import fit
-from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
+from .mixing.calibrate_datastore import recalibrate, recalibrate_if_grown
+from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
+from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as
+from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.files.classifier_files import saved_together
 from .store.files.hub_folder import CARD, upload
-from .suggestions.suggest import suggest
-from .texts_and_labels import as_list
-from .watching.known_words import known_words
-from .watching.watch import Watcher, watch
+from .store.row_table import joined_texts
+from .suggestions import suggest
+from .texts_and_labels import as_list, texts_and_pairs
+from .watching import watch
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from .audit.audit import Audit, Labels
+    from .audit.report import Audit, Labels
     from .experts.class_proportions import ClassProportions
     from .experts.fit_report import FitReport
     from .mixing.calibration import Calibration
-    from .watching.watch_report import WatchReport
+    from .store.store import Store
+    from .watch_report import WatchReport
 
 logger = logging.getLogger(__name__)
 
+FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
+WINDOW_WITH_PROGRESS = 256  # so that the bar moves
+WINDOW_CHARACTERS = 2**24  # of all texts in it
+READING = ("max_length", "max_tokens_per_batch", "bf16", "batch_size")  # options of a call that the reader takes
+# Other options of a call: whole numbers with the least that they may be, truth values, and the rest.
+LEAST = {"top_k": 1, "k": 1, "max_length": 1, "max_tokens_per_batch": 1, "return_neighbors": 0, "return_documents": 0}
+FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
+OTHER_OPTIONS = ("reject", "reject_label", "knn_temperature", "knn_weight", "bf16", "truncation", "padding")
 
-class KNNClassifierPipeline(AnsweringPipeline):
+
+class KNNClassifierPipeline(TextClassificationPipeline):
     """Classifies texts, or pairs of texts, by a classifier and by the nearest labeled examples.
 
     Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
     its datastore in the same folder or repository; or any encoder, which becomes a classifier with ``add_examples``,
-    without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf.
-
-    Input and output are those of ``pipeline("text-classification")``. Texts of similar length are read in one batch,
-    in whatever form they are given; ``long_documents`` says what is read of those that are too long for the model.
+    without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf. Input and
+    output are those of ``pipeline("text-classification")``.
 
     Args:
         model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
@@ -55,19 +68,17 @@ class KNNClassifierPipeline(AnsweringPipeline):
         datastore: The labeled examples, or the folder or repository that they are in, or
             ``"milvus://HOST:19530/COLLECTION"``, which is made if it is not there. None: those of the model's own
             folder or repository, if it has any.
-        datastore_token: For a datastore in a private repository, or on a server that asks for one: ``pipeline`` keeps
-            its ``token`` to itself.
+        datastore_token: For a datastore in a private repository or on a server; ``pipeline`` keeps its own ``token``.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
-        long_documents: What is read of long texts: ``"first"``, their beginning, where it is logged how much is left
-            out; ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. None:
-            what the model was saved with, at first ``"first"``. It is saved with the model.
+        long_documents: What is read of long texts: ``"first"``, their beginning; ``"head_tail"``, ``"average"``,
+            ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. It is saved with the model. None: as saved,
+            at first ``"first"``.
         passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
             and 256 with ``"late"``.
         truncate_dim: How many leading dimensions of the embeddings are compared and kept, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, at first all.
         backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: as the model runs
-            already, at first by torch in float32. A datastore that was built in another precision is tried with up to
-            64 of its texts, and refused where int8 finds other neighbors.
+            already. A datastore that was built in another precision is refused where int8 finds other neighbors.
         **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
 
     Raises:
@@ -87,6 +98,41 @@ class KNNClassifierPipeline(AnsweringPipeline):
         ('fruit', '0')
     """
 
+    _load_tokenizer = None  # transformers tries, and goes on where there is none: an endpoint has none
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: Any = None,
+        datastore: Store | str | Path | None = None,
+        datastore_token: str | bool | None = None,
+        packing: str = "auto",
+        long_documents: str | None = None,
+        passage_length: int | None = None,
+        truncate_dim: int | None = None,
+        backend: str | None = None,
+        precision: str | None = None,
+        calibration_texts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        is_ours = is_classifier(model)
+        tokenizer = Reader.of(model, tokenizer).tokenizer
+        kwargs["task"] = "text-classification"  # the name that other libraries know
+        super().__init__(model=model if is_ours else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
+        self.reader.run_by(packing, backend, precision, calibration_texts)
+        self.datastore = find_datastore(self.reader, datastore, is_ours, datastore_token)
+        given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
+        read_as(self.reader, self.datastore, is_ours, **given)
+        self._experts: ReadyExperts | None = None
+        self._corpus = KeptCorpus()
+        if self.datastore is not None:
+            recalibrate_if_grown(self.model.config, self.datastore)
+
+    @property
+    def reader(self) -> Reader:
+        """What embeds: the model with its tokenizer, as they are now."""
+        return Reader.of(self.model, self.tokenizer)
+
     @cut_texts_summed_up()  # a generator is read later, and logged as it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify.
@@ -99,32 +145,34 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 the nearest examples to give, ``return_documents``: of the nearest documents without labels.
                 ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to allow, such
                 as 0.05: a text whose answer is too unsure for that, or that is like no example, gets none.
-                ``reject_label``: the label of such texts, in place of None. ``return_novelty``: whether to say how
-                unlike the examples a text is. ``k``, ``knn_temperature``, ``knn_weight``: instead of
-                the calibrated ones; with any of them, the answer is that of equation 3, whatever was fitted.
-                ``return_read``: whether to say how much of a text was read.
-                ``batch_size``, ``max_tokens_per_batch``: the most texts, and the most tokens, in one forward. ``bf16``:
-                compute in bfloat16, faster where the hardware has it, and not quite the same; ``"auto"``: if it has.
-                ``max_length``: the longest input in tokens. ``show_progress``: whether to show a progress bar.
+                ``reject_label``: the label of such texts, instead of None. ``return_novelty``: whether to say how
+                unlike the examples a text is. ``return_read``: whether to say how much of a text was read. ``k``,
+                ``knn_temperature``, ``knn_weight``: instead of the calibrated ones; with any of them the answer is that
+                of equation 3, whatever was fitted. ``batch_size``, ``max_tokens_per_batch``: the most texts, and the
+                most tokens, in one forward. ``bf16``: compute in bfloat16, faster where the hardware has it, and not
+                quite the same; ``"auto"``: if it has. ``max_length``: the longest input in tokens. ``show_progress``:
+                whether to show a progress bar.
 
         Returns:
-            For each text its best label, or with ``top_k`` a list of the best,
-            ``{"label": ..., "score": ...}``. A single text
-            without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. With
-            ``return_neighbors=n`` the n nearest examples are in ``neighbors``, nearest first, each with its ``label``
-            (``labels``, where it may have several), ``text``, ``text_pair`` where there is one, ``id``, ``distance``
-            (squared L2) and ``weight``: its share of the vote (equation 2), which adds up to 1 over those that vote and
-            is 0 beyond them. After ``fit`` documents without labels vote, too: their ``label`` is the most probable one
-            that ``fit`` spread to them, with ``label_probability``. With ``top_k``, each label has those of
-            them that have it. With ``explain``, ``explanation`` has ``experts``: what each adds to the log odds of the
-            label against the next best one, ``against``; and ``words``: those that add most. Where texts are read in
-            passages, it also has the ``passage`` that speaks most for the label, with ``start``, ``end`` and ``text``;
-            a neighbor has its own nearest one as ``passage``, and that of the text as ``text_passage``. With
-            ``return_novelty``, ``novelty`` is the share of the examples that were more familiar when they were held
-            out: of a text of no known class it is near 1. With ``return_read``, ``read`` is the share of the text that
-            was read. With ``reject``, ``label`` may be None; the promise holds in nine of ten draws of the examples,
-            for texts like them. Where experts were fitted on texts with several labels, ``labels`` are those whose
-            probability reaches their threshold, chosen by folds.
+            For each text its best label, ``{"label": ..., "score": ...}``, or with ``top_k`` a list of the best. A
+            single text without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. Options add:
+
+            - ``neighbors``: the nearest examples, nearest first, each with its ``label`` (``labels``, where it may have
+              several), ``text``, ``text_pair`` where there is one, ``id``, ``distance`` (squared L2) and ``weight``,
+              its share of the vote (equation 2). After ``fit`` documents vote, too: their ``label`` is the most
+              probable one that ``fit`` spread to them, with ``label_probability``. With ``top_k``, each label has those
+              neighbors that have it.
+            - ``explanation``: ``experts``, what each adds to the log odds of the label against the next best one,
+              ``against``; and ``words``, those that add most.
+            - ``novelty``: the share of the examples that were more familiar when they were held out: near 1 for a text
+              of no known class. ``read``: the share of the text that was read. ``documents``: the nearest ones.
+            - ``labels``, where experts were fitted on texts with several: those whose probability reaches their
+              threshold, chosen by folds.
+
+            Where texts are read in passages, an explanation has the ``passage`` that speaks most for the label, with
+            ``start``, ``end`` and ``text``; a neighbor has its own nearest ``passage``, and that of the text as
+            ``text_passage``. With ``reject``, ``label`` may be None; the promise holds in nine of ten draws of the
+            examples, for texts like them.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -145,18 +193,15 @@ class KNNClassifierPipeline(AnsweringPipeline):
     ) -> list[str]:
         """Add labeled examples, which the next call sees.
 
-        An example that is there already, the same text with the same labels, is not added again, which is logged: a
-        cell of a notebook may be run twice.
-
-        On an encoder without a classification head, k and temperature are chosen anew, by leaving each example out in
-        turn, whenever the examples have grown by a tenth; not after they were chosen on held-out texts.
+        An example that is there already, the same text with the same labels, is not added again, which is logged. On an
+        encoder without a head, k and temperature are chosen anew, by leaving each example out in turn, whenever the
+        examples have grown by a tenth; not after they were chosen on held-out texts.
 
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes.
             labels: The name of the label of each; a list of names where a text may have several.
             ids: A name for each, to remove it by. None: they are numbered.
-            allow_new_labels: Whether labels may be new to a classifier that was trained: its head gives them no
-                probability, only the neighbors do. Without a trained head a new label is just a label.
+            allow_new_labels: Whether labels may be new to a trained head, so that only the neighbors know them.
             allow_duplicates: Whether to add an example that is there already, so that it counts twice.
 
         Returns:
@@ -169,16 +214,13 @@ class KNNClassifierPipeline(AnsweringPipeline):
         return self._add_examples(texts, labels, ids, allow_new_labels, allow_duplicates)
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
-        """Add labels by name: what is said of each is its first example, and counts as one among those that come.
-
-        So there are answers before any text is labeled. A description that is given again replaces the one before.
+        """Add labels by description, which is an example like others: so there are answers before a text is labeled.
 
         Args:
-            descriptions: For each label a few words, or a sentence, on what its texts say.
+            descriptions: For each label a few words, or a sentence, on its texts. A new description replaces the old.
 
         Returns:
-            The ids of the descriptions among the examples,
-            ``"label:<name>"``.
+            The ids of the descriptions among the examples, ``"label:<name>"``.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
@@ -194,8 +236,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
     ) -> list[str | None]:
         """Add documents without labels, from which ``fit`` learns what the examples cannot show.
 
-        They are kept with the examples, and given back as neighbors only when asked (``return_documents``). One that
-        gets a label later, by ``add_examples``, becomes an example, and is not embedded again.
+        One that gets a label later, by ``add_examples``, becomes an example, and is not embedded again.
 
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes.
@@ -213,7 +254,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         reader = self.reader.with_options(show_progress=show_progress, **options)
         datastore = datastore_to_grow(reader, self.datastore)
         added = add_documents(reader, datastore, texts, ids)
-        self.datastore = datastore
+        self.datastore = datastore  # not before: a failed addition leaves nothing behind
         return added
 
     def remove_documents(self, ids: Sequence[str]) -> None:
@@ -235,7 +276,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         show_progress: bool = True,
         class_proportions: ClassProportions = "estimated",
     ) -> FitReport:
-        """Learn from all examples and documents that are there, choose what each expert counts, and print it.
+        """Learn from all examples and documents, choose the weight of each expert, and print it.
 
         The experts are the ``classifier`` (its head, or a linear probe where there is none), the ``neighbors``, the
         ``words``, the ``topics``: how near a text is to the middle of each label's texts; the ``vocabulary``, a linear
@@ -245,8 +286,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         of the experts from now on. Seconds for some thousand documents, as none is embedded again.
 
         Args:
-            texts: Held-out texts to choose by, instead of folds. A classifier that was trained on the examples needs
-                them.
+            texts: Held-out texts to choose the weights on, instead of folds of the examples; a trained head needs them.
             labels: The names of their labels.
             experts: The names of those to use. None: all.
             show_progress: Whether to show a progress bar.
@@ -255,22 +295,21 @@ class KNNClassifierPipeline(AnsweringPipeline):
                 each label by its name.
 
         Returns:
-            What was chosen, and how good each expert is. It is printed too.
+            What was chosen, and how good each expert is.
 
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
-        datastore, corpus = self._datastore(), self._corpus
-        report = fit(self.reader, datastore, texts, labels, experts, show_progress, corpus, class_proportions)
+        given = texts, labels, experts, show_progress, self._corpus, class_proportions
+        report = fit(self.reader, self._datastore(), *given)
         print(report)
         return report
 
     def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
         """Suggest which documents to label next: where the experts are unsure, and few examples are near.
 
-        The documents and examples are put into clusters. Those with most doubt and fewest examples give one document
-        each, one that stands for the others in it. So a batch has no two documents that ask the same. After it was
-        labeled (``add_examples`` with the texts), call ``fit`` before the next one.
+        Documents and examples are clustered, and the clusters with most doubt and fewest examples give one document
+        each. After a batch was labeled (``add_examples`` with the texts), call ``fit`` before the next one.
 
         Args:
             n: How many. Batches of some ten are best: the next one knows what was learned from this one.
@@ -278,22 +317,13 @@ class KNNClassifierPipeline(AnsweringPipeline):
 
         Returns:
             For each document its ``id``, ``text`` and ``text_pair``; the present answer, ``label`` and ``score``, and
-            ``labels`` where a text may have several; and the ``reason``. What asks for most comes first.
+            ``labels`` where a text may have several; and the ``reason``. The most urgent comes first.
 
         Raises:
             ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
         """
         datastore, has_head = self._datastore(), self.model.config.num_labels > 0
-
-        def logits_of(texts: list[str], pairs: list[str | None]) -> np.ndarray | None:
-            if has_head and None in texts:
-                raise ValueError(
-                    "Documents without texts have no answer of the classification head: give their texts to "
-                    "add_documents."
-                )
-            return self.reader.read(texts, pairs).logits if has_head else None
-
-        return suggest(datastore, n, again, logits_of)
+        return suggest(datastore, n, again, self.reader if has_head else None)
 
     @cut_texts_summed_up()
     def report(
@@ -304,13 +334,13 @@ class KNNClassifierPipeline(AnsweringPipeline):
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
             earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, where there
-                are none, the examples that ``fit`` held out. Examples are chosen by somebody, documents are what came.
-            reject: The share of wrong answers to allow, as for a call; it is told how many texts get no answer.
+                are none, the examples that ``fit`` held out.
+            reject: The share of wrong answers to allow, as for a call: the report counts the texts without an answer.
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
 
         Returns:
-            What changed, the new words, and the most novel texts. Printed, it is a table; ``plot(path)`` draws it.
+            What changed, the new words, and the most novel texts. Printed, it is a table.
 
         Raises:
             TypeError: If a text is not a string.
@@ -319,8 +349,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         ready = self._ready_experts(self._datastore())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        watcher = Watcher(self.reader.with_options(**options), ready, known_words(ready.snapshot))
-        return watch(watcher, texts, earlier, reject, show_progress)
+        return watch(self.reader.with_options(**options), ready, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.
@@ -348,8 +377,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
     def audit(self, show_progress: bool = True) -> Audit:
         """Look for wrong labels, copies and outliers among the examples, by what ``fit`` learned from folds of them.
 
-        It says about how many labels are wrong, and which ones are worth a look. Nothing is changed: ``apply_audit``
-        does that, and ``fit()`` learns of it.
+        Nothing is changed: ``apply_audit`` does that, and ``fit()`` learns of it.
 
         Args:
             show_progress: Whether to show a progress bar.
@@ -358,16 +386,13 @@ class KNNClassifierPipeline(AnsweringPipeline):
             What was found; printed, it is a table.
 
         Raises:
-            ValueError: If nothing was fitted by folds, all examples have one label, or the classifier was trained on
-                them.
+            ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
         """
         self._refuse_trained("audit")
         return audit_snapshot(self._datastore().snapshot, show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
-        """Give the labels that are marked by ``apply``, and remove what is marked by ``remove``, after all was checked.
-
-        A label keeps its last example, which is logged.
+        """Give the labels marked by ``apply``, and remove what is marked by ``remove``; a label keeps its last example.
 
         Args:
             audit: What ``audit`` found here, maybe edited by a person. ``fit()`` learns of it.
@@ -397,12 +422,11 @@ class KNNClassifierPipeline(AnsweringPipeline):
         return datalab_inputs(self._datastore().snapshot)
 
     def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
-        """Choose k, temperature and weights by log likelihood, and write them into the model's configuration.
+        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
             texts: Held-out texts, which are not in the test set; those that are among the examples are left out. None:
-                each example is left out in turn, with all copies of it. This leaves the weight as it is: it says
-                nothing about the weight of a classifier that was trained on the examples.
+                each example is left out in turn, with all its copies; the weight of a trained head stays as it is.
             labels: The names of their labels.
 
         Returns:
@@ -412,10 +436,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             TypeError: If a label is not a name.
             ValueError: If there are too few examples, or all held-out texts are among them.
         """
-        datastore = self._datastore()
-        if texts is None:
-            return recalibrate_on_examples(self.model.config, datastore)
-        return recalibrate_on_held_out(self.reader, datastore, texts, labels)
+        return recalibrate(self.reader, self._datastore(), texts, labels)
 
     def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
@@ -426,8 +447,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
             self_contained: Whether docsplit_hf's own code goes along, with ``handler.py`` for Inference Endpoints and
                 ``requirements.txt``, so that ``pipeline(model=folder, trust_remote_code=True)`` works where docsplit_hf
-                is not installed. transformers then asks for trust even where it is, and code in a repository gets no
-                corrections: so not unless asked for.
+                is not installed. transformers then asks for trust even where it is.
             **kwargs: Passed to ``PreTrainedModel.save_pretrained``.
 
         Raises:
@@ -445,8 +465,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
             if (folder / CARD).exists():
                 logger.info("The model card in %s is left as it is.", folder)
             else:
-                facts = ClassifierFacts(str(folder), self.model.config, datastore, self_contained=self_contained)
-                save_classifier_card(staging, facts)
+                facts = str(folder), self.model.config, datastore
+                save_classifier_card(staging, *facts, self_contained=self_contained)
             if self_contained:
                 save_code(staging)
             datastore.save_pretrained(staging)
@@ -471,8 +491,8 @@ class KNNClassifierPipeline(AnsweringPipeline):
 
         def save(folder: Path, full_name: str) -> None:
             self.save_pretrained(folder, self_contained)
-            facts = ClassifierFacts(full_name, self.model.config, self._datastore(), self_contained=self_contained)
-            save_classifier_card(folder, facts)
+            facts = full_name, self.model.config, self._datastore()
+            save_classifier_card(folder, *facts, self_contained=self_contained)
 
         return upload(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
 
@@ -480,8 +500,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         if self.model.config.num_labels:
             raise ValueError(
                 f"{method}() needs answers to examples that were not learned from, and this classifier was trained on "
-                "all of them. Audit them with the encoder as it is (pipeline('docsplit-knn', model=encoder), "
-                "add_examples, fit; or run_classification.py --no_training), correct them, then train."
+                "all of them. Audit them with the encoder alone (or run_classification.py --no_training), then train."
             )
 
     def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
@@ -492,3 +511,137 @@ class KNNClassifierPipeline(AnsweringPipeline):
         if datastore.fitted is not None:
             logger.info("The neighbors know the new examples from now on; the other experts learn of them by fit().")
         return added
+
+    def get_iterator(
+        self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: dict[str, Any], __: Any
+    ) -> Iterator[Any]:
+        """Classify: of a list 1,024 texts at a time; of a generator a batch or 8, then twice as many each time."""
+        has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
+        stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
+        batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
+        first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
+        return self._answers(stream, first, len(inputs) if has_items else None, options | {"batch_size": batch_size})
+
+    def run_single(self, inputs: Any, _: Any, options: dict[str, Any], __: Any) -> Any:
+        """Classify one text or pair."""
+        return next(self._answers(iter([inputs]), 1, 1, options))
+
+    def check_model_type(self, supported_models: Any) -> None:
+        """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
+
+    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        # All options are "forward" ones: transformers' three steps are one here, _answers.
+        given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
+        if unknown := given.keys() - {*LEAST, *FLAGS, *OTHER_OPTIONS}:
+            raise TypeError(f"pipeline('docsplit-knn') has no argument {min(unknown)!r}.")
+        if given.get("truncation", True) not in (True, "longest_first"):
+            raise ValueError(f"truncation={given['truncation']!r}: long texts are always cut, and counted.")
+        for name, least in LEAST.items():
+            value = given.get(name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+                raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
+        for name in FLAGS:
+            if given.get(name, True) not in (True, False):
+                raise ValueError(f"{name} must be True or False, got {given[name]!r}.")
+        if not given.get("knn_temperature", 1) > 0:
+            raise ValueError(f"knn_temperature must be above 0, got {given['knn_temperature']}.")
+        if not 0 <= given.get("knn_weight", 1) <= 1:
+            weight = given["knn_weight"]
+            raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {weight}.")
+        if "reject" in given:
+            check_error(given["reject"])
+        if not isinstance(given.get("reject_label", ""), str):
+            raise TypeError(f"reject_label must be a name, got {given['reject_label']!r}.")
+        return {}, {name: value for name, value in given.items() if name not in ("truncation", "padding")}, {}
+
+    def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: dict[str, Any]) -> Iterator[Any]:
+        """The answers to a stream of texts, of which ``size`` are read together at first."""
+        datastore = self._datastore()  # which says so before anything is computed
+        _check_options(options, self._ready_experts(datastore), datastore.label_names)
+        asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
+        shown = Shown(*(options.get(name, 0) for name in asked))
+        if shown.read and not self.reader.is_here:
+            raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
+        reader = self.reader.with_options(**{name: options[name] for name in READING if name in options})
+        top_k, best_only, rejected = options.get("top_k"), "top_k" not in options, options.get("reject_label")
+        show_progress = options.get("show_progress", False)
+        done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
+        with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
+            while window := _next_inputs(stream, min(size, most)):
+                texts, pairs = texts_and_pairs(window, done)
+                with self.device_placement():
+                    predictions = reader.read(texts, pairs)
+                mixture = self._mix(predictions, joined_texts(texts, pairs), shown, options)
+                for row in range(len(texts)):
+                    yield answer_of(mixture, row, top_k, shown, best_only, rejected)
+                progress.update(len(window))
+                done, size = done + len(window), min(2 * size, WINDOW)
+
+    def _mix(self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Mixture:
+        """The mixture of the fitted experts; without any, or with an option of equation 3, that of equation 3."""
+        config, datastore, reject = self.model.config, self._datastore(), options.get("reject")
+        ready = self._ready_experts(datastore)
+        names = [name for name in ("k", "knn_temperature", "knn_weight") if name in options]
+        if ready is not None and not names:
+            mixture = mix_experts(ready, predictions, texts, shown, reject)
+        elif shown.explanation or shown.novelty or reject is not None:
+            raise ValueError(
+                "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
+                "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
+            )
+        elif config.num_labels == 0 and options.get("knn_weight", 1) != 1:
+            raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
+        else:
+            chosen = (options.get(name, getattr(config, name)) for name in ("k", "knn_temperature", "knn_weight"))
+            mixture = mix_with_neighbors(predictions, datastore, *chosen, shown=shown.neighbors)
+        documents = None
+        if shown.documents:
+            if datastore.documents is None:
+                raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
+            embeddings = predictions.retrieval_embeddings
+            documents = datastore.documents.search(embeddings, shown.documents, predictions.passages)
+        return mixture._replace(
+            documents=documents, shares=predictions.shares, texts=texts, passages=predictions.passages
+        )
+
+    def _ready_experts(self, datastore: Store) -> ReadyExperts | None:
+        # The rows of a remote datastore are fetched for fitted experts only; threads may set them meanwhile.
+        ready = self._experts = None if datastore.fitted is None else ready_experts(datastore.snapshot, self._experts)
+        return ready
+
+    def _datastore(self) -> Store:
+        if self.datastore is None or not len(self.datastore):
+            where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
+            raise ValueError(
+                f"No labeled examples yet{f' in {where}' if where else ''}: call add_examples(texts, "
+                "labels), with a few texts of each label, or give a datastore to the pipeline."
+                + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
+            )
+        return self.datastore
+
+
+def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
+    """The next inputs of a stream: that many at most, and fewer where they are long, so that memory is bounded."""
+    inputs, characters = [], 0
+    for given in itertools.islice(stream, most):
+        inputs.append(given)
+        texts = given.values() if isinstance(given, dict) else [given]
+        characters += sum(len(text) for text in texts if isinstance(text, str))
+        if characters >= WINDOW_CHARACTERS:
+            break
+    return inputs
+
+
+def _check_options(options: dict[str, Any], ready: ReadyExperts | None, label_names: Sequence[str]) -> None:
+    """Refuse options that do not go together, of the call or of the pipeline, and warn of what cannot be promised."""
+    reject, reject_label = options.get("reject"), options.get("reject_label")
+    if reject is None:
+        if reject_label is not None:
+            raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
+        return
+    if "top_k" in options:
+        raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
+    if reject_label in label_names:
+        raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
+    if ready is not None and np.isinf(ready.fitted.answer_level(reject)):
+        logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.promise())

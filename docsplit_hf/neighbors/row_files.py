@@ -23,11 +23,10 @@ BLOCK = 256  # rows that are read, classified and written together: a killed run
 def read_rows(
     source: Path, text_column: str = "text", csv_separator: str | None = None, encoding: str | None = None
 ) -> Iterator[Row]:
-    """Read a file row by row, with all its columns. Nothing is dropped.
+    """Read a file, or a folder of ``.txt`` files, row by row, with all its columns. Nothing is dropped.
 
-    The file is one that ``load_file`` takes, or a folder of ``.txt`` files, a text each, with the file as ``id``.
-    Fields of a ``.csv`` file stay the strings that they are: ``007`` is no number, and ``NA`` is a word. Lone
-    surrogates, which no other file can hold, are replaced. ``text_column`` names the texts of ``.txt`` files.
+    Fields of a ``.csv`` file stay strings: ``007`` is no number, and ``NA`` is a word. Lone surrogates, which no output
+    file can hold, are replaced. ``text_column`` names the texts of ``.txt`` files.
     """
     if source.is_dir():
         rows = _folder_rows(source, text_column, encoding)
@@ -95,23 +94,22 @@ def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def check_output(target: Path) -> None:
-    """Refuse an ending that cannot be written, in any case."""
+    """Refuse an ending that cannot be written."""
     if target.suffix.lower() not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
 
 
 def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Refuse rows that cannot be written, such as values of several types in a column of Parquet, without writing."""
+    """Refuse rows that cannot be written, such as mixed types in a column of Parquet, without writing a file."""
     if target.suffix.lower() == ".parquet":  # the other formats hold all values
         with open(os.devnull, "wb") as nowhere:
             _write_parquet(nowhere, rows, columns)
 
 
 def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Write rows to a file, which appears whole or not at all, and replaces one that is there.
+    """Write rows to a file at once, in place of one that is there; ``rows`` is called for each pass over them.
 
-    ``rows`` is called as often as the rows are needed. What a row does not have is empty. Lists,
-    dictionaries and truth values are JSON in a ``.csv`` file.
+    Missing values are empty. Lists, dictionaries and truth values are JSON in a ``.csv`` file.
     """
     temporary = target.with_name(f"{target.name}.tmp")
     _WRITERS[target.suffix.lower()](temporary, rows, columns)

@@ -1,16 +1,15 @@
-"""What the pipeline is given: texts and pairs of texts, from lists, columns and tables; and names of labels."""
+"""The door of the pipeline: texts and labels, in whatever form they come, checked once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ..text.tokenization import check_texts
 from .store.labels import is_multi_label
 
 
 def as_list(given: Any) -> Any:
-    """A sequence, an array, a Series, a DataFrame or a data set as a list of texts or of pairs, in their order.
+    """A sequence, an array, a Series, a DataFrame or a data set as a list of texts or of pairs, in order.
 
     A DataFrame or a ``datasets.Dataset`` has the column ``text`` and maybe ``text_pair``. Anything else, such as a
     text, a dictionary or a generator, is given back as it is.
@@ -31,32 +30,40 @@ def as_list(given: Any) -> Any:
 
 
 def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | None]]:
-    """The texts of what is given, and the second text of each or None. ``first`` numbers the first one, for errors."""
+    """The texts, and the second text of each or None; ``first`` is the number of the first one in error messages."""
     given = as_list(given)
     if isinstance(given, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
-    given = list(given)
+    texts, pairs = [], []
     for i, item in enumerate(given, first):
         if isinstance(item, dict) and not {"text"} <= set(item) <= {"text", "text_pair"}:
             raise TypeError(f"Text {i} is {item!r}: a pair is a dictionary with 'text' and 'text_pair'.")
-    texts = [item["text"] if isinstance(item, dict) else item for item in given]
-    pairs = [item.get("text_pair") if isinstance(item, dict) else None for item in given]
-    check_texts(texts, first=first)
-    check_texts(["" if pair is None else pair for pair in pairs], "Text pair", first)
+        text, pair = (item["text"], item.get("text_pair")) if isinstance(item, dict) else (item, None)
+        if not isinstance(text, str):
+            raise TypeError(f"Text {i} is {text!r}, not a string.")
+        if not isinstance(pair, (str, type(None))):
+            raise TypeError(f"Text pair {i} is {pair!r}, not a string.")
+        texts.append(text)
+        pairs.append(pair)
     return texts, pairs
 
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
-    """Names of labels, or lists of them. Numbers are refused: it is not known which labels they number."""
+    """Names of labels, or lists of them. Numbers are refused, as it is not known which labels they number."""
     labels = [list(given) if is_multi_label([given]) else given for given in labels]
     for row, given in enumerate(labels):
         for label in given if isinstance(given, list) else [given]:
             if not isinstance(label, str):
-                raise TypeError(
-                    f"The label of text {row} is {label!r}, not a name. Of a ClassLabel column: "
-                    "[dataset.features['label'].int2str(label) for label in dataset['label']]."
-                )
+                names = "[dataset.features['label'].int2str(label) for label in dataset['label']]"
+                raise TypeError(f"The label of text {row} is {label!r}, not a name. Of a ClassLabel column: {names}.")
     return labels
+
+
+def check_lengths(texts: Sequence[str], labels: Sequence[Any] | None = None, ids: Sequence[str] | None = None) -> None:
+    """Refuse fewer or more labels, or ids, than texts."""
+    for name, given in (("label", labels), ("id", ids)):
+        if given is not None and len(given) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(given)} {name}s: give one {name} for each text.")
 
 
 def _values(column: Any) -> list[Any]:

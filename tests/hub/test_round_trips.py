@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.environments import without_docsplit_hf
 from tests.neighbors.conftest import labels_of
-from tests.neighbors.self_contained.test_save_code import nearly
+from tests.neighbors.test_save_code import nearly
 
 from .server import serve
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from docsplit_hf.neighbors.card import ClassifierFacts, save_classifier_card
+from docsplit_hf.neighbors.card import save_classifier_card
 
 
 @pytest.fixture
@@ -14,8 +14,8 @@ def card(untrained, texts, tmp_path):
         untrained.add_documents(texts[10:30])
         if fit:
             untrained.fit(show_progress=False)
-        facts = ClassifierFacts("me/mine", untrained.model.config, untrained.datastore, log_history=list(log_history))
-        save_classifier_card(tmp_path, facts)
+        facts = "me/mine", untrained.model.config, untrained.datastore
+        save_classifier_card(tmp_path, *facts, log_history=log_history)
         return untrained, (tmp_path / "README.md").read_text()
 
     return card

@@ -118,16 +118,6 @@ def test_labels_and_ids_are_the_characters_of_the_file(
     ]
 
 
-def test_truth_values_of_json_are_written_as_json_has_them(pipe, tmp_path, texts):
-    rows = [{"text": text, "label": i % 2 == 0, "id": i} for i, text in enumerate(texts[:4])]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    examples = load_labeled_examples(tmp_path / "a.jsonl", id_column="id", validation_size=0)["train"]
-    assert labels_by_name(examples) == ["true", "false"] * 2
-    assert examples["id"][:] == ["0", "1", "2", "3"]
-    classify_file(pipe, PredictionFiles(tmp_path / "a.jsonl", tmp_path / "a.csv"), show_progress=False)
-    assert [row["input_label"] for row in read_rows(tmp_path / "a.csv")] == ["true", "false"] * 2
-
-
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_interrupted_anywhere_it_gives_the_same_file(classify, tmp_path, ending):
     whole, target = tmp_path / f"whole.{ending}", tmp_path / f"a.{ending}"
@@ -143,22 +133,25 @@ def test_interrupted_anywhere_it_gives_the_same_file(classify, tmp_path, ending)
         assert not partial.exists() and not list(tmp_path.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("change", ["input", "examples", "options", "columns"])
+@pytest.mark.parametrize("change", ["input", "examples", "options", "columns", "more answers"])
 def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, caplog, texts):
-    source, _ = new
+    source, partial = new[0], new[0].with_name("a.csv.partial")
     classify("a.csv", interrupted=True)
-    options, added = {}, []
+    options, added, said = {}, [], "comes from another input, classifier or options: starting over"
     if change == "input":
         source.write_text(source.read_text() + '{"body": "One more."}')
     elif change == "examples":
         added = pipe.add_examples([texts[20]], ["odd"])
     elif change == "options":
         options = {"max_length": 16}
-    else:
+    elif change == "columns":
         source.write_text(source.read_text().replace('"body"', '"essay"'))
         options = {"column": "essay"}
-    assert classify("a.csv", **options) == 0
-    assert "comes from another input, classifier or options: starting over" in caplog.text
+    else:
+        header, *answers = partial.read_bytes().splitlines(keepends=True)
+        partial.write_bytes(header + b"".join(answers * 2))
+        said = "holds 512 answers, and there are 266 rows: starting over"
+    assert classify("a.csv", **options) == 0 and said in caplog.text
     pipe.remove_examples(added)
 
 
@@ -183,16 +176,6 @@ def test_documents_and_what_was_fitted_are_part_of_the_classifier(fitted, texts,
     assert classifying._fingerprint(fitted) == classifying._fingerprint(again)
 
 
-def test_why_a_text_has_its_label_is_written(fitted, texts, tmp_path):
-    (tmp_path / "new.jsonl").write_text(json.dumps({"text": texts[20]}) + "\n" + json.dumps({"text": ""}))
-    for name in ("a.jsonl", "a.csv", "a.parquet"):
-        files = PredictionFiles(tmp_path / "new.jsonl", tmp_path / name)
-        classify_file(fitted, files, explain=True, show_progress=False)
-    first, second = read(tmp_path / "a.jsonl")
-    (answer,) = fitted([texts[20]], explain=True)
-    assert first["explanation"] == answer["explanation"] and second["explanation"] is None
-
-
 def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(classify, tmp_path):
     (tmp_path / "a.csv").write_text("mine")
     with pytest.raises(ValueError, match="a.csv is there already"):
@@ -211,11 +194,10 @@ def test_defaults_of_the_pipeline_count_as_options(pipe, classify, tmp_path, mon
     assert classify("plain.jsonl", max_length=None) == BLOCK
     classify("plain.jsonl", interrupted=True, overwrite=True)
     with monkeypatch.context() as defaults:
-        defaults.setattr(pipe, "_forward_params", {"k": 1})
-        defaults.setattr(pipe, "_postprocess_params", {"return_neighbors": 2})
+        defaults.setattr(pipe, "_forward_params", {"k": 1, "return_neighbors": 2})
         assert classify("plain.jsonl", overwrite=True) == 0
         classify("default.csv")
-        defaults.setattr(pipe, "_postprocess_params", {"top_k": 2, "_legacy": False})
+        defaults.setattr(pipe, "_forward_params", {"k": 1, "top_k": 2})
         classify("top.jsonl")
     assert (tmp_path / "default.csv").read_bytes() == (tmp_path / "option.csv").read_bytes()
     assert all("neighbors" in row for row in read(tmp_path / "plain.jsonl"))
@@ -235,16 +217,6 @@ def test_a_second_run_on_the_same_answers_is_refused(classify, new, tmp_path, mo
     assert len(read(tmp_path / "a.jsonl")) == len(new[1]) and not list(tmp_path.glob("*.partial"))
 
 
-def test_more_answers_than_rows_are_of_no_use(classify, new, tmp_path, caplog):
-    classify("a.jsonl", interrupted=True)
-    partial = tmp_path / "a.jsonl.partial"
-    header, *answers = partial.read_bytes().splitlines(keepends=True)
-    partial.write_bytes(header + b"".join(answers * 2))
-    assert classify("a.jsonl") == 0
-    assert "holds 512 answers, and there are 266 rows: starting over" in caplog.text
-    assert len(read(tmp_path / "a.jsonl")) == len(new[1])
-
-
 def test_what_parquet_cannot_hold_is_found_before_anything_is_classified(tmp_path):
     rows = [{"text": "One.", "n": 1}, *[{"text": "Two."}] * BLOCK, {"text": "Three.", "n": "three"}]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -261,16 +233,3 @@ def test_lone_surrogates_deep_in_a_row_do_not_stop_the_writing(pipe, tmp_path, e
     (row,) = read_rows(texts.target)
     meta = json.loads(row["meta"]) if ending == "csv" else row["meta"]
     assert meta == {"\ufffd": ["\ufffd"]}
-
-
-def test_answers_of_another_mixture_are_not_gone_on_with(pipe, classify):
-    """After fit() all are given anew, and again after another fit."""
-    classify("a.jsonl", interrupted=True)
-    assert classify("a.jsonl", interrupted=True) is None
-    try:
-        pipe.fit(show_progress=False)
-        classify("a.jsonl", interrupted=True)
-        pipe.fit(experts=["words"], show_progress=False)
-        assert classify("a.jsonl") == 0
-    finally:
-        pipe.datastore.fitted = None

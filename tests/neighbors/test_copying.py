@@ -1,8 +1,12 @@
-"""Pickle, copy, spawn, joblib and scikit-learn's clone: the same answers, and nothing shared."""
+"""Pickle, copy, spawn, joblib, clone and a fresh interpreter: the same answers, and nothing shared."""
 
 import copy
+import dataclasses
+import json
 import multiprocessing
 import pickle
+import subprocess
+import sys
 
 import joblib
 import numpy as np
@@ -14,6 +18,8 @@ from transformers import BertModel, pipeline
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
 from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.models.portable.packing import is_packed
+
+from .conftest import labels_of
 
 WAYS = {
     "pickle": lambda given: pickle.loads(pickle.dumps(given)),
@@ -106,3 +112,40 @@ def test_a_model_that_is_trained_further_is_copied(make_tiny_config, tokenizer, 
     assert type(again) is type(model) and again.config.docsplit == model.config.docsplit
     inputs = {name: values for name, values in tokenizer(texts[:1], return_tensors="pt").items() if "type" not in name}
     torch.testing.assert_close(again(**inputs).embeddings, model(**inputs).embeddings, rtol=0, atol=0)
+
+
+SCRIPT = """
+import json, sys
+import docsplit_hf, transformers
+pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
+texts = json.loads(sys.argv[2])
+pipe.report(texts, texts[:4]).to_json(sys.argv[3] + "/report.json")
+pipe.audit(show_progress=False).to_json(sys.argv[3] + "/audit.json")
+answers = pipe(texts, top_k=None, explain=True, return_neighbors=2, return_documents=2)
+print(json.dumps([answers, pipe(texts, reject=0.5, return_novelty=True), pipe.suggest(3)]))
+"""
+
+
+@pytest.fixture
+def fitted(untrained, texts):
+    labels = labels_of(texts)
+    untrained.add_examples([*texts[:14], texts[0]], [*labels[:14], labels[0]], allow_duplicates=True)
+    untrained.add_documents(texts[14:36])
+    untrained.fit(show_progress=False)
+    untrained.suggest(2)
+    return untrained
+
+
+def test_a_fresh_interpreter_says_the_same_to_the_bit(fitted, texts, tmp_path):
+    fitted.add_examples([texts[40]], ["a new one"])
+    fitted.save_pretrained(tmp_path / "saved")
+    new = [*texts[36:], "Zebras sleep under quantum lamps."]
+    options = {"top_k": None, "explain": True, "return_neighbors": 2, "return_documents": 2}
+    fitted.report(new, new[:4]).to_json(tmp_path / "expected.json")
+    audit = fitted.audit(show_progress=False)
+    expected = [fitted(new, **options), fitted(new, reject=0.5, return_novelty=True), fitted.suggest(3)]
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "saved"), json.dumps(new), str(tmp_path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed.splitlines()[-1]) == expected
+    assert (tmp_path / "report.json").read_text() == (tmp_path / "expected.json").read_text()
+    assert json.loads((tmp_path / "audit.json").read_text()) == dataclasses.asdict(audit)

@@ -110,9 +110,3 @@ def test_what_cannot_be_done_elsewhere_is_refused_with_the_next_step(pipe, class
     with pytest.raises(ValueError, match="self_contained=True is for encoders that are saved too"):
         pipe.save_pretrained(tmp_path / "saved", self_contained=True)
     assert len(endpoint.requests) == seen
-
-
-def test_a_tokenizer_that_cannot_be_read_is_told_by_transformers_reason(tiny_checkpoint):
-    (tiny_checkpoint / "tokenizer.json").write_text("{")
-    with pytest.raises(Exception, match="line 1 column"):
-        pipeline("docsplit-knn", model=str(tiny_checkpoint))

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
-from transformers import pipeline
 
-from docsplit_hf.neighbors.experts import corpus
 from docsplit_hf.neighbors.experts.experts import EXPERTS
 
 from .conftest import labels_of
@@ -83,16 +81,6 @@ def test_an_example_that_comes_later_is_known_at_once(fitted, texts, caplog):
     assert scores["a new one"] > 0.02 and sum(scores.values()) == pytest.approx(1)
 
 
-def test_copies_of_what_is_asked_are_no_answers(filled, texts):
-    """Unlabeled documents that repeat the queries, or the examples, tell nothing about their labels."""
-    filled.add_documents(texts[36:])
-    assert filled.add_documents(texts[:14]) == [None] * 14
-    report = filled.fit(show_progress=False)
-    assert report.documents == 34
-    found = scores_of(filled(texts[36:], top_k=None))
-    assert np.isfinite(found).all() and 0.02 < found.mean() < 0.98 and (found.max(1) < 0.9999).all()
-
-
 def test_several_labels_and_pairs(untrained, texts):
     several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
     pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]
@@ -134,13 +122,6 @@ def test_a_datastore_without_texts_has_no_words(pipe, texts):
     assert pipe(texts[3], explain=True)[0]["explanation"]["words"] == []
 
 
-def test_many_documents_are_a_sample(filled, texts, monkeypatch):
-    monkeypatch.setattr(corpus, "MOST_DOCUMENTS", 10)
-    assert filled.fit(show_progress=False).documents == 10
-    assert len(filled.datastore.fitted.arrays["soft"]) == 24
-    assert np.isfinite(scores_of(filled(texts[36:], top_k=None))).all()
-
-
 ERRORS = {
     "one of the two": (lambda p: p.fit(["a"]), ValueError, "Give held-out texts and their labels, or neither"),
     "fewer labels": (lambda p: p.fit(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels"),
@@ -162,6 +143,7 @@ ERRORS = {
         lambda p: (p.remove_examples(ids_with(p, "river")), p.fit()), ValueError, "have the label 'engine'",
     ),
     "no examples": (lambda p: (p.remove_examples(p.datastore.ids), p.fit()), ValueError, "No labeled examples yet"),
+    "nothing to ask": (lambda p: (p.remove_examples(p.datastore.ids), p("a")), ValueError, "No labeled examples yet"),
     "held-out texts among the examples": (
         lambda p: p.fit(p.datastore.texts[:2], ["river"] * 2), ValueError, "All 2 held-out texts are among",
     ),
@@ -180,18 +162,6 @@ def test_what_cannot_be_is_refused(case, filled):
         act(filled)
 
 
-def test_nothing_at_all_has_no_answer(untrained):
-    for act in (lambda: untrained.fit(), lambda: untrained("a"), lambda: untrained.remove_documents(["d0"])):
-        with pytest.raises(ValueError, match="No labeled examples yet"):
-            act()
-
-
-def test_a_class_with_one_example_is_a_class(filled, texts):
-    filled.add_examples([texts[40]], ["once"])
-    assert filled.fit(show_progress=False).labels[-1] == "once"
-    assert {entry["label"] for entry in filled([texts[41]], top_k=None)[0]} == {"river", "engine", "once"}
-
-
 def test_nan_from_an_encoder_is_refused(fitted, texts):
     encoder = fitted.model.encoder
     encoder.encoder.layer[1].output.dense.weight.data.fill_(float("nan"))
@@ -203,12 +173,6 @@ def test_nan_from_an_encoder_is_refused(fitted, texts):
         with pytest.raises(ValueError, match="gives NaN or infinity for text 0 of 1"):
             act()
     assert len(fitted.datastore) == 14 and len(fitted.datastore.documents) == 22
-
-
-def test_an_old_datastore_without_experts_is_the_mixture_of_two(filled, tmp_path):
-    filled.save_pretrained(tmp_path)
-    again = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
-    assert again.datastore.fitted is None and again("The river.", top_k=None) == filled("The river.", top_k=None)
 
 
 def test_of_several_labels_those_that_reach_their_threshold_are_given(untrained, texts):

@@ -9,7 +9,6 @@ from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.models.inference.reader import Reader
 
 FILLER = (
@@ -80,17 +79,6 @@ def test_the_answer_names_the_only_passage_that_can_have_decided(pipe, fitted, l
     passage = answer["neighbors"][0]["text_passage"]
     assert answer["label"] == label and "passage" not in answer["neighbors"][0]  # an example is one passage
     assert passage["start"] < end and start < passage["end"]
-
-
-def test_of_an_example_of_several_passages_the_nearest_one_is_named():
-    pipe = pipeline("docsplit-knn", **READ)
-    (text, start, end), (other, *_) = hidden(TELLING["football"], 0.4), hidden(TELLING["cooking"], 0.85)
-    pipe.add_examples([text, other], ["football", "cooking"])
-    (neighbor,) = pipe(TELLING["football"], return_neighbors=1, k=1)[0]["neighbors"]
-    passage = neighbor["passage"]
-    assert neighbor["label"] == "football" and "text_passage" not in neighbor
-    assert passage["start"] < end and start < passage["end"]
-    assert passage["text"] == text[passage["start"] : passage["end"]]
 
 
 def test_a_document_takes_its_passages_along_when_it_gets_a_label():
@@ -164,20 +152,6 @@ def test_the_share_that_was_read(model, tokenizer):
     assert 0 < pairs[1] < 0.6
 
 
-def test_pairs_are_read_from_their_beginnings(model, tokenizer):
-    with pytest.raises(ValueError, match="'passages' is for texts alone"):
-        Reader(model, tokenizer, long_documents="passages").read(["a"], ["b"])
-
-
-def test_a_built_datastore_has_the_passages_of_the_configuration(model, tokenizer, examples):
-    model.config.long_documents = "passages"
-    datastore = KNNDatastore.build(model, tokenizer, examples, show_progress=False)
-    expected = Reader(model, tokenizer).read(examples["text"][:])
-    assert (datastore.keys == expected.retrieval_embeddings).all()
-    found = datastore.passages_of(np.arange(len(datastore)))
-    assert all(np.array_equal(one, other) for one, other in zip(found, expected.passages, strict=True))
-
-
 def test_all_that_goes_by_document_takes_passages_along(fitted, tmp_path):
     """Audit, suggestions, reports, labels by hand and removal know of no passages."""
     pipe = KNNClassifierPipeline(fitted.model, fitted.tokenizer, copy.deepcopy(fitted.datastore), device="cpu")
@@ -214,30 +188,6 @@ def test_what_cannot_be_read_so_is_refused_before_anything_is_added(model, token
         with pytest.raises(ValueError, match=message):
             KNNClassifierPipeline(model, tokenizer, device="cpu", **options)
         assert (model.config.long_documents, model.config.passage_length) == ("first", None)
-
-
-def test_a_datastore_of_passages_can_be_given_to_an_encoder(tmp_path, caplog):
-    made = pipeline("docsplit-knn", **READ)
-    text = hidden(TELLING["football"], 0.4)[0]
-    made.add_examples([text, FILLER], ["football", "nothing"])
-    made.datastore.save_pretrained(tmp_path)
-    given = pipeline("docsplit-knn", datastore=str(tmp_path), **READ)
-    assert given(text, return_neighbors=2, k=2) == made(text, return_neighbors=2, k=2)
-    assert not caplog.records or "has passages" not in caplog.text
-    pipeline("docsplit-knn", datastore=str(tmp_path), device="cpu")
-    assert "The datastore has passages, and texts are read with long_documents='first'" in caplog.text
-
-
-def test_a_call_may_read_less_than_a_passage(pipe):
-    assert pipe(FILLER, max_length=16)[0]["label"] in TELLING
-
-
-def test_passages_that_end_behind_their_text_are_refused():
-    embeddings, counts = np.ones((2, 4), np.float32), np.array([2])
-    passages = Passages(embeddings, counts, np.array([[0, 3], [3, 9]]))
-    with pytest.raises(ValueError, match="A passage of row 0 ends at 9, but its text has 8 characters"):
-        KNNDatastore(embeddings[:1], ["a"], [], texts=["four 字 x"[:8]], passages=passages)
-    KNNDatastore(embeddings[:1], ["a"], [], passages=passages)
 
 
 def test_the_neighbors_of_long_texts_name_what_they_do_not_share_with_all():

@@ -47,7 +47,7 @@ def test_it_runs_without_padding_and_says_the_same(classifier, tokenizer, exampl
         KNNClassifierPipeline(classifier, tokenizer, datastore, packing="maybe", device="cpu")
 
 
-@pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"top_k": None}, {"top_k": 2, "batch_size": 4}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"top_k": None}, {"top_k": 2, "batch_size": 4}], ids=str)
 @pytest.mark.parametrize("form", FORMS)
 def test_form_and_order_are_those_of_text_classification(form, options, pipe, stock, texts):
     """With weight 0 it is the classifier, so that the whole answer must be the same."""
@@ -94,13 +94,13 @@ def test_the_score_is_the_mixture_of_what_neighbors_and_classifier_say(pipe, sto
 
 def test_a_window_boundary_changes_nothing(pipe, texts, monkeypatch):
     whole = pipe(list(texts))
-    monkeypatch.setattr("docsplit_hf.neighbors.answering_pipeline.WINDOW", 7)
+    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.WINDOW", 7)
     for parts, expected in zip(pipe(list(texts)), whole, strict=True):
         assert parts["label"] == expected["label"] and parts["score"] == pytest.approx(expected["score"], abs=1e-6)
 
 
 def test_what_is_said_of_a_list_is_said_once(pipe, texts, monkeypatch, caplog):
-    monkeypatch.setattr("docsplit_hf.neighbors.answering_pipeline.WINDOW", 10)
+    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.WINDOW", 10)
     given = ["", "river " * 600, texts[0], texts[1]] * 10
     pipe(given, max_length=64)
     said = sorted(record.message for record in caplog.records)
@@ -117,15 +117,8 @@ def test_a_generator_is_read_as_answers_are_asked_for_and_gives_its_first_ones_s
     assert len([next(stream) for _ in range(99)]) == 99 and len(read) == 4 + 8 + 16 + 32 + 64
 
 
-def test_texts_and_pairs_may_be_mixed(pipe, texts):
-    pair = {"text": texts[1], "text_pair": texts[2]}
-    mixed = pipe([texts[0], pair, texts[3]])
-    assert [answer["label"] for answer in mixed] == [pipe([one])[0]["label"] for one in (texts[0], pair, texts[3])]
-    assert mixed[1]["score"] == pytest.approx(pipe([pair])[0]["score"], abs=1e-6)
-
-
 def test_the_number_of_a_bad_input_is_that_in_the_whole_stream(pipe, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.neighbors.answering_pipeline.WINDOW", 3)
+    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.WINDOW", 3)
     with pytest.raises(TypeError, match="Text 7 is None"):
         pipe(["a river"] * 7 + [None])
 
@@ -146,7 +139,7 @@ def test_code_in_a_saved_folder_is_told_and_not_run(pipe, texts, tmp_path, monke
 
 
 def test_progress_is_shown_when_asked_for(pipe, texts, capsys, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.neighbors.answering_pipeline.WINDOW_WITH_PROGRESS", 5)
+    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.WINDOW_WITH_PROGRESS", 5)
     expected = pipe(texts[:12])
     assert capsys.readouterr().err == ""
     assert [answer["label"] for answer in pipe(texts[:12], show_progress=True)] == [a["label"] for a in expected]

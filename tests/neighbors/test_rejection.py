@@ -4,9 +4,99 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
+from docsplit_hf.neighbors.experts.document_vectors import unit
 from docsplit_hf.neighbors.experts.fit_report import FitReport
+from docsplit_hf.neighbors.rejection import (
+    CERTAINTY,
+    NEAREST,
+    answer_level,
+    closeness,
+    confidence,
+    least_error,
+    novelty,
+)
+
+
+def draw(count, seed, hardest=0.4):
+    """Texts whose share of errors grows from 0 at confidence 1 to ``hardest`` at 0."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(count)
+    return confidence, rng.random(count) >= hardest * (1 - confidence)
+
+
+@pytest.mark.parametrize("error", [0.05, 0.1])
+def test_the_promise_holds_in_nine_of_ten_draws(error):
+    """Above a level t the true share of errors is hardest (1 - t) / 2."""
+    levels = np.array([answer_level(*draw(1000, seed), error) for seed in range(400)])
+    broken = np.sum(0.4 * (1 - levels[np.isfinite(levels)]) / 2 > error)
+    assert broken <= binom.ppf(0.999, 400, 1 - CERTAINTY)
+    assert np.isfinite(levels).mean() > 0.3  # and it promises something
+
+
+@pytest.mark.parametrize("count", [20, 44, 45, 200])
+def test_where_all_is_right_the_least_error_decides(count):
+    confidence = np.linspace(0.5, 1, count)
+    right, least = np.ones(count, bool), least_error(count)
+    assert answer_level(confidence, right, least * 1.001) == confidence[0]
+    assert answer_level(confidence, right, least * 0.999) == np.inf
+    assert (1 - least) ** count == pytest.approx(1 - CERTAINTY)
+    assert answer_level(confidence[:0], right[:0], 0.5) == np.inf and least_error(0) == 1
+
+
+def test_equal_confidence_has_an_equal_fate():
+    confidence = np.repeat([0.9, 0.6], 100)
+    right = np.repeat([True, False], 100)
+    assert answer_level(confidence, right, 0.05) == 0.9
+    assert answer_level(confidence, right[::-1], 0.05) == np.inf
+    assert answer_level(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9  # no confidence is no answer
+
+
+def test_novel_texts_do_not_end_the_test_of_the_others():
+    """One in a hundred has confidence 0: the others are all right, and all are answered, whatever is promised."""
+    rng = np.random.default_rng(0)
+    confidence = np.where(np.arange(600) % 100 == 0, 0, rng.uniform(0.5, 1, 600))
+    expected = confidence[confidence > 0].min()
+    for error in (0.01, 0.05, 0.2):
+        assert answer_level(confidence, np.ones(600, bool), error) == expected
+
+
+def test_a_few_wrong_labels_anywhere_do_not_silence_it():
+    answered = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        answered.append(np.isfinite(answer_level(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
+    assert np.mean(answered) > 0.8
+
+
+def test_closeness_is_the_mean_cosine_of_the_nearest():
+    rng = np.random.default_rng(0)
+    queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (6, 30))
+    expected = np.sort(queries @ examples.T, axis=1)[:, -NEAREST:].mean(1)
+    np.testing.assert_allclose(closeness(queries, examples), expected, atol=1e-5)
+    np.testing.assert_allclose(closeness(queries, examples[:2]), (queries @ examples[:2].T).mean(1), atol=1e-5)
+
+
+def test_copies_of_the_query_do_not_count_however_many_there_are():
+    rng = np.random.default_rng(0)
+    queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (3, 30))
+    expected = closeness(queries, examples)
+    many = np.concatenate([np.repeat(queries, 40, axis=0), examples])
+    np.testing.assert_allclose(closeness(queries, many, without_equal=True), expected, atol=1e-5)
+    assert closeness(queries, queries[:1].repeat(9, axis=0), without_equal=True)[0] == 0
+
+
+def test_novelty_is_the_share_of_more_familiar_examples():
+    examples = np.linspace(0.1, 0.9, 99)
+    np.testing.assert_allclose(novelty(np.array([0.1, 0.5, 0.9, 0.0, 1.0]), examples), [0.99, 0.5, 0.01, 1, 0])
+    assert novelty(np.array([0.05]), examples) > novelty(np.array([0.09]), examples) > 0.99  # below them all, in order
+
+
+def test_a_novel_text_is_not_sure():
+    found = confidence(np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([0.5, 0.995]))
+    np.testing.assert_array_equal(found, np.array([0.8, 0], np.float32))
 
 
 def labels_of(texts):
@@ -50,30 +140,9 @@ def test_a_promise_that_cannot_be_made_is_said(fitted, texts, caplog):
         in caplog.text
     )
     assert "Here they guarantee 0." in caplog.text or "They guarantee nothing" in caplog.text
-
-
-def test_fit_says_how_many_answers_are_left(fitted):
-    report = FitReport.of(fitted.datastore.fitted.settings)
-    assert list(report.answered) == ["0.01", "0.05", "0.1"]
-    assert "Share answered at a given error limit (reject): 0% at 1%, 0% at 5%" in str(report)
-    assert "The lowest error that 30 texts can guarantee is 7.4%" in str(report)
-
-
-def test_a_text_in_a_file_may_get_no_answer(fitted, texts, tmp_path):
-    source, target = tmp_path / "new.jsonl", tmp_path / "answers.jsonl"
-    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*texts[38:], " "]))
-    outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False, reject=0.01)
-    assert (outcome.rows, outcome.without_text, outcome.rejected) == (11, 1, 10)
-    rows = [json.loads(line) for line in target.read_text().splitlines()]
-    assert all(row["label"] is None for row in rows) and [row["score"] is None for row in rows] == [False] * 10 + [True]
-
-
-def test_held_out_texts_are_what_a_trained_classifier_promises_by(pipe, texts):
-    pipe.remove_examples(pipe.datastore.ids[24:40])
-    pipe.fit(texts[24:40], labels_of(texts[24:40]), show_progress=False)
-    answers = pipe(texts[40:], reject=0.9, return_novelty=True)
-    assert all(0 <= answer["novelty"] <= 1 for answer in answers)
-    assert len(pipe.datastore.fitted.arrays["held_out_familiarity"]) == 16
+    report = str(FitReport.of(fitted.datastore.fitted.settings))
+    assert "Share answered at a given error limit (reject): 0% at 1%, 0% at 5%" in report
+    assert "The lowest error that 30 texts can guarantee is 7.4%" in report
 
 
 def keep_one_of_each(pipe):
@@ -88,15 +157,16 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
     with pytest.raises(ValueError, match="leave out top_k=2"):
         fitted("a", top_k=2)
     source, target = tmp_path / "new.jsonl", tmp_path / "answers.jsonl"
-    source.write_text('{"text": "a"}\n')
+    source.write_text('{"text": "a"}\n{"text": " "}\n')
     outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False)
-    assert (outcome.rows, outcome.rejected) == (1, 1)
+    assert outcome == (2, 1, 0, 1)
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [row["label"] for row in rows] == [None] * 2 and rows[0]["score"] > 0 and rows[1]["score"] is None
 
 
 ERRORS = {
     "no error at all": (lambda p: p("a", reject=0), ValueError, "between 0 and 1, got 0"),
     "always wrong": (lambda p: p("a", reject=1.0), ValueError, "between 0 and 1, got 1.0"),
-    "per cent": (lambda p: p("a", reject=5), ValueError, "between 0 and 1, got 5"),
     "a word": (lambda p: p("a", reject="5 %"), ValueError, "between 0 and 1, got '5 %'"),
     "not a number": (lambda p: p("a", reject=np.nan), ValueError, "between 0 and 1, got nan"),
     "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),
@@ -124,14 +194,6 @@ def test_what_cannot_be_is_refused(case, fitted):
     act, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
         act(fitted)
-
-
-def test_several_labels_per_text_have_thresholds_and_no_reject(untrained, texts):
-    untrained.add_examples(texts[:24], [[name] for name in labels_of(texts[:24])])
-    untrained.fit(show_progress=False)
-    assert 0 <= untrained(texts[30], return_novelty=True)[0]["novelty"] <= 1
-    with pytest.raises(ValueError, match="reject is for one label per text"):
-        untrained(texts[30], reject=0.1)
 
 
 def test_a_text_of_an_unknown_class_is_novel():

@@ -1,8 +1,6 @@
 """Files that are classified and files of answers: every row and every field, as it was."""
 
 import datetime
-import gzip
-import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,16 +39,6 @@ def test_separators_and_encodings(tmp_path):
     assert list(read_rows(tmp_path / "rows.txt", encoding="cp1252")) == [{"text": "été"}]
 
 
-def test_texts_of_any_length_and_compressed_files(tmp_path):
-    text = "long " * 100_000
-    with gzip.open(tmp_path / "rows.csv.gz", "wt") as file:
-        file.write(f"text\n{text}\n")
-    assert [row["text"] for row in read_rows(tmp_path / "rows.csv.gz")] == [text]
-    with gzip.open(tmp_path / "rows.txt.gz", "wt") as file:
-        file.write("One.\n\nThree.")
-    assert list(read_rows(tmp_path / "rows.txt.gz", "body")) == [{"body": "One."}, {"body": ""}, {"body": "Three."}]
-
-
 def test_a_folder_of_texts(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "b.txt").write_text("Two.\nLines.")
@@ -68,12 +56,6 @@ def test_types_of_parquet_are_kept_and_late_values_fit(tmp_path):
     assert list(read_rows(tmp_path / "rows.parquet")) == rows
 
 
-def test_lists_are_json_in_csv(tmp_path):
-    write_rows(tmp_path / "rows.csv", lambda: [{"neighbors": [{"label": "été"}]}], ["neighbors"])
-    (row,) = read_rows(tmp_path / "rows.csv")
-    assert json.loads(row["neighbors"]) == [{"label": "été"}]
-
-
 @pytest.mark.parametrize("name, content, said", [
     ("rows.xls", b"", "The format of .* is unknown"),
     ("rows.txt", b"\xff", "rows.txt cannot be used: .*Say in what it is encoded"),
@@ -87,12 +69,6 @@ def test_what_cannot_be_read_is_named(tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=said):
         list(read_rows(tmp_path / name))
-
-
-def test_what_is_not_there(tmp_path):
-    for path, said in ((tmp_path / "new.csv", "There is no file"), (tmp_path, "holds no .txt file")):
-        with pytest.raises(FileNotFoundError, match=said):
-            list(read_rows(path))
 
 
 @pytest.mark.parametrize("rows, said", [

@@ -1,1 +1,1 @@
-"""The audit of a datastore: which labels the others contradict, and which examples are copies, or near nothing."""
+"""Which examples have wrong labels, are copies of others, or are near no others."""

@@ -1,4 +1,4 @@
-"""Labels that the others contradict, and how probable it is that each label is wrong."""
+"""Labels that the experts contradict, how probable it is that each is wrong, and labels that they confuse."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import numpy as np
 from scipy.special import softmax
 
 if TYPE_CHECKING:
-    from .nearest_examples import Nearest
+    from .near_examples import Nearest
 
-# What is averaged over. The probabilities are too unsure if they learned from few examples or from wrong labels, so
-# they are raised to a power, near 1 by a log-normal prior. One half says that no label is wrong.
+# The grid that is averaged over. Probabilities learned from few examples or from wrong labels are too unsure, so they
+# are raised to a power with a log-normal prior around 1. With probability 1/2 no label is wrong.
 SHARPNESS, SPREAD = np.geomspace(0.5, 5, 21), 0.5
 RATES = np.concatenate([[0], np.geomspace(0.005, 0.4, 20)])
 PRIOR = np.array([0.5, *[0.5 / 20] * 20])
 WORTH_A_LOOK, SURE = 0.1, 0.7  # that a label is wrong; that the suggested one is right
+LEAST_SHARE, LEAST_COUNT = 0.1, 3  # of confused labels
 
 
 class Doubt(NamedTuple):
-    """That an example has its label. With several labels per text: that it has, or has not, the one of most doubt."""
+    """A label in doubt. With several labels per text: whether the text has the label of most doubt."""
 
     row: int
     suggested: int | list[int]  # the label, or all labels
@@ -34,8 +35,8 @@ def doubts_of(
 ) -> tuple[list[Doubt], float]:
     """The doubts about N examples that are worth a look, the gravest first, and about how many labels are wrong.
 
-    ``labels`` are ``(N,)``, numbers of C labels or -1, or bool ``(N, C)``, each of which is a question with the answers
-    no and yes; ``probabilities`` ``(m, C)`` those of the examples ``rows``, out of fold.
+    ``labels`` are ``(N,)``, numbers of C labels or -1, or bool ``(N, C)``, where each is a question of no or yes.
+    ``probabilities`` ``(m, C)`` are the out-of-fold ones of the examples ``rows``.
     """
     given, several = labels[rows], labels.ndim == 2
     if several:
@@ -55,17 +56,17 @@ def doubts_of(
         else:
             values, has, other = labels, given[i], int(probabilities[i].argmax())
             suggested = other
-        near = (int(nearest.agreeing(values, rows[[i]], np.array([label]))[0]) for label in (has, other))
+        near = (nearest.agreeing(values, rows[i], label) for label in (has, other))
         sure = bool(right[i, gravest] >= SURE)
         found.append(Doubt(int(rows[i]), suggested, sure, float(1 - wrong[i, gravest]), *near))
     return sorted(found, key=lambda doubt: doubt.probability), float(wrong.sum())
 
 
 def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How probable it is that each label is wrong, and that the most probable one is right in its place, ``(m,)`` each.
+    """The probability that each label is wrong, and that the most probable one is right in its place, ``(m,)`` each.
 
-    Labels are thought to be changed to any other one at an unknown rate r: the label g of a text is there with
-    probability ``(1 - r) q(g) + r (1 - q(g)) / (C - 1)``, q being ``probabilities`` ``(m, C)`` to a power.
+    Labels are assumed to be changed to any other one at an unknown rate r: a text has the label g with probability
+    ``(1 - r) q(g) + r (1 - q(g)) / (C - 1)``, q being ``probabilities`` ``(m, C)`` to a power.
     """
     others, logits = probabilities.shape[1] - 1, np.log(np.maximum(probabilities, 1e-12, dtype=np.float64))
     powered = (softmax(sharpness * logits, axis=1) for sharpness in SHARPNESS)
@@ -78,3 +79,20 @@ def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.n
         wrong += share * (1 - own[s])
         right += share * best[s]
     return wrong, right
+
+
+def confused_labels(labels: np.ndarray, answers: np.ndarray, count: int) -> list[tuple[int, int, int, int, float]]:
+    """Pairs ``(a, b, a taken for b, b taken for a, share)``, the most confused first.
+
+    ``labels`` and ``answers`` are ``(m,)``, numbers below ``count``. Of the texts of the two labels that are answered
+    by one of the two, the share is that of the wrong answers: with 0.5 the answers tell nothing.
+    """
+    matrix = np.zeros((count, count), np.int64)
+    np.add.at(matrix, (labels, answers), 1)
+    pairs = []
+    for a, b in zip(*np.nonzero(np.triu(matrix + matrix.T, 1)), strict=True):
+        wrong = matrix[a, b] + matrix[b, a]
+        share = wrong / (wrong + matrix[a, a] + matrix[b, b])
+        if wrong >= LEAST_COUNT and share >= LEAST_SHARE:
+            pairs.append((int(a), int(b), int(matrix[a, b]), int(matrix[b, a]), float(share)))
+    return sorted(pairs, key=lambda pair: -pair[-1])

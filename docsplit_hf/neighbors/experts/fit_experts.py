@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..rejection.familiarity import familiarity
+from ..rejection import familiarity
 from .baselines import LARGEST_CLASS, WORD_COUNTS, largest_class
 from .class_proportions import ClassProportions, given_proportions
 from .corpus import Corpus, make_corpus

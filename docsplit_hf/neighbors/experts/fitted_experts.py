@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..rejection.answer_level import answer_level, least_error
-from ..rejection.familiarity import NEAREST, confidence, familiarity, novelty
+from ..rejection import NEAREST, answer_level, confidence, familiarity, least_error, novelty
 from ..store.fitted_state import FittedState
 from ..store.keys.key_matrix import as_float32
 from .check_state import check_state

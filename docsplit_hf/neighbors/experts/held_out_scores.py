@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..rejection.familiarity import closeness
+from ..rejection import closeness
 from ..store.duplicates import number_texts
 from ..store.keys.passage_table import take_passages
 from .corpus import texts_in

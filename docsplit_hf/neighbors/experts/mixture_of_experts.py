@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..mixing.mixture import Mixture
-from ..rejection.familiarity import confidence
+from ..rejection import confidence
 from .deciding_passage import deciding_passage, passage_probabilities
 from .experts import SOFT
 from .explanation import explain
@@ -16,7 +16,7 @@ from .fitted_experts import ask_experts
 
 if TYPE_CHECKING:
     from ...models.inference.reader import Predictions
-    from ..classification_output import Shown
+    from ..mixing.mixture import Shown
     from ..store.neighbors import Neighbors
     from .fitted_experts import Answers, ReadyExperts
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..mixing.knn_distribution import neighbor_weights
+from ..mixing.distributions import neighbor_weights
 from ..store.duplicates import EQUAL_DISTANCE
 from ..store.keys.key_matrix import as_float32
 

@@ -1,1 +1,1 @@
-"""The distributions of the experts (the classifier, the neighbors), their mixture, and how it is calibrated."""
+"""The paper's mixture of a classifier and its nearest neighbors, and how it is calibrated."""

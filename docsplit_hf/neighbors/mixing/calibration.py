@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .knn_distribution import check_labels, effective_neighbors, knn_probabilities, neighbor_weights
-from .mixture import interpolate
+from .distributions import check_labels, effective_neighbors, interpolate, knn_probabilities, neighbor_weights
 
 UNIFORM_SHARE = 0.05  # at 0.01 an overconfident classifier's errors still outweigh that it is more often right
 PAPER_TEMPERATURE = 10.0
@@ -16,7 +15,7 @@ ROWS_AT_ONCE = 64  # so that what is computed at once stays in the processor's c
 
 
 class Calibration(NamedTuple):
-    """What was chosen, and on what grounds. Plain numbers, so ``_asdict()`` can be saved as JSON."""
+    """What was chosen, in plain numbers: ``_asdict()`` can be saved as JSON."""
 
     k: int  # the number of neighbors
     temperature: float  # T of equation 2
@@ -38,29 +37,30 @@ def calibrate(
 
         L(k, T, lambda) = mean log( 0.95 (lambda P_KNN(y; k, T) + (1 - lambda) P_CLS(y)) + 0.05 / C )
 
-    over M texts, y being the right label. With several labels per text it is the mean over texts and labels, y being
+    The mean is over M texts, y being the right label. With several labels per text it is over texts and labels, y being
     whether the text has the label, and 1 / 2 stands for 1 / C. ``distances`` are ``(M, K)``, ascending;
     ``neighbor_labels`` integers ``(M, K)`` or bool ``(M, K, C)``; ``labels`` ``(M,)`` or ``(M, C)``; ``classifier``
     probabilities ``(M, C)``, or fewer columns where labels came after training. Without it the weight is 1.
 
-    The paper (sections 3.1 and 3.3) fixes k = 64 and T = 10, and takes the lambda that is best where it reports. Here
-    all three are chosen on data that nothing is reported on. The likelihood by itself takes accuracy away: an
-    overconfident classifier pays more for being wrong than its probabilities are worth, and neighbors that are less
-    often right but also less sure take over. Two things keep it from that:
+    The paper fixes k = 64 and T = 10, and takes the lambda that is best on the test set. Here all three are chosen on
+    data that nothing is reported on. Likelihood alone would lose accuracy: an overconfident classifier pays more for
+    its errors than its probabilities are worth, so neighbors that are less often right but also less sure take over.
+    Two things prevent that:
 
-    - A little of the uniform distribution is mixed in (``UNIFORM_SHARE``), in all candidates alike. It bounds what one
-      wrong answer costs, and keeps the logarithm finite where no neighbor has the label.
-    - Each weight gets the k and T that are most likely with it. Then only those weights compete whose accuracy, on the
-      same data, is not below that of either end (the classifier alone, the neighbors alone), and within one standard
-      error of the paired difference to the best (the one-standard-error rule of Breiman et al. 1984). With several
-      labels per text, accuracy is the share of labels that are right at 0.5.
+    - A little of the uniform distribution (``UNIFORM_SHARE``) is mixed into all candidates. It bounds the cost of one
+      wrong answer, and keeps the logarithm finite where no neighbor has the label.
+    - Each weight gets its most likely k and T. Then only weights compete whose accuracy, on the same data, is not below
+      that of either end (classifier alone, neighbors alone), and within one standard error of the paired difference to
+      the best (the one-standard-error rule of Breiman et al. 1984). With several labels per text, accuracy is the share
+      of labels that are right at 0.5.
 
     Of equal likelihoods (up to 1e-9) the smaller k is taken, then the weight closer to the classifier, then the lower
-    temperature. What weight 0 says depends on neither k nor T: it takes those of the smallest other weight, because the
-    neighbors that are shown still depend on them.
+    temperature. Weight 0 depends on neither k nor T: it takes those of the smallest other weight, as they decide which
+    neighbors are shown.
     """
     distances, neighbor_labels, labels = np.asarray(distances), np.asarray(neighbor_labels), np.asarray(labels)
-    _check_neighbors(distances, neighbor_labels, labels)
+    if not len(labels):
+        raise ValueError("There are no held-out examples to calibrate on: hold some out, or use without_self.")
     if labels.ndim == 2:
         num_labels, neighbor_labels, labels = labels.shape[1], neighbor_labels.astype(bool), labels.astype(bool)
     else:
@@ -72,7 +72,8 @@ def calibrate(
     if classifier is None:
         classifier, weights = np.zeros((len(labels), num_labels)), np.ones(1)
     else:
-        classifier, weights = _checked_classifier(classifier, len(labels), num_labels), np.arange(21) / 20
+        new_labels = num_labels - np.shape(classifier)[1]  # since the classifier was trained
+        classifier, weights = np.pad(np.asarray(classifier, np.float64), ((0, 0), (0, new_labels))), np.arange(21) / 20
     farthest = distances.shape[1]
     ks = [*(2**n for n in range(farthest.bit_length()) if 2**n < farthest), farthest]
     temperatures = temperature_grid(distances)
@@ -80,34 +81,26 @@ def calibrate(
     likelihoods = _log_likelihoods(distances, neighbor_labels, labels, classifier, ks, temperatures, weights)
     best = [_most_likely(likelihoods[:, :, i]) for i in range(len(weights))]  # for each weight, its k and T
     if len(weights) > 1:
-        best[0] = best[1]  # k and T change nothing in what weight 0 says, but much in the neighbors that are shown
+        best[0] = best[1]  # see the docstring
     knn = {
         (i, j): knn_probabilities(distances[:, : ks[i]], neighbor_labels[:, : ks[i]], num_labels, temperatures[j])
         for i, j in set(best)
     }
-    right = np.array(
-        [_right(interpolate(knn[at], classifier, weight), labels) for at, weight in zip(best, weights, strict=True)]
-    )
+    mixed = [interpolate(knn[at], classifier, weight) for at, weight in zip(best, weights, strict=True)]
+    allowed = _as_accurate_as_the_best(np.array([_right(probabilities, labels) for probabilities in mixed]))
     likelihood = np.array([likelihoods[i, j, n] for n, (i, j) in enumerate(best)])
-    allowed = _as_accurate_as_the_best(right)
     equal = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - TIE))
     chosen = min(equal, key=lambda n: (best[n][0], weights[n]))
     k, temperature = ks[best[chosen][0]], float(temperatures[best[chosen][1]])
-    return Calibration(
-        k=k,
-        temperature=temperature,
-        weight=float(weights[chosen]),
-        log_likelihood=float(likelihood[chosen]),
-        effective_neighbors=float(effective_neighbors(neighbor_weights(distances[:, :k], temperature)).mean()),
-        examples=len(labels),
-    )
+    effective = float(effective_neighbors(neighbor_weights(distances[:, :k], temperature)).mean())
+    return Calibration(k, temperature, float(weights[chosen]), float(likelihood[chosen]), effective, len(labels))
 
 
 def temperature_grid(distances: np.ndarray) -> np.ndarray:
-    """Temperatures to try, ascending, in relation to the distances ``(M, K)``, and the paper's 10.
+    """Temperatures to try, ascending: powers of two times the spread of the distances ``(M, K)``, and the paper's 10.
 
-    The weights depend on how much farther than the nearest a neighbor is, divided by T. So the grid is a power of two
-    from 1/256 to 8 times the median of that difference for the farthest: from about 1 effective neighbor to nearly K.
+    The spread is the median of the farthest less the nearest. From 1/256 to 8 times that, the number of effective
+    neighbors goes from about 1 to nearly K.
     """
     spread = np.asarray(distances[:, -1] - distances[:, 0], dtype=np.float64)
     scale = np.median(spread) or spread.mean()  # the median is 0 if most texts have many copies of one another
@@ -126,8 +119,8 @@ def _log_likelihoods(
 ) -> np.ndarray:
     """The mean log likelihood of all candidates, ``(ks, temperatures, weights)``.
 
-    Only the probability of what is right is needed: of the right label, or of having or not having each label. It is
-    the weight on the neighbors that agree, and grows with k, so each k adds to the sums of the k before.
+    Only the probability of the right answer is needed: the weight of the neighbors that agree. It is a sum over the
+    neighbors, so each k adds to the sums of the k before.
     """
     if labels.ndim == 1:
         chance = 1 / classifier.shape[1]
@@ -153,47 +146,21 @@ def _log_likelihoods(
 
 
 def _most_likely(likelihoods: np.ndarray) -> tuple[int, int]:
-    """The place of the highest of ``(ks, temperatures)``; of equal ones the first, which is the smallest k."""
+    """Where ``(ks, temperatures)`` is highest; of equal ones the first, which has the smallest k."""
     first = np.flatnonzero(likelihoods >= likelihoods.max() - TIE)[0]
     return divmod(int(first), likelihoods.shape[1])
 
 
 def _right(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How much of each text is right, ``(M,)``: the label, or the number of labels."""
+    """How many labels of each text are right, ``(M,)``; with one label per text 0 or 1."""
     if labels.ndim == 1:
         return (probabilities.argmax(1) == labels).astype(np.float64)
     return ((probabilities >= 0.5) == labels).sum(1).astype(np.float64)
 
 
 def _as_accurate_as_the_best(right: np.ndarray) -> np.ndarray:
-    """Which weights, ``(W, M)``, are within a standard error of the most accurate and not below the first and last."""
+    """Which rows of ``(W, M)`` are within a standard error of the best row, and not below the first and the last."""
     accuracy = right.mean(1)
     behind = right[accuracy.argmax()] - right
     standard_error = behind.std(1) / np.sqrt(right.shape[1])
     return (behind.mean(1) <= standard_error) & (accuracy >= max(accuracy[0], accuracy[-1]))
-
-
-def _check_neighbors(distances: np.ndarray, neighbor_labels: np.ndarray, labels: np.ndarray) -> None:
-    if len(labels) == 0:
-        raise ValueError("There are no held-out examples to calibrate on: hold some out, or use without_self.")
-    expected = (*distances.shape, *labels.shape[1:])
-    if distances.ndim != 2 or not distances.size or len(distances) != len(labels) or neighbor_labels.shape != expected:
-        raise ValueError(
-            "distances must be of shape (M, K) with K from 1, neighbor_labels (M, K) and labels (M,), or (M, K, C) and "
-            f"(M, C) for several labels per text, got {distances.shape}, {neighbor_labels.shape} and {labels.shape}."
-        )
-    if (distances[:, 1:] < distances[:, :-1]).any():
-        raise ValueError("distances must be ascending in each row: sort them, and the neighbors' labels with them.")
-
-
-def _checked_classifier(classifier: np.ndarray, examples: int, num_labels: int) -> np.ndarray:
-    """The probabilities, padded with zeros for labels that came after training."""
-    classifier = np.asarray(classifier, dtype=np.float64)
-    if classifier.ndim != 2 or len(classifier) != examples or not 0 < classifier.shape[1] <= num_labels:
-        raise ValueError(
-            f"classifier must be of shape ({examples}, {num_labels}) or have fewer columns, got {classifier.shape}."
-        )
-    wrong = classifier[~((classifier >= 0) & (classifier <= 1 + 1e-6))]
-    if wrong.size:
-        raise ValueError(f"classifier must hold probabilities, got {wrong[0]}: apply softmax, or sigmoid, to logits.")
-    return np.pad(classifier, ((0, 0), (0, num_labels - classifier.shape[1])))

@@ -1,4 +1,4 @@
-"""The mixture of what the classifier and the neighbors say: equation 3 of Liang et al. 2023."""
+"""The mixture of N texts, and the answers made from it: labels, scores, and what speaks for them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .classifier_distribution import classifier_probabilities
-from .knn_distribution import add_one_smoothing, knn_probabilities, neighbor_weights
+from .distributions import add_one_smoothing, classifier_probabilities, interpolate, knn_probabilities, neighbor_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,49 +17,42 @@ if TYPE_CHECKING:
     from ..store.store import Store
 
 
+class Shown(NamedTuple):
+    """What an answer shows beside label and score."""
+
+    neighbors: int = 0  # how many of the nearest examples
+    documents: int = 0  # how many of the nearest documents without labels
+    explanation: bool = False
+    novelty: bool = False
+    read: bool = False  # the share of the text that was read
+
+
 class Mixture(NamedTuple):
     """The distributions of N texts over L labels, float64 ``(N, L)``, and what they were made from."""
 
     mixture: np.ndarray  # equation 3, or the mixture of the fitted experts
     knn: np.ndarray | None  # equation 2 after add_one_smoothing; None of fitted experts
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
-    weights: np.ndarray  # (N, k) or wider: what each neighbor counts in equation 2
+    weights: np.ndarray  # (N, k) or wider: the weight of each neighbor in equation 2
     neighbors: Any  # Neighbors; of fitted experts, their ShownVoters
     label_names: tuple[str, ...]
     documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
     thresholds: np.ndarray | None = None  # (L,) of fitted experts, where a text may have several labels
     novelty: np.ndarray | None = None  # (N,) by fitted experts, from 0 to 1, where it was asked for
-    shares: np.ndarray | None = None  # (N,): how much of each text was read
+    shares: np.ndarray | None = None  # (N,): the share of each text that was read
     passages: Passages | None = None  # of the texts, where any has several
     texts: Sequence[str] = ()
-    accepted: np.ndarray | None = None  # bool (N,): which texts get an answer, where some may get none
+    accepted: np.ndarray | None = None  # bool (N,): which texts get an answer; None: all
     explain: Callable[[int, int], dict[str, Any]] | None = None  # why a text has a label, both by number
 
 
-def interpolate(knn: np.ndarray, classifier: np.ndarray, weight: float) -> np.ndarray:
-    """Equation 3, ``P(y) = weight P_KNN(y) + (1 - weight) P_CLS(y)``; all arrays are ``(N, C)``, probabilities.
-
-    ``weight`` is the paper's lambda: 0 gives exactly the classifier, 1 exactly the neighbors.
-    """
-    if not 0 <= weight <= 1:
-        raise ValueError(f"weight must be from 0 (the classifier) to 1 (the neighbors), got {weight}.")
-    if knn.ndim != 2 or knn.shape != classifier.shape:
-        raise ValueError(f"The neighbors' probabilities are of shape {knn.shape}, the classifier's {classifier.shape}.")
-    return weight * knn + (1 - weight) * classifier
-
-
 def mix_with_neighbors(
-    predictions: Predictions,
-    datastore: Store,
-    k: int,
-    temperature: float,
-    weight: float,
-    shown: int = 0,
+    predictions: Predictions, datastore: Store, k: int, temperature: float, weight: float, shown: int = 0
 ) -> Mixture:
     """Look up the neighbors of embedded texts, and mix what their labels say with what the classifier says.
 
-    Without a classification head the neighbors alone decide, whatever the weight. At least ``shown`` neighbors are
-    looked up; those beyond k have no weight. The classifier gives labels that came after its training probability 0.
+    Without a head the neighbors alone decide. At least ``shown`` neighbors are looked up; those beyond k have no
+    weight. The classifier gives labels that came after its training probability 0.
     """
     neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
     names = neighbors.label_names
@@ -77,11 +69,54 @@ def mix_with_neighbors(
     return Mixture(interpolate(knn, classifier, weight), knn, classifier, weights, neighbors, names)
 
 
-def with_documents(mixture: Mixture, datastore: Store, predictions: Predictions, count: int) -> Mixture:
-    """The mixture with the nearest documents without labels, if any are asked for."""
-    if not count:
-        return mixture
-    if (documents := datastore.documents) is None:
-        raise ValueError(f"return_documents={count}: there are no documents without labels, call add_documents(texts).")
-    found = documents.search(predictions.retrieval_embeddings, count, predictions.passages)
-    return mixture._replace(documents=found)
+def answer_of(
+    mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool, rejected: str | None = None
+) -> Any:
+    """The answer to one text: the best label with all neighbors, or ``top_k`` labels, each with its own neighbors.
+
+    ``rejected`` is the label of a text that is not accepted; its score stays that of the best label.
+    """
+    scores = mixture.mixture[row]
+    count = min(shown.neighbors, mixture.weights.shape[1])
+    neighbors = [_neighbor(mixture, row, rank) for rank in range(count)]
+    answers = []
+    for label in np.argsort(-scores, kind="stable")[: 1 if best_only else top_k]:
+        name = mixture.label_names[label]
+        answer = {"label": name, "score": float(scores[label])}
+        if shown.neighbors:
+            speaking = [n for n in neighbors if name in n.get("labels", [n.get("label")])]
+            answer["neighbors"] = neighbors if best_only else speaking
+        if shown.explanation:
+            answer["explanation"] = mixture.explain(row, int(label))
+        answers.append(answer)
+    best = answers[0]
+    if best_only and mixture.thresholds is not None:
+        best["labels"] = [mixture.label_names[i] for i in np.flatnonzero(scores >= mixture.thresholds)]
+    if mixture.accepted is not None and not mixture.accepted[row]:
+        best["label"] = rejected
+    if shown.novelty:
+        best["novelty"] = float(mixture.novelty[row])
+    if shown.read:
+        best["read"] = float(mixture.shares[row])
+    if shown.documents:
+        best["documents"] = [_document(mixture, row, rank) for rank in range(mixture.documents.rows.shape[1])]
+    return best if best_only else answers
+
+
+def _neighbor(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
+    neighbor = mixture.neighbors.example(row, rank) | {"weight": float(mixture.weights[row, rank])}
+    neighbor |= _text_passage(mixture, mixture.neighbors, row, rank)
+    return {name: value for name, value in neighbor.items() if name != "text_pair" or value is not None}
+
+
+def _document(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
+    document = mixture.documents.example(row, rank) | _text_passage(mixture, mixture.documents, row, rank)
+    return {name: value for name, value in document.items() if name != "labels" and value is not None}
+
+
+def _text_passage(mixture: Mixture, found: Any, row: int, rank: int) -> dict[str, Any]:
+    """The passage of the text that a neighbor is nearest to, where the text has several."""
+    if mixture.passages is None or mixture.passages.counts[row] == 1:
+        return {}
+    start, end = mixture.passages.of(row)[1][found.query_passage(row, rank)].tolist()
+    return {"text_passage": {"start": start, "end": end, "text": mixture.texts[row][start:end]}}

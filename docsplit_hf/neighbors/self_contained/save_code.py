@@ -35,17 +35,14 @@ def save_code(folder: Path) -> None:
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     if endpoint := config.get("endpoint"):
         raise ValueError(
-            f"self_contained=True is for encoders that are saved too, and this one is behind {endpoint}: leave it out, "
-            "and install docsplit_hf where the pipeline runs."
+            f"self_contained=True is for encoders that are saved too, not behind {endpoint}: leave it out."
         )
     content = json.dumps(config | {"custom_pipelines": CUSTOM_PIPELINES}, indent=2, sort_keys=True)
     (folder / CONFIG).write_text(f"{content}\n", encoding="utf-8")
     try:
         installed = distribution(PACKAGE)
     except PackageNotFoundError as error:
-        raise ValueError(
-            "self_contained=True writes what docsplit_hf needs, and it is not installed here: pip install docsplit_hf."
-        ) from error
+        raise ValueError("self_contained=True reads the requirements: pip install docsplit_hf here first.") from error
     files = [ROOT / name for name in ("__init__.py", "registration.py", "shards.py")]
     files += [file for room in ROOMS for pattern in ("*.py", "card.md") for file in (ROOT / room).rglob(pattern)]
     for file in files:

@@ -1,8 +1,10 @@
+"""How many labels are wrong, which ones, and which labels are confused."""
+
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.audit.label_issues import SURE, doubts_of, wrong_and_right
-from docsplit_hf.neighbors.audit.nearest_examples import Nearest
+from docsplit_hf.neighbors.audit.label_issues import SURE, confused_labels, doubts_of, wrong_and_right
+from docsplit_hf.neighbors.audit.near_examples import Nearest
 
 
 def made_up(count=200, wrong=10, classes=3, clear=3.0, sharpness=1.0, seed=0):
@@ -43,13 +45,6 @@ def test_what_is_sure_is_right():
     assert hits >= 0.9 * total > 40
 
 
-def test_answers_that_say_nothing_tell_nothing():
-    labels = np.arange(200) % 3
-    wrong, right = wrong_and_right(labels, np.full((200, 3), 1 / 3))
-    assert wrong.max() < 0.1 and right.max() < 0.1
-    assert not len(wrong_and_right(labels[:0], np.zeros((0, 3)))[0])
-
-
 def test_a_doubt_names_the_label_and_the_evidence():
     labels, probabilities, rows, right = made_up()
     doubts, count = doubts_of(labels, np.arange(200), probabilities, near_of(right))
@@ -61,13 +56,6 @@ def test_a_doubt_names_the_label_and_the_evidence():
         assert suggested == probabilities[row].argmax() != labels[row]
         assert probability == pytest.approx(1 - wrong[row]) and probability <= 0.9
         assert (near_given, near_suggested) == (2 * (right[row] == labels[row]), 2 * (right[row] == suggested))
-
-
-def test_rows_are_those_of_all_examples():
-    labels, probabilities, rows, right = made_up()
-    asked = np.arange(0, 200, 2)
-    found = {doubt.row for doubt in doubts_of(labels, asked, probabilities[asked], near_of(right))[0] if doubt.sure}
-    assert found and found <= {row for row in rows.tolist() if row % 2 == 0}
 
 
 def test_with_several_labels_each_is_a_question_by_itself():
@@ -83,3 +71,12 @@ def test_with_several_labels_each_is_a_question_by_itself():
     assert {doubt.row: doubt.suggested for doubt in doubts} == {0: [0], 5: [0, 1], 6: [1]}
     assert doubts[0].near_given == 0 and doubts[0].near_suggested == 2 and count == pytest.approx(4, abs=0.5)
     assert all(doubt.sure and doubt.probability < 1 - SURE for doubt in doubts)
+
+
+def test_counts_and_shares():
+    labels = np.repeat([0, 1, 2, 0, 1, 1, 2], [6, 8, 30, 4, 2, 1, 2])
+    answers = np.repeat([0, 1, 2, 1, 0, 2, 1], [6, 8, 30, 4, 2, 1, 2])
+    # 0 and 1 are taken for one another in 6 of 20; 1 and 2 in 3 of 41, which is too few
+    assert confused_labels(labels, answers, 4) == [(0, 1, 4, 2, 0.3)]
+    assert confused_labels(np.array([0, 1]), np.array([1, 0]), 2) == []
+    assert confused_labels(np.zeros(0, int), np.zeros(0, int), 3) == []

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from docsplit_hf.models.inference.reader import Predictions
-from docsplit_hf.neighbors.classification_output import Shown, classification_output
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
 from docsplit_hf.neighbors.experts.mixture_of_experts import mix_experts
 from docsplit_hf.neighbors.experts.votes import NEIGHBORS
+from docsplit_hf.neighbors.mixing.mixture import Shown, answer_of
 
 from .stores import NAMES, fitted_store, make_queries
 
@@ -23,7 +23,7 @@ def test_their_weights_and_labels_give_what_the_expert_says(documents, several):
         dict(zip(store.documents.ids, ready.fitted.learned["soft"][ready.places], strict=True)) if documents else {}
     )
     for row in range(9):
-        neighbors = classification_output(mixture, row, None, shown, best_only=True)["neighbors"]
+        neighbors = answer_of(mixture, row, None, shown, best_only=True)["neighbors"]
         assert len(neighbors) == min(72, 12 + documents)  # all of them: those beyond the 30 nearest count nothing
         assert sum(one["weight"] > 0 for one in neighbors) <= NEIGHBORS
         weights = [one["weight"] for one in neighbors]

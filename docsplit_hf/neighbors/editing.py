@@ -1,0 +1,200 @@
+"""Changing the examples and documents of a classifier's datastore, which may not be there yet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..models.inference.long_documents import Passages
+from ..models.portable.modeling_knn_classifier import MULTI_LABEL
+from .experts.held_out_scores import LABEL_ID
+from .store.datastore import KNNDatastore
+from .store.duplicates import first_of_equals, ids_of_examples, number_texts
+from .store.keys.passage_table import take_passages
+from .store.labels import is_multi_label
+from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
+
+if TYPE_CHECKING:
+    from ..models.inference.reader import Reader
+    from .store.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+def datastore_to_grow(reader: Reader, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
+    """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
+    config = reader.model.config
+    several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
+    if datastore is not None and datastore.takes(several):
+        return datastore
+    new = new_datastore(reader, config.label_names, several)
+    if datastore is not None and datastore.documents is not None:  # they were there before the first labels
+        documents = datastore.documents
+        passages = documents.passages_of(np.arange(len(documents)))
+        new.add_documents(documents.keys, documents.texts, documents.text_pairs, documents.ids, passages)
+    return new
+
+
+def new_datastore(reader: Reader, label_names: Sequence[str], several: bool) -> KNNDatastore:
+    """An empty datastore for the embeddings of a reader."""
+    probe = reader.probe()
+    return KNNDatastore.empty(probe.shape[1], label_names, multi_label=several, probe=probe)
+
+
+def add_examples(
+    reader: Reader,
+    datastore: Store,
+    texts: Any,
+    labels: Sequence[Any],
+    ids: Sequence[str] | None = None,
+    allow_new_labels: bool = False,
+    allow_duplicates: bool = False,
+    replacing: Collection[str] = (),
+) -> list[str]:
+    """Add examples as ``KNNClassifierPipeline.add_examples`` says, in place of those ``replacing``; gives the ids."""
+    (texts, pairs), labels = texts_and_pairs(texts), names_of_labels(labels)
+    ids = None if ids is None else list(ids)
+    for i, text in enumerate(texts):
+        if not text.strip():
+            raise ValueError(f"Text {i} is empty: Leave it out.")
+    check_lengths(texts, labels, ids)
+    if reader.model.config.num_labels and not allow_new_labels:
+        for name in (name for given in labels for name in ([given] if isinstance(given, str) else given)):
+            _refuse_new_label(
+                name,
+                datastore.label_names,
+                f"The label {name!r}",
+                "This classifier was trained without it: allow_new_labels=True adds it, and only the neighbors will "
+                "know it.",
+            )
+    known: list[Any] = [None] * len(texts)
+    first: Sequence[int] = range(len(texts))
+    if not allow_duplicates:
+        known = ids_of_examples(datastore.with_texts(texts, pairs), texts, pairs, labels)
+        first = first_of_equals(texts, pairs, labels)
+    rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
+    if len(rows) < len(texts):
+        logger.warning(
+            "%d of %d examples are there already with the same label, and are not added again%s: "
+            "allow_duplicates=True adds them.",
+            *(len(texts) - len(rows), len(texts), "" if ids is None else ", nor are their ids"),
+        )
+    if rows:
+        new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
+        keys, passages, documents = _embed_examples(reader, datastore, new, new_pairs)
+        new_ids, replaced = None if ids is None else [ids[i] for i in rows], [*replacing, *documents]
+        added = datastore.add(keys, new_labels, new, new_pairs, new_ids, replacing=replaced, passages=passages)
+        for i, added_id in zip(rows, added, strict=True):
+            known[i] = added_id
+    return [known[i] for i in first]
+
+
+def _embed_examples(
+    reader: Reader, datastore: Store, texts: list[str], pairs: list[str | None]
+) -> tuple[np.ndarray, Passages | None, list[str]]:
+    """Embeddings and passages of texts, and the ids of the documents among them, which keep their embeddings."""
+    documents = datastore.with_texts(texts, pairs).documents
+    if documents is None or not len(documents.keys):
+        predictions = reader.read(texts, pairs)
+        return predictions.retrieval_embeddings, predictions.passages, []
+    in_table, own = number_texts(documents.rows, texts, pairs)
+    rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
+    place = np.array([rows.get(number, -1) for number in own.tolist()])
+    keys = documents.keys[place].astype(np.float32)
+    new, known = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
+    passages = _by_text(known, take_passages(documents.passages, place[known]))
+    if len(new):
+        predictions = reader.read([texts[i] for i in new], [pairs[i] for i in new])
+        keys[new] = predictions.retrieval_embeddings
+        passages |= _by_text(new, predictions.passages)
+    whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
+    joined = Passages.joined([(passages | whole)[i] for i in range(len(texts))]) if passages else None
+    return keys, joined, documents.rows["id"].take(np.unique(place[known])).to_pylist()
+
+
+def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    return {} if passages is None else {number: passages.of(i) for i, number in enumerate(numbers.tolist())}
+
+
+def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str], list[str]]:
+    """The texts, labels and ids of the examples that stand for descriptions of labels."""
+    if not isinstance(descriptions, Mapping):
+        raise TypeError(f"Expected {{label: description, ...}}, got {descriptions!r}: say in a few words what each is.")
+    for name, description in descriptions.items():
+        if not isinstance(name, str) or not isinstance(description, str) or not (name.strip() and description.strip()):
+            raise ValueError(f"The label {name!r} is described as {description!r}: give a name, and a few words.")
+    if not descriptions:
+        raise ValueError("There are no labels: give {label: description, ...}.")
+    return list(descriptions.values()), list(descriptions), [f"{LABEL_ID}{name}" for name in descriptions]
+
+
+def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[str] | None = None) -> list[str | None]:
+    """Add documents as ``KNNClassifierPipeline.add_documents`` says."""
+    if isinstance(texts, (str, Path)):
+        read = f"docsplit_hf.load_documents({str(texts)!r}, test_size=0)['train']"
+        raise TypeError(f"Expected texts, got {str(texts)!r}. To read a file or a folder: {read}; one text: [text].")
+    texts, pairs = texts_and_pairs(texts)
+    if not texts:
+        logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")
+    check_lengths(texts, ids=ids)
+    new = _new_texts(datastore, texts, pairs)
+    if len(new) < len(texts):
+        empty = sum(not text.strip() for text in texts)
+        logger.warning(
+            "%d of %d documents are not added: %d empty, %d there already or given twice.",
+            *(len(texts) - len(new), len(texts), empty, len(texts) - len(new) - empty),
+        )
+    added: list[str | None] = [None] * len(texts)
+    if new:
+        new_texts, new_pairs = ([given[i] for i in new] for given in (texts, pairs))
+        predictions = reader.read(new_texts, new_pairs)
+        new_ids = None if ids is None else [ids[i] for i in new]
+        embedded = predictions.retrieval_embeddings, new_texts, new_pairs, new_ids, predictions.passages
+        for i, document_id in zip(new, datastore.add_documents(*embedded), strict=True):
+            added[i] = document_id
+    return added
+
+
+def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
+    """Where the texts are that are neither empty, nor among examples and documents, nor given before."""
+    snapshot, known = datastore.with_texts(texts, pairs), set()
+    for state in (snapshot, snapshot.documents):
+        if state is not None:
+            known |= set(number_texts(state.rows, texts, pairs)[0].tolist())
+    new = []
+    for i, number in enumerate(number_texts(snapshot.rows, texts, pairs)[1].tolist()):
+        if texts[i].strip() and number not in known:
+            known.add(number)
+            new.append(i)
+    return new
+
+
+def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
+    """Relabel as ``KNNClassifierPipeline.relabel`` says."""
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
+    several, known = datastore.multi_label, datastore.label_names
+    for row_id, given in labels.items():
+        if not isinstance(row_id, str):
+            raise TypeError(f"The id {row_id!r} is no string: ids are as add_examples gave them.")
+        if isinstance(given, str) == several or not isinstance(given, (str, list, tuple, set, frozenset)):
+            expected = "a list of names, as a text may have several labels here" if several else "the name of a label"
+            raise TypeError(f"The label of {row_id!r} is {given!r}: give {expected}.")
+        for label in given if several else [given]:
+            which = f"The label {label!r} of {row_id!r}"
+            _refuse_new_label(label, known, which, "A new one comes with add_examples.")
+    datastore.relabel(labels)
+    if labels and datastore.fitted is not None:
+        logger.info("The neighbors know the new labels from now on; the other experts learn of them by fit().")
+
+
+def _refuse_new_label(label: Any, known: Sequence[str], which: str, next_step: str) -> None:
+    if label not in known:
+        near = get_close_matches(str(label), known, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{which} is none of {', '.join(known)}.{meant} {next_step}")

@@ -1,1 +1,0 @@
-"""Adding examples, documents and labels, and giving examples other labels."""

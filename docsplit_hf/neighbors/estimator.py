@@ -1,0 +1,243 @@
+"""DocSplitClassifier: the experts of ``pipeline("docsplit-knn")`` as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from transformers import pipeline
+
+from ..models.checkpoints.checkpoint import find_checkpoint
+from ..models.checkpoints.fingerprint import encoder_fingerprint
+from ..models.inference.long_documents import SINGLE_VECTOR, check_strategy
+from .editing import new_datastore
+from .experts.fitted_experts import ask_experts, ready_experts
+from .fit import fit
+from .store.row_table import joined_texts
+from .texts_and_labels import texts_and_pairs
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from sklearn.utils import Tags
+
+    from ..models.inference.reader import Reader
+    from .pipeline import KNNClassifierPipeline
+
+MOST_TEXTS = 100_000  # whose embeddings are kept: 150 MB of 384 dimensions
+
+_kept: dict[bytes, np.ndarray] = {}  # the oldest first
+_changing = threading.Lock()
+
+
+class DocSplitClassifier(ClassifierMixin, BaseEstimator):
+    """Classifies texts by a few labeled ones and many without labels, as an estimator of scikit-learn.
+
+    It is ``pipeline("docsplit-knn")`` with ``add_documents``, ``add_examples`` and ``fit``. The encoder is not trained:
+    a process loads it once, and embeds each text once for all folds and candidates of a cross-validation.
+
+    Args:
+        encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
+        unlabeled: Texts without labels, in any form that ``fit`` takes: they say which words and topics go together.
+        experts: The names of those to use, of ``"classifier"``, ``"words"``, ``"neighbors"`` and ``"topics"``. None:
+            all.
+        max_length: The longest input in tokens. None: as many as the encoder reads.
+        long_documents: What is read of texts longer than that: ``"first"``, ``"head_tail"`` or ``"average"``, as
+            ``DocumentEncoder.encode`` has them.
+
+    Attributes:
+        classes_: The labels, sorted; with several labels per text the numbers of the columns.
+        pipeline_: The fitted ``KNNClassifierPipeline``, which explains, shows neighbors and saves
+            (``pipeline_.save_pretrained``). Its names of labels are ``str`` of the classes.
+        report_: What each expert counts, and how good it is on folds of the examples.
+
+    Example:
+
+        >>> texts = ["apples and pears", "ripe apples", "iron and stone", "red iron"]
+        >>> model = DocSplitClassifier().fit(texts, ["fruit", "fruit", "mineral", "mineral"])
+        >>> model.predict(["pears and apples"]).tolist()
+        ['fruit']
+    """
+
+    def __init__(
+        self,
+        encoder: str | Path | None = None,
+        unlabeled: Any = None,
+        experts: Sequence[str] | None = None,
+        max_length: int | None = None,
+        long_documents: str = "first",
+    ) -> None:
+        self.encoder = encoder
+        self.unlabeled = unlabeled
+        self.experts = experts
+        self.max_length = max_length
+        self.long_documents = long_documents
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Learn from labeled texts.
+
+        Args:
+            X: Texts, or pairs of texts: a list, an array (of shape ``(n, 1)`` too, or ``(n, 2)`` for pairs), a Series,
+                or a DataFrame with the column ``text`` and maybe ``text_pair``.
+            y: Their labels, of any type that scikit-learn takes; or, where a text may have several, a matrix of 0 and
+                1, dense or sparse.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            TypeError: If a text is not a string.
+            ValueError: If a text is empty, a label is missing, there is one class only, the numbers differ, or a
+                parameter is out of its range.
+        """
+        texts, pairs = _texts_of(X)
+        targets = _targets_of(y)
+        check_consistent_length(texts, targets.labels)
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length must be at least 1, got {self.max_length}.")
+        check_strategy(self.long_documents, SINGLE_VECTOR)
+        pipe, fingerprint = encoder_pipeline(self.encoder)
+        pipe.model.config.long_documents = self.long_documents
+        pipe.model.config.max_length = self.max_length or pipe.model.config.max_length
+        pipe.datastore = new_datastore(pipe.reader, targets.names, targets.several)
+        has_documents = self.unlabeled is not None and len(self.unlabeled)
+        documents = zip(*_texts_of(self.unlabeled), strict=True) if has_documents else ()
+        # All texts are documents first, embedded together; add_examples makes examples of those with labels.
+        all_texts = dict.fromkeys(text for text in [*documents, *zip(texts, pairs, strict=True)] if text[0].strip())
+        if columns := list(zip(*all_texts, strict=True)):
+            pipe.datastore.add_documents(embed_once(pipe.reader, fingerprint, *columns), *columns)
+        examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
+        pipe.add_examples(examples, targets.labels, allow_duplicates=True)
+        self.report_ = fit(pipe.reader, pipe.datastore, experts=self.experts)
+        self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability of each class, or of each label.
+
+        Args:
+            X: As for ``fit``.
+
+        Returns:
+            ``(n, C)``, in the order of ``classes_``. Rows add up to 1, unless a text may have several labels.
+        """
+        check_is_fitted(self)
+        (texts, pairs), pipe = _texts_of(X), self.pipeline_
+        embeddings = embed_once(pipe.reader, self._fingerprint, texts, pairs)
+        ready = ready_experts(pipe.datastore.snapshot)
+        return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most probable class; or the labels whose probability reaches the threshold that ``fit`` found for each.
+
+        Args:
+            X: As for ``fit``.
+
+        Returns:
+            Classes ``(n,)``, or 0 and 1 ``(n, C)``.
+        """
+        probabilities, datastore = self.predict_proba(X), self.pipeline_.datastore
+        thresholds = ready_experts(datastore.snapshot).fitted.thresholds(datastore.label_names)
+        if thresholds is None:
+            return self.classes_[probabilities.argmax(1)]
+        return (probabilities >= thresholds).astype(int)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class _Targets(NamedTuple):
+    classes: np.ndarray  # (C,)
+    names: list[str]  # of the classes, in the pipeline
+    labels: list[Any]  # of each text its name, or a list of names
+    several: bool
+
+
+def _targets_of(y: Any) -> _Targets:
+    if y is None:
+        raise ValueError("DocSplitClassifier requires y to be passed, but the target y is None.")
+    y = y.toarray() if issparse(y) else y
+    missing = np.argwhere(pd.isna(y))
+    if len(missing):
+        raise ValueError(f"Input y contains NaN: text {missing[0][0]} has no label: move it to unlabeled.")
+    check_classification_targets(y)
+    kind = type_of_target(y)
+    if kind == "multilabel-indicator":
+        has_label = np.asarray(y) > 0
+        names = [str(column) for column in range(has_label.shape[1])]
+        labels = [[names[column] for column in np.flatnonzero(row)] for row in has_label]
+        return _Targets(np.arange(len(names)), names, labels, several=True)
+    if kind == "multiclass-multioutput":
+        raise ValueError("y has several columns of classes: fit one classifier for each, or pass a matrix of 0 and 1.")
+    classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y has only one class, {classes.tolist()}: there is nothing to tell apart. Add others.")
+    names = [str(label) for label in classes]
+    return _Targets(classes, names, [names[number] for number in numbers], several=False)
+
+
+def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] in (1, 2):
+        X = pd.DataFrame(X, columns=["text", "text_pair"][: X.shape[1]])  # noqa: N806
+    texts, pairs = texts_and_pairs(X)
+    if not texts:
+        raise ValueError("X has no texts: give one at least.")
+    return texts, pairs
+
+
+def encoder_pipeline(name: str | Path | None) -> tuple[KNNClassifierPipeline, str]:
+    """A new pipeline without examples on an encoder, and the encoder's fingerprint.
+
+    The encoder that was loaded last is kept; a folder is loaded again when its files have changed.
+    """
+    path = find_checkpoint(name)
+    path = str(Path(path).resolve()) if Path(path).exists() else path
+    states = ((str(file), file.stat()) for file in sorted(Path(path).rglob("*")))
+    pipe, fingerprint = _load(path, tuple((file, state.st_size, state.st_mtime_ns) for file, state in states))
+    return copy.deepcopy(pipe), fingerprint
+
+
+@lru_cache(maxsize=1)
+def _load(path: str, files: tuple[tuple[str, int, int], ...]) -> tuple[KNNClassifierPipeline, str]:
+    pipe = pipeline("docsplit-knn", model=path)
+    if pipe.model.config.num_labels or pipe.datastore is not None:
+        raise ValueError(f"{path} is a classifier with labels of its own: pass the encoder that it was made from.")
+    return pipe, encoder_fingerprint(pipe.model.encoder, pipe.tokenizer, pooling=pipe.model.config.pooling)
+
+
+def embed_once(reader: Reader, fingerprint: str, texts: Sequence[str], pairs: Sequence[str | None]) -> np.ndarray:
+    """The retrieval embeddings ``(N, R)`` of texts; those that an earlier call embedded are kept in memory.
+
+    ``fingerprint`` is that of the encoder: equal ones give equal embeddings.
+    """
+    config = reader.model.config
+    setting = f"{fingerprint} {reader.length} {(config.long_documents, config.passage_length)}"
+    given = list(zip(texts, pairs, strict=True))
+    names = [hashlib.blake2b(json.dumps([setting, *pair]).encode(), digest_size=16).digest() for pair in given]
+    with _changing:
+        found = {name: _kept[name] for name in names if name in _kept}
+    if new := {name: pair for name, pair in zip(names, given, strict=True) if name not in found}:
+        embeddings = reader.read(*map(list, zip(*new.values(), strict=True))).retrieval_embeddings
+        computed = {name: row.copy() for name, row in zip(new, embeddings, strict=True)}  # a view would keep them all
+        found |= computed
+        with _changing:
+            _kept.update(computed)
+            for name in list(_kept)[: max(len(_kept) - MOST_TEXTS, 0)]:
+                del _kept[name]
+    return np.array([found[name] for name in names], np.float32).reshape(len(names), config.retrieval_size)

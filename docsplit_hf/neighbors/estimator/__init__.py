@@ -1,1 +1,0 @@
-"""DocSplitClassifier, the estimator of scikit-learn, and what it keeps between fits."""

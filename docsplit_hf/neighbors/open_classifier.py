@@ -1,0 +1,135 @@
+"""Opening what a pipeline is made of: the classifier, its datastore, and how it reads long texts."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
+from transformers import PreTrainedModel
+
+from ..models.checkpoints.sentence_transformers_files import checkpoint_settings
+from ..models.inference.endpoint import EndpointClassifier
+from ..models.inference.long_documents import SEVERAL_VECTORS, check_strategy
+from ..models.inference.text_warnings import unlogged
+from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
+from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from .store.datastore import KNNDatastore
+from .store.embedding import check_problem_type
+from .store.files.classifier_files import check_classifier
+from .store.precision_check import check_precision, in_one_precision
+from .store.remote.address import is_remote
+from .store.remote.connect import connect_datastore
+
+if TYPE_CHECKING:
+    from ..models.inference.reader import Reader
+    from .store.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+def is_classifier(model: PreTrainedModel) -> bool:
+    """Whether a model is one of our classifiers; one that a repository's copy of our code loaded becomes one.
+
+    Packing works only where what asks for it and what attends are of one copy.
+    """
+    if model.config.model_type == KNNClassifierConfig.model_type and not isinstance(model, KNNClassifier):
+        model.__class__, model.config.__class__ = KNNClassifier, KNNClassifierConfig
+    return isinstance(model, (KNNClassifier, EndpointClassifier))
+
+
+def encoder_as_classifier(model: PreTrainedModel) -> KNNClassifier:
+    """A classifier without a head; its embeddings have norm 1, as those that no triplet loss trained need cosines."""
+    if getattr(model, "peft_config", None):
+        raise ValueError(
+            "The pipeline got an encoder with an adapter on it: give it "
+            "KNNClassifier.from_encoder(adapter, 0, decouple=False, normalize=True, knn_weight=1.0), which merges them."
+        )
+    if model.base_model is not model:
+        logger.warning("The head of %s is not used: neighbors alone will decide.", type(model).__name__)
+    encoder = model.base_model
+    name = encoder.config.name_or_path
+    settings = checkpoint_settings(name, encoder.config, getattr(model, "loaded_revision", None)) if name else {}
+    if "pooling" not in settings:
+        logger.warning("%s does not say how it pools: taking the first token ('cls').", name or type(model).__name__)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
+
+
+def find_datastore(
+    reader: Reader, given: Store | str | Path | None, saved_with_model: bool, token: str | bool | None
+) -> Store | None:
+    """The datastore that is given, or the one in the model's folder, checked to be of this encoder and these labels."""
+    model, probe = reader.model, None
+    trained = tuple(model.config.label_names)
+    if given is not None and not isinstance(given, (str, Path)):
+        datastore = given
+    elif is_remote(given):
+        probe, new = reader.probe(), {"label_names": trained}
+        new |= {"multi_label": model.config.problem_type == MULTI_LABEL} if model.config.num_labels else {}
+        datastore = connect_datastore(given, token=token if isinstance(token, str) else None, probe=probe, **new)
+    elif given is not None:
+        datastore = KNNDatastore.from_pretrained(given, token=token)
+    else:
+        datastore = _own_datastore(model, token) if saved_with_model else None
+    if datastore is None:
+        return None
+    probe = reader.probe() if probe is None else probe
+    datastore.check_encoder(probe)
+    if datastore.probe is not None and not in_one_precision(probe, datastore.probe):
+        check_precision(reader, probe, datastore)
+    if len(datastore) and not datastore.label_names:
+        raise ValueError("No example of the datastore has a label: embed the corpus with labels (--label_column).")
+    check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
+    names = datastore.label_names[: len(trained)]
+    if names != trained:
+        both = f"The classifier's labels are {trained}, and the datastore's begin with {names}"
+        raise ValueError(f"{both}: build the datastore with this classifier.")
+    return datastore
+
+
+def _own_datastore(model: PreTrainedModel, token: str | bool | None) -> KNNDatastore | None:
+    own, revision = model.config.name_or_path, getattr(model, "loaded_revision", None)
+    if not own:
+        return None
+    try:
+        datastore = KNNDatastore.from_pretrained(own, revision=revision, token=token)
+        check_classifier(own, revision, token)
+    except LocalEntryNotFoundError:
+        raise  # the Hub could not be asked
+    except FileNotFoundError:
+        logger.warning("There is no datastore in %s: add examples, or give one as datastore.", own)
+        return None
+    return datastore
+
+
+def read_as(reader: Reader, datastore: Store | None, saved_with_model: bool, **given: str | int | None) -> None:
+    """Set ``long_documents``, ``passage_length`` and ``truncate_dim`` in the configuration, where they are given.
+
+    They are refused if the texts of a saved classifier's datastore were embedded with others.
+    """
+    config, long_documents = reader.model.config, given["long_documents"]
+    if long_documents is not None:
+        check_strategy(long_documents)
+    own = {name: getattr(config, name) for name in given}
+    changed = {name: value for name, value in given.items() if value not in (None, own[name])}
+    has_texts = datastore is not None and (len(datastore) or datastore.documents is not None)
+    if changed and has_texts and saved_with_model:
+        name, value = next(iter(changed.items()))
+        before = f"the texts of the datastore were embedded with {own[name]!r}"
+        raise ValueError(f"{name}={value!r}: {before}. Leave it out, or add the texts to a new pipeline.")
+    if changed:
+        try:
+            for name, value in changed.items():
+                setattr(config, name, value)
+            config.validate()
+            with unlogged():
+                reader.read(["a"])  # what cannot work is refused now
+        except (ValueError, StrictDataclassError):
+            for name in changed:
+                setattr(config, name, own[name])
+            raise
+    if has_texts and datastore.has_passages and config.long_documents not in SEVERAL_VECTORS:
+        read = config.long_documents
+        logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", read)

@@ -1,1 +1,0 @@
-"""When a classifier does not know: from which confidence on it answers, and how familiar a text is."""

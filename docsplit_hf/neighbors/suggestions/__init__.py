@@ -1,1 +1,0 @@
-"""Which documents without labels to label next."""

@@ -1,0 +1,161 @@
+"""The nearest examples, outliers, and copies."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.neighbors.audit.near_examples import (
+    LENGTH,
+    MOST_SHINGLES,
+    MOST_TEXTS,
+    NEAR_COSINE,
+    SENTENCE_CHANGED,
+    SENTENCE_IN_COMMON,
+    SIMILAR,
+    candidate_pairs,
+    duplicate_groups,
+    near_duplicates,
+    nearest_examples,
+    outliers,
+    shingles_of,
+    similarities,
+)
+from docsplit_hf.neighbors.experts.document_vectors import unit
+from docsplit_hf.neighbors.experts.words import words_of
+from docsplit_hf.neighbors.store.row_table import make_rows
+
+
+def make_vectors(count, copies=0, seed=0):
+    vectors = unit(np.random.default_rng(seed).standard_normal((count, 8)).astype(np.float32))
+    return np.concatenate([vectors, vectors[:copies]])
+
+
+@pytest.mark.parametrize("copies", [0, 5])
+def test_they_are_those_of_the_largest_cosines_without_the_example_itself(copies):
+    vectors = make_vectors(30, copies)
+    found, cosines = nearest_examples(vectors, 4), vectors @ vectors.T
+    np.fill_diagonal(cosines, -2)
+    np.testing.assert_allclose(found.cosines, -np.sort(-cosines, axis=1)[:, :4], atol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(cosines, found.rows, 1), found.cosines, atol=1e-6)
+    np.testing.assert_allclose(found.closeness(), found.cosines.mean(1), atol=1e-6)
+
+
+def test_what_an_index_misses_does_not_count(monkeypatch):
+    rows = np.array([[1, -1, -1], [0, 2, 1], [2, 1, -1]])  # the index missed the first one itself
+    monkeypatch.setattr("docsplit_hf.neighbors.audit.near_examples.nearest_rows", lambda vectors, k: rows.copy())
+    vectors = make_vectors(3)
+    found = nearest_examples(vectors, 2)
+    assert found.rows.tolist() == [[1, -1], [0, 2], [1, -1]]
+    assert found.closeness()[0] == pytest.approx(float(vectors[0] @ vectors[1]))
+    values = np.array([7, 8, 7])
+    assert [found.agreeing(values, row, 7) for row in (1, 2)] == [2, 0]
+
+
+def test_they_lie_below_the_fence_of_tukey():
+    closeness = np.array([0.5, 0.6, 0.7, 0.8, 0.55, 0.65, 0.75, 0.44, 0.02, 0.01, 0.6, 0.62, 0.58, 0.22])
+    first, third = np.quantile(closeness, [0.25, 0.75])
+    assert 0.02 < first - 1.5 * (third - first) < 0.22 < first - (third - first)
+    assert outliers(closeness).tolist() == [9, 8]
+    assert outliers(np.full(5, 0.3)).tolist() == []
+
+
+def triples(text):
+    words = words_of(text)
+    length = min(LENGTH, len(words))
+    return {tuple(words[i : i + length]) for i in range(len(words) - length + 1)} if words else set()
+
+
+def sentences(count, seed=0, length=12):
+    rng = np.random.default_rng(seed)
+    return [" ".join(f"w{word}" for word in rng.integers(0, 3_000, length)) + "." for _ in range(count)]
+
+
+def found(texts):
+    pairs, similarity = near_duplicates(texts)
+    return dict(zip(map(tuple, pairs.tolist()), similarity.tolist(), strict=True))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=30).map(lambda w: " ".join(c * 2 for c in w)), max_size=7))
+def test_similarity_is_the_share_of_triples_in_common(texts):
+    expected = {}
+    for i, j in itertools.combinations(range(len(texts)), 2):
+        first, second = triples(texts[i]), triples(texts[j])
+        common, longer = len(first & second), max(len(first), len(second))
+        similarity = 2 * common / max(len(first) + len(second), 1)
+        is_sentence = common >= SENTENCE_IN_COMMON and longer - common <= SENTENCE_CHANGED
+        if similarity >= SIMILAR or is_sentence:
+            expected[i, j] = pytest.approx(similarity)
+    assert found(texts) == expected
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=60), max_size=6), st.text(min_size=1, max_size=60))
+def test_any_texts_are_compared_and_a_copy_is_found(texts, text):
+    pairs = found([text, *texts, text])
+    assert all(i < j and 0 < similarity <= 1 for (i, j), similarity in pairs.items())
+    assert (0, len(texts) + 1) in pairs or not triples(text)
+
+
+@pytest.mark.parametrize("count", [3, 8, 40, 400])
+def test_a_changed_sentence_is_found_in_short_texts_and_in_long_ones(count):
+    texts = [sentences(count, seed) for seed in range(20)]
+    changed = [*texts[3][: count // 2], *sentences(1, 99), *texts[3][count // 2 + 1 :]]
+    pairs = found([" ".join(text) for text in [*texts, changed]])
+    assert list(pairs) == [(3, 20)]
+    assert pairs[3, 20] == pytest.approx(1 - 1 / count, abs=0.08)
+
+
+def test_scripts_without_spaces_and_short_texts_of_one_form():
+    text = "北京大学是中国的一所综合性大学，位于北京市海淀区。学校的前身是京师大学堂。"
+    assert list(found([text, "上海的天气今天很好，我们去公园散步吧。", text.replace("海淀", "朝阳")])) == [(0, 2)]
+    assert found(["book a flight from boston to denver", "book a flight from dallas to oakland"]) == {}
+
+
+def test_what_all_texts_begin_with_does_not_make_them_copies_nor_hides_them():
+    head = " ".join(sentences(2, 5))
+    texts = [f"{head} {' '.join(sentences(20, 100 + seed))}" for seed in range(MOST_TEXTS + 20)]
+    assert list(found([*texts, texts[7].replace("w1", "v1", 1)])) == [(7, MOST_TEXTS + 20)]
+    copies = found([texts[0]] * (MOST_TEXTS + 20))  # each and the next one: enough for a group
+    assert {(i, i + 1) for i in range(MOST_TEXTS + 19)} <= set(copies)
+
+
+def test_of_long_texts_the_similarity_is_estimated_well():
+    long = [" ".join(sentences(100, seed)) for seed in (1, 2)]
+    half = long[0][: len(long[0]) // 2]
+    texts, pairs = [long[0], half, f"{half} {long[1]}"], np.array([[0, 1], [0, 2], [1, 2]])
+    (kept, totals), sets = shingles_of(texts), [triples(text) for text in texts]
+    assert totals.tolist() == [len(own) for own in sets] and kept.sum(1).tolist() == [MOST_SHINGLES] * 3
+    exact = [2 * len(sets[i] & sets[j]) / (len(sets[i]) + len(sets[j])) for i, j in pairs]
+    np.testing.assert_allclose(similarities(kept, totals, pairs), exact, atol=0.09)
+    assert {(0, 1), (1, 2)} <= set(map(tuple, candidate_pairs(kept).tolist()))
+
+
+def groups_of(texts, vectors=None, pairs=None):
+    if vectors is None:
+        vectors = np.eye(len(texts), dtype=np.float32)
+    rows = make_rows(len(texts), map(str, range(len(texts))), texts, pairs)
+    return [(rows, exact) for rows, _, exact in duplicate_groups(rows, vectors)]
+
+
+def test_copies_of_copies_are_one_group_and_exact_ones_come_first():
+    texts = [sentences(12, seed) for seed in range(4)]
+    first, second = texts[0].copy(), texts[0].copy()
+    first[2], second[9] = sentences(2, 50)
+    written = [" ".join(text) for text in [*texts, first, second]]
+    assert groups_of([*written, written[2], "!?", "...", "!?"]) == [([2, 6], True), ([7, 9], True), ([0, 4, 5], False)]
+    assert groups_of([written[0], written[0].upper()]) == [([0, 1], False)]  # equal words are not an equal text
+    assert groups_of([written[0]] * 3, pairs=[written[1], written[2], written[1]]) == [([0, 2], True)]
+    assert groups_of(["one text"]) == groups_of(["one text", None]) == groups_of(["", "a"]) == []
+
+
+def test_without_texts_embeddings_say_it():
+    vectors = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
+    near = vectors[2] + 0.15 * np.random.default_rng(1).standard_normal(64).astype(np.float32)
+    vectors = unit(np.concatenate([vectors, vectors[[5]], near[None]]))
+    assert 1 > vectors[2] @ vectors[9] > NEAR_COSINE
+    assert groups_of([None] * 10, vectors) == [([5, 8], True), ([2, 9], False)]
+    assert groups_of(["a text with words in it", *[None] * 9], vectors) == [([5, 8], True), ([2, 9], False)]

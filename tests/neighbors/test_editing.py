@@ -1,0 +1,278 @@
+"""Adding, describing, relabeling and removing examples and documents."""
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from docsplit_hf.models.inference.reader import Reader
+
+
+def names_of(texts):
+    return ["river" if "river" in text else "other" for text in texts]
+
+
+def test_examples_on_an_encoder_without_a_head_are_a_classifier(untrained, texts):
+    names = names_of(texts)
+    ids = untrained.add_examples(texts[:40], names[:40])
+    assert ids == [str(i) for i in range(40)]
+    assert untrained.model.config.knn_calibration["examples"] == 40
+    answers = untrained(texts[:40], k=1)
+    assert [answer["label"] for answer in answers] == names[:40]
+    untrained.remove_examples(ids[:20])
+    left = untrained({"text": texts[0]}, return_neighbors=64, k=64)["neighbors"]
+    assert len(left) == 20 and not {neighbor["id"] for neighbor in left} & set(ids[:20])
+    untrained.add_examples([texts[0]], ["brand new"], ids=["mine"])
+    assert untrained({"text": texts[0]}, k=1)["label"] == "brand new"
+
+
+def test_several_labels(untrained, texts):
+    untrained.add_examples(texts[:10], [["a", "b"], ["b"]] * 5)
+    (answer,) = untrained([texts[1]], k=1, top_k=None, return_neighbors=1)
+    scores = {entry["label"]: entry["score"] for entry in answer}
+    assert scores == {"b": pytest.approx(11 / 12), "a": pytest.approx(1 / 12)}
+    assert answer[0]["neighbors"][0]["labels"] == ["b"]
+    untrained.add_labels({"a": "The river.", "b": "The engine."})
+    assert untrained.datastore.labels[-2:].tolist() == [[True, False], [False, True]]
+
+
+def test_new_labels_after_training_get_what_the_neighbors_give(pipe, texts):
+    pipe.add_examples(["a glacier in winter"], ["ice"], allow_new_labels=True)
+    answer = pipe({"text": "a glacier in winter"}, k=1, top_k=None)
+    assert {entry["label"]: entry["score"] for entry in answer}["ice"] == pytest.approx(0.4 * 50 / 52)
+    assert sum(entry["score"] for entry in answer) == pytest.approx(1)
+
+
+def calibrated(pipe):
+    return pipe.model.config.k, pipe.model.config.knn_temperature, pipe(["the river", "a glacier"], top_k=None)
+
+
+def test_adding_the_same_examples_again_changes_nothing(untrained, texts, caplog):
+    """As running a cell of a notebook again does."""
+    ids = untrained.add_examples(texts[:40], names_of(texts[:40]))
+    before = calibrated(untrained)
+    assert untrained.add_examples(texts[:40], names_of(texts[:40])) == ids
+    assert len(untrained.datastore) == 40 and calibrated(untrained) == before
+    assert "40 of 40 examples are there already" in caplog.text
+    more = untrained.add_examples([texts[40], texts[3], texts[40]], names_of([texts[40], texts[3], texts[40]]))
+    assert more == ["40", "3", "40"] and len(untrained.datastore) == 41
+    assert "2 of 3 examples are there already" in caplog.text
+
+
+def test_duplicates_that_are_asked_for_do_not_touch_the_calibration(untrained, texts):
+    untrained.add_examples(texts[:40], names_of(texts[:40]))
+    k, temperature, once = calibrated(untrained)
+    ids = untrained.add_examples(texts[:40], names_of(texts[:40]), allow_duplicates=True)
+    assert ids == [str(i) for i in range(40, 80)]
+    twice_k, same_temperature, twice = calibrated(untrained)
+    assert k > 1 and twice_k == 2 * k and same_temperature == pytest.approx(temperature, rel=1e-3)
+    for answer, other in zip(once, twice, strict=True):  # 40 examples are less sure than 80
+        assert [a["score"] for a in answer] == pytest.approx([a["score"] for a in other], abs=0.0125)
+
+
+def test_what_is_the_same_example(untrained, texts):
+    """The text, its pair and its labels; not its id, which is given back as it was."""
+    pair = {"text": texts[0], "text_pair": texts[1]}
+    first = untrained.add_examples([texts[0], pair, texts[1]], [["a", "b"], ["a"], ["b"]], ids=["x", "y", "z"])
+    assert first == ["x", "y", "z"]
+    again = untrained.add_examples(
+        [pair, texts[0], texts[0], texts[1], pair], [["a"], ["b", "a"], ["a"], ["b"], []], ids=list("12345")
+    )
+    assert again == ["y", "x", "3", "z", "5"] and untrained.datastore.ids == ["x", "y", "z", "3", "5"]
+
+
+def test_one_text_with_two_labels_is_kept_and_not_calibrated_on(untrained, texts):
+    assert untrained.add_examples([texts[0]] * 2, ["a", "b"]) == ["0", "1"]
+    assert untrained.model.config.knn_calibration is None
+    with pytest.raises(ValueError, match="all the same text"):
+        untrained.calibrate()
+
+
+def test_two_threads_classify_while_a_third_adds_and_removes(pipe, texts):
+    stop, errors = threading.Event(), []
+
+    def classify():
+        while not stop.is_set():
+            answer = pipe({"text": texts[0]}, return_neighbors=5)
+            for neighbor in answer["neighbors"]:
+                if neighbor["label"] == "river" and "garden gate" in neighbor["text"]:
+                    errors.append(neighbor)
+
+    threads = [threading.Thread(target=classify) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(15):
+        pipe.remove_examples(pipe.add_examples([f"garden gate {i} {texts[0]}"], ["engine"]))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+LABELS = {"water": "The river feeds the valley and the glacier.", "machine": "The engine moves the table."}
+
+
+def test_there_are_answers_before_any_text_is_labeled(untrained, texts):
+    assert untrained.add_labels(LABELS) == ["label:water", "label:machine"]
+    found = untrained([LABELS["water"], LABELS["machine"], texts[0]], top_k=None)
+    assert [answer[0]["label"] for answer in found[:2]] == ["water", "machine"]
+    assert all(sum(entry["score"] for entry in answer) == pytest.approx(1) for answer in found)
+
+
+def test_a_new_description_replaces_the_one_before_and_examples_may_follow(untrained, texts):
+    untrained.add_labels(LABELS)
+    untrained.add_labels({"water": "Rain on the lake."})
+    store = untrained.datastore
+    assert dict(zip(store.ids, store.texts, strict=True)) == {
+        "label:water": "Rain on the lake.",
+        "label:machine": LABELS["machine"],
+    }
+    untrained.add_examples(texts[:5], ["water", "machine", "fire", "fire", "machine"])
+    assert store.label_names == ("water", "machine", "fire")
+    assert untrained.fit(show_progress=False).examples == 7
+
+
+def test_a_trained_classifier_takes_only_its_own_labels(pipe):
+    with pytest.raises(ValueError, match="'water' is none of river, engine"):
+        pipe.add_labels(LABELS)
+    with pytest.raises(ValueError, match="'rivers' is none of river, engine. Did you mean 'river'.*allow_new_labels"):
+        pipe.add_examples(["a text"], ["rivers"])
+    pipe.add_labels({"river": "Water that flows.", "engine": "A machine."})
+    assert len(pipe.datastore) == 50
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({}, "There are no labels: give {label: description"),
+        ({"water": ""}, "'water' is described as '': give a name, and a few words"),
+        ({"": "wet"}, "'' is described as 'wet'"),
+        ({"water": None}, "'water' is described as None"),
+        ({3: "three"}, "3 is described as 'three'"),
+    ],
+)
+def test_what_is_no_description_is_refused(labels, message, untrained):
+    with pytest.raises(ValueError, match=message):
+        untrained.add_labels(labels)
+    assert untrained.datastore is None
+
+
+def label(text):
+    return "river" if len(text) % 2 else "engine"
+
+
+@pytest.fixture
+def with_documents(untrained, texts):
+    untrained.add_examples(texts[:12], [label(text) for text in texts[:12]])
+    untrained.add_documents(texts[12:30])
+    return untrained
+
+
+def test_they_are_no_neighbors_unless_they_are_asked_for(with_documents, texts):
+    before = with_documents(texts[30:34], return_neighbors=3, top_k=None)
+    answers = with_documents(texts[30:34], return_neighbors=3, return_documents=2, top_k=None)
+    for row, answer in enumerate(answers):
+        documents = answer[0].pop("documents")
+        assert [set(document) for document in documents] == [{"text", "id", "distance"}] * 2
+        assert documents[0]["distance"] <= documents[1]["distance"]
+        assert answer == before[row]
+    own = with_documents({"text": texts[20]}, return_documents=1)["documents"][0]
+    assert (own["text"], own["id"]) == (texts[20], "d8") and own["distance"] < 1e-9
+    assert len(with_documents([texts[0]], return_documents=99)[0]["documents"]) == 18
+
+
+def test_what_is_there_already_or_empty_is_not_added(with_documents, texts, caplog):
+    pair = {"text": texts[12], "text_pair": "more"}  # is another text than its first half
+    given = [texts[0], texts[12], "", " \n", "a new one", "a new one", pair]
+    assert with_documents.add_documents(given) == [None, None, None, None, "d18", None, "d19"]
+    assert "5 of 7 documents are not added: 2 empty, 3 there already" in caplog.text
+    assert with_documents(pair, return_documents=1)["documents"][0]["text_pair"] == "more"
+    assert with_documents.add_documents(given) == [None] * 7 and len(with_documents.datastore.documents) == 20
+    assert with_documents.add_documents([]) == []
+
+
+def test_one_that_gets_a_label_is_an_example_with_the_embedding_that_it_had(with_documents, texts):
+    keys = with_documents.datastore.documents.keys.copy()
+    with_documents.add_examples([texts[40], texts[13], texts[12]], ["river", "river", "engine"])
+    store = with_documents.datastore
+    assert len(store) == 15 and len(store.documents) == 16 and not {"d0", "d1"} & set(store.documents.ids)
+    assert np.array_equal(store.keys[13], keys[1]) and np.array_equal(store.keys[14], keys[0])
+
+
+@pytest.mark.parametrize("labels", [["a", "b"] * 4, [["a", "b"], ["b"], [], ["a"]] * 2], ids=["one", "several"])
+def test_documents_may_come_before_the_first_labels(labels, untrained, texts):
+    assert untrained.add_documents(texts[:20], ids=[f"mine {i}" for i in range(20)])[3] == "mine 3"
+    with pytest.raises(ValueError, match="No labeled examples yet"):
+        untrained.fit()
+    untrained.add_examples(texts[16:24], labels)
+    store = untrained.datastore
+    assert store.multi_label == isinstance(labels[0], list) and len(store.documents) == 16
+    assert store.documents.ids == [f"mine {i}" for i in range(16)] and store.documents.texts == texts[:16]
+    untrained.fit(show_progress=False)
+    assert len(untrained(texts[24:26])) == 2
+
+
+def test_a_failed_addition_of_documents_leaves_nothing_behind(untrained, texts):
+    for given, error, message in (
+        ([texts[0], None], TypeError, "Text 1 is None"),
+        (["fine", "half \ud800"], ValueError, "row 1 has half a character"),
+        ("one string", TypeError, "one text: \\[text\\]"),
+    ):
+        with pytest.raises(error, match=message):
+            untrained.add_documents(given)
+    with pytest.raises(ValueError, match="2 texts and 1 ids"):
+        untrained.add_documents(["a", "b"], ids=["x"])
+    with pytest.raises(ValueError, match="The id 'x' is given twice"):
+        untrained.add_documents(["a", "b"], ids=["x", "x"])
+    with pytest.raises(TypeError, match="not a name"):
+        untrained.add_examples([texts[0]], [None])
+    with pytest.raises(ValueError, match="No labeled examples yet"):
+        untrained.relabel({"1": "a"})
+    assert untrained.datastore is None and untrained.add_examples([texts[0]], ["river"]) == ["0"]
+
+
+@pytest.fixture
+def filled(untrained, texts):
+    untrained.add_examples(texts[:20], ["river", "engine"] * 10)
+    return untrained
+
+
+def test_the_next_call_sees_the_new_labels_and_nothing_is_embedded(filled, texts, monkeypatch, caplog):
+    label = filled([texts[3]], k=1)[0]["label"]
+    other = {"river": "engine", "engine": "river"}[label]
+    filled.fit(show_progress=False)
+    keys, fitted = filled.datastore.keys, filled.datastore.fitted
+    with monkeypatch.context() as patch, caplog.at_level(logging.INFO):
+        patch.setattr(Reader, "read", None)
+        filled.relabel({"3": other})
+    assert filled.datastore.keys is keys and filled([texts[3]], k=1)[0]["label"] == other
+    assert filled.datastore.fitted is fitted and "learn of them by fit()" in caplog.text
+
+
+def test_several_labels_can_be_given(untrained, texts):
+    untrained.add_examples(texts[:4], [["a", "b"], ["b"], ["a"], ["b"]])
+    untrained.relabel({"1": ["a"], "2": ("a", "b"), "3": []})
+    assert untrained.datastore.labels.tolist() == [[True, True], [True, False], [True, True], [False, False]]
+    for label in ("a", 0, [1]):
+        with pytest.raises((TypeError, ValueError), match="'1' is"):
+            untrained.relabel({"1": label})
+
+
+REFUSED = {
+    "no mapping": (["3"], TypeError, r"Expected \{id: label, ...\}"),
+    "an unknown id": ({"3": "river", "300": "river"}, ValueError, "no row with the id '300'"),
+    "an id that is a number": ({3: "river"}, TypeError, "The id 3 is no string"),
+    "a new label": ({"3": "rivr"}, ValueError, "label 'rivr' of '3' is none of .*Did you mean 'river'"),
+    "a label that is a number": ({"3": 0}, TypeError, "The label of '3' is 0: give the name of a label"),
+    "several labels": ({"3": ["river"]}, TypeError, "give the name of a label"),
+    "nothing": ({"3": None}, TypeError, "is None"),
+}
+
+
+@pytest.mark.parametrize(("labels", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_wrong_is_named_and_nothing_is_changed(labels, error, message, filled):
+    before = filled.datastore.snapshot
+    with pytest.raises(error, match=message):
+        filled.relabel(labels)
+    assert filled.datastore.snapshot is before

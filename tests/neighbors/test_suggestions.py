@@ -1,0 +1,120 @@
+"""pipe.suggest(n): which documents to label next."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.neighbors import suggestions
+from docsplit_hf.neighbors.suggestions import choose_documents
+
+from .conftest import labels_of
+
+
+def make_groups(sizes, seed=0):
+    """Documents around centers that are far from each other, and the group of each."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    noise = 0.1 * np.random.default_rng(seed).standard_normal((len(groups), len(sizes)))
+    return (np.eye(len(sizes))[groups] + noise).astype(np.float32), groups
+
+
+def test_each_group_gives_one_and_doubt_decides_which():
+    vectors, groups = make_groups([30, 30, 30])
+    doubt = np.array([0.4, 0.9, 0.6])[groups]
+    choices = choose_documents(vectors, doubt, vectors[:0], 3)
+    assert groups[[choice.row for choice in choices]].tolist() == [1, 2, 0]
+    for choice in choices:
+        np.testing.assert_array_equal(choice.cluster, np.flatnonzero(groups == groups[choice.row]))
+
+
+def test_where_examples_are_nothing_is_asked():
+    vectors, groups = make_groups([30, 30])
+    examples = vectors[groups == 0][:4]
+    choices = choose_documents(vectors, np.ones(60), examples, 2)
+    assert {int(groups[choice.row]) for choice in choices} == {1} and {choice.examples for choice in choices} == {0}
+
+
+@settings(deadline=None)
+@given(documents=st.integers(1, 12), examples=st.integers(0, 8), seed=st.integers(0, 99), data=st.data())
+def test_any_number_of_documents_without_repetition_and_the_same_each_time(documents, examples, seed, data):
+    rng = np.random.default_rng(seed)
+    vectors, others = (rng.standard_normal((count, 3)).astype(np.float32) for count in (documents, examples))
+    count = data.draw(st.integers(1, documents))
+    doubt = np.round(rng.random(documents), 1)
+    rows = [choice.row for choice in choose_documents(vectors, doubt, others, count)]
+    assert len(set(rows)) == count
+    assert rows == [choice.row for choice in choose_documents(vectors, doubt, others, count)]
+
+
+@pytest.fixture
+def fitted(untrained, texts):
+    untrained.add_examples(texts[:12], labels_of(texts[:12]))
+    untrained.add_documents(texts[12:40])
+    untrained.fit(show_progress=False)
+    return untrained
+
+
+def test_a_suggestion_is_a_document_with_the_present_answer_and_a_reason(fitted):
+    (one,) = fitted.suggest(1)
+    documents = fitted.datastore.documents
+    assert documents.texts[documents.ids.index(one["id"])] == one["text"] and one["text_pair"] is None
+    (answer,) = fitted(one["text"])
+    assert one["label"] == answer["label"] and 0.5 <= one["score"] <= 1
+    assert "similar documents without" in one["reason"] and "river" in one["reason"] and "engine" in one["reason"]
+
+
+def test_batches_never_name_a_document_twice_until_they_are_asked_again(fitted):
+    batches = [[one["id"] for one in fitted.suggest(7)] for _ in range(4)]
+    assert len(set(sum(batches, []))) == 28 == len(fitted.datastore.documents)
+    with pytest.raises(ValueError, match="n is 1, and there are 0 documents .* beside 28 that were suggested before"):
+        fitted.suggest(1)
+    assert [one["id"] for one in fitted.suggest(7, again=True)] == batches[0]
+
+
+def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitted, monkeypatch):
+    monkeypatch.setattr(suggestions, "MOST_CANDIDATES", 9)
+    first = fitted.suggest(5)
+    fitted.add_examples([one["text"] for one in first[:3]], ["river"] * 3)
+    fitted.fit(show_progress=False)
+    others = fitted.suggest(len(fitted.datastore.documents) - 2)
+    assert not {one["id"] for one in first} & {one["id"] for one in others}
+    again = {one["id"] for one in fitted.suggest(25, again=True)}
+    assert {one["id"] for one in first[3:]} <= again and not {one["id"] for one in first[:3]} & again
+
+
+def test_several_labels_per_text(untrained, texts):
+    several = [[name for name in ("river", "engine") if name in text] for text in texts[:20]]
+    untrained.add_examples(texts[:20], several)
+    untrained.add_documents(texts[20:40])
+    untrained.fit(show_progress=False)
+    for one in untrained.suggest(4):
+        assert one["labels"] == untrained(one["text"])[0]["labels"]
+
+
+def test_a_trained_classifier_is_asked_with_its_head(pipe, texts):
+    pipe.remove_examples(pipe.datastore.ids[24:])
+    pipe.add_documents(texts[24:30])
+    pipe.fit(texts[30:40], labels_of(texts[30:40]), show_progress=False)
+    for one in pipe.suggest(3):
+        assert one["score"] == pytest.approx(
+            pipe(one["text"])[0]["score"], abs=0.2
+        )  # it votes where it is asked for itself
+
+
+ERRORS = {
+    "none": (lambda p: p.suggest(0), "n must be a whole number from 1, got 0"),
+    "half a document": (lambda p: p.suggest(2.5), "n must be a whole number from 1, got 2.5"),
+    "more than there are": (lambda p: p.suggest(29), "n is 29, and there are 28 documents without labels"),
+    "nothing fitted": (lambda p: (setattr(p.datastore, "fitted", None), p.suggest(1)), "call fit\\(\\) before suggest"),
+    "no documents": (
+        lambda p: (p.remove_documents(p.datastore.documents.ids), p.suggest(1)), "There are no documents without",
+    ),
+    "no labels": (lambda p: (p.remove_examples(p.datastore.ids), p.suggest(1)), "No labeled examples yet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_be_is_refused(case, fitted):
+    act, message = ERRORS[case]
+    with pytest.raises(ValueError, match=message):
+        act(fitted)

@@ -1,0 +1,258 @@
+"""pipe.report(texts): what came in against what the store knows."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from datasets import Dataset
+from scipy.stats import t
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.neighbors import watching
+from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
+from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of
+from docsplit_hf.neighbors.watching import (
+    Period,
+    closeness_to_others,
+    known_words,
+    period_of,
+    period_of_examples,
+)
+
+from .conftest import labels_of
+from .experts.stores import fitted_store
+
+NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
+
+
+@pytest.fixture
+def filled(untrained, texts):
+    untrained.add_examples(texts[:16], labels_of(texts[:16]))
+    untrained.add_documents(texts[16:32])
+    return untrained
+
+
+@pytest.fixture
+def fitted(filled):
+    filled.fit(show_progress=False)
+    return filled
+
+
+def written(report, folder):
+    report.to_json(folder / "report.json")
+    return json.loads((folder / "report.json").read_text())
+
+
+def test_what_is_in_it_is_what_the_pipeline_answers(fitted, texts, monkeypatch):
+    came = texts[32:]
+    answers = fitted(came)
+    level = float(np.median([answer["score"] for answer in answers]))
+    monkeypatch.setattr(FittedExperts, "answer_level", lambda self, error: level)
+    report = fitted.report(came)
+    labels = [answer["label"] for answer in answers]
+    assert (report.texts, report.empty, report.earlier) == (16, 0, 16)
+    assert {name: change.now for name, change in report.labels.items()} == {
+        name: labels.count(name) / 16 for name in ("river", "engine")
+    }
+    rejected = [answer["label"] is None for answer in fitted(came, reject=0.05)]
+    assert report.rejected.now == np.mean(rejected) and 0 < report.rejected.now < 1
+    held_out = fitted.datastore.fitted.arrays["held_out_probabilities"]
+    assert report.rejected.then >= np.mean(held_out.max(1) < level) and report.level == level
+    best = report.most_novel[0]
+    (answer,) = fitted([best["text"]], return_neighbors=16)
+    assert (best["label"], best["score"]) == (answer["label"], pytest.approx(answer["score"], abs=1e-4))
+    examples = [one["id"] for one in answer["neighbors"] if "label_probability" not in one]
+    assert best["nearest"]["id"] == examples[0] and came[best["row"]] == best["text"]
+    novelties = [entry["novelty"] for entry in report.most_novel]
+    assert len(novelties) == 5 and novelties == sorted(novelties, reverse=True)
+
+
+def test_other_texts_are_noticed_and_the_same_are_not(fitted, texts):
+    other = fitted.report(NEW)
+    assert other.verdict.startswith("Something changed") and "with more unknown words" in other.verdict
+    assert other.drift["unknown_words"].low > 0.5
+    assert list(other.new_words)[:3] == ["and", "lamps", "measured"] and other.new_words["zebra"] == 12
+    assert fitted.report(texts[32:], earlier=texts[:31:-1]).verdict.startswith("Nothing changed")
+
+
+@pytest.mark.parametrize("window", [1024, 5])
+def test_texts_come_in_any_form(window, fitted, texts, monkeypatch):
+    monkeypatch.setattr(watching, "WINDOW", window)
+    came, earlier = [*NEW[:6], "", *texts[36:]], texts[32:36]
+    expected = fitted.report(came, earlier)
+    forms = (lambda t: (text for text in t), pd.Series, np.array, lambda t: Dataset.from_dict({"text": t}))
+    for form in forms:
+        found = fitted.report(form(came), form(earlier), show_progress=True)
+        assert found == expected and (found.texts, found.empty) == (18, 1)
+    assert {entry["row"] for entry in expected.most_novel} <= {*range(6), *range(7, 19)}
+
+
+def test_texts_are_embedded_once(fitted, texts, monkeypatch):
+    seen = []
+
+    def counted(reader, given, pairs):
+        seen.extend(given)
+        return read(reader, given, pairs)
+
+    read = Reader.read
+    monkeypatch.setattr(Reader, "read", counted)
+    fitted.report(texts[32:], texts[20:24])
+    assert sorted(seen) == sorted([*texts[32:], *texts[20:24]])
+
+
+def test_several_labels_have_no_rejection(untrained, texts, tmp_path):
+    several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
+    pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]
+    untrained.add_examples(pairs[:24], several)
+    untrained.fit(show_progress=False)
+    report = untrained.report(pairs[24:])
+    assert report.level is None and report.rejected is None and "No error can be guaranteed" in str(report)
+    answers = untrained(pairs[24:], return_neighbors=1)
+    for name, change in report.labels.items():
+        assert change.now == np.mean([name in answer["labels"] for answer in answers])
+    assert all("labels" in entry and entry["text_pair"] for entry in written(report, tmp_path)["most_novel"])
+
+
+def test_a_classifier_with_a_head_sees_the_documents_again(pipe, texts):
+    names = labels_of(texts)
+    pipe.remove_examples(pipe.datastore.ids[24:])
+    pipe.add_documents(texts[24:30])
+    pipe.fit(texts[30:40], names[30:40], show_progress=False)
+    report = pipe.report(texts[40:])
+    answers = [answer["label"] for answer in pipe(texts[40:])]
+    assert (report.against, report.earlier) == ("documents without labels", 6)
+    assert report.labels["river"].now == answers.count("river") / 8
+    pipe.remove_documents(pipe.datastore.documents.ids)
+    report = pipe.report(texts[40:])
+    assert (report.against, report.earlier) == ("held-out examples", 10)
+    assert report.drift["closeness"].then is None  # they were texts that the store does not have
+
+
+def test_a_level_that_few_examples_cannot_promise_rejects_all(fitted, texts, tmp_path):
+    report = fitted.report(texts[32:], reject=0.001)
+    assert report.rejected.now == report.rejected.then == 1
+    assert "cannot guarantee 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
+
+
+def test_what_cannot_be_told_is_said(fitted, untrained, texts):
+    report = fitted.report(NEW[:1])
+    assert all(change.low is None for change in report.drift.values())
+    assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
+    untrained.remove_documents(untrained.datastore.documents.ids)
+    untrained.remove_examples(untrained.datastore.ids)
+    untrained.add_examples(texts[:2], ["river", "engine"])
+    untrained.fit(show_progress=False)  # of one example of each label, none can be held out
+    report = untrained.report(texts[32:])
+    assert report.rejected is None and report.earlier == 0 and "No error can be guaranteed" in str(report)
+
+
+ERRORS = {
+    "no texts": ([], {}, ValueError, "There are no texts: nothing came in"),
+    "empty texts": (["", " "], {}, ValueError, "All 2 texts are empty"),
+    "no earlier texts": (["a"], {"earlier": []}, ValueError, "There are no earlier texts"),
+    "empty earlier texts": (["a"], {"earlier": [""]}, ValueError, "All 1 earlier texts are empty"),
+    "one string": ("a", {}, TypeError, "Expected a list of texts, got 'a': pass"),
+    "one pair": ({"text": "a", "text_pair": "b"}, {}, TypeError, "Expected a list of texts"),
+    "a number": (["a", 3], {}, TypeError, "3"),
+    "no error at all": (["a"], {"reject": 0}, ValueError, "reject must be.*between 0 and 1, got 0"),
+    "an unknown option": (["a"], {"k": 3}, TypeError, "'k'"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_be_is_refused(case, fitted):
+    texts, options, error, message = ERRORS[case]
+    with pytest.raises(error, match=message):
+        fitted.report(texts, **options)
+
+
+def test_before_fit_and_without_examples_there_is_nothing_to_compare_with(filled):
+    with pytest.raises(ValueError, match="Nothing was fitted.*call fit"):
+        filled.report(["a"])
+    filled.remove_examples(filled.datastore.ids)
+    with pytest.raises(ValueError, match="No labeled examples yet"):
+        filled.report(["a"])
+
+
+def measured(store, keys, texts):
+    return period_of(ready_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
+
+
+def test_a_text_that_the_store_has_is_measured_as_if_it_had_not():
+    store = fitted_store(12, 60)
+    keys, texts = store.documents.keys[:3].copy(), store.documents.texts[:3]
+    before = measured(store, keys, texts)
+    store.remove_documents(store.documents.ids[:3])
+    for name, found, expected in zip(Period._fields, before, measured(store, keys, texts), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-4, err_msg=name)
+
+
+def test_the_closeness_of_an_example_is_to_the_other_ones():
+    store = fitted_store(12, 60)
+    found = closeness_to_others(ready_experts(store.snapshot), store.keys)
+    mean = store.fitted.arrays["mean"]
+    vectors = (store.keys - mean) / np.linalg.norm(store.keys - mean, axis=1, keepdims=True)
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -1)
+    np.testing.assert_allclose(found, np.sort(cosines, 1)[:, -5:].mean(1), atol=1e-6)
+
+
+def test_what_is_said_of_held_out_examples_is_what_the_folds_said():
+    store = fitted_store(12, 60)
+    ready = ready_experts(store.snapshot)
+    store.add(store.keys[:1] + 1, ["late"], texts=["late"])  # after fit
+    later = ready_experts(store.snapshot)
+    for now, labels in ((ready, 3), (later, 4)):
+        found = period_of_examples(now, known_words(now.snapshot))
+        np.testing.assert_array_equal(found.probabilities[:, :3], ready.fitted.held_out.probabilities)
+        assert found.probabilities.shape == (12, labels) and len(found.closeness) == len(found.unknown_words) == 12
+        assert not len(found.novelty)
+
+
+@pytest.fixture
+def store():
+    store = KNNDatastore([[1.0, 0], [0, 1]], [0, 1], ["a", "b"], ["red green red", "blue green"], ["gold", None])
+    store.add_documents([[1.0, 1], [0, 2]], ["blue rare", None])
+    return store
+
+
+@pytest.mark.parametrize(
+    "text, share, words",
+    [
+        ("Red gold", 0, set()),  # of a pair, in other cases
+        ("new red new rare", 1 / 2, {"new"}),
+        ("blue rare", 1 / 2, {"rare"}),  # its own words are not known of others
+        ("blue green", 0, set()),  # others have them too
+        ("red green red gold", 3 / 4, {"red", "gold"}),
+        ("?", 0, set()),
+    ],
+)
+def test_which_words_no_other_text_has(text, share, words, store):
+    assert known_words(store.snapshot).unknown(text) == (share, words)
+
+
+def test_the_interval_is_welchs():
+    rng = np.random.default_rng(0)
+    now, then = rng.normal(1, 1, 30), rng.normal(0, 3, 80)
+    a, b = now.var(ddof=1) / 30, then.var(ddof=1) / 80
+    freedom = (a + b) ** 2 / (a**2 / 29 + b**2 / 79)
+    half, difference = t.ppf((1 + CERTAINTY) / 2, freedom) * np.sqrt(a + b), now.mean() - then.mean()
+    found = change_of(now, then)
+    assert (found.now, found.then) == pytest.approx((now.mean(), then.mean()))
+    assert (found.low, found.high) == pytest.approx((difference - half, difference + half))
+
+
+@pytest.mark.parametrize(
+    "now, then, expected",
+    [
+        ([0.5], [0.25, 0.75], Change(0.5, 0.5)),
+        ([0.5, 0.5], [0.25, 0.25], Change(0.5, 0.25)),  # no spread says nothing of the next text
+        ([0.5, 1.0], [], Change(0.75, None)),
+        ([], [], Change(None, None)),
+    ],
+)
+def test_without_two_texts_or_a_spread_there_is_no_interval(now, then, expected):
+    found = change_of(np.array(now), np.array(then))
+    assert found == expected and not found.is_certain

@@ -23,6 +23,7 @@ from ..models.checkpoints.checkpoint import find_checkpoint
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.long_documents import SINGLE_VECTOR, check_strategy
 from .editing import new_datastore
+from .experts.experts import EXPERTS
 from .experts.fitted_experts import ask_experts, ready_experts
 from .fit import fit
 from .store.row_table import joined_texts
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..models.inference.reader import Reader
     from .pipeline import KNNClassifierPipeline
 
+NAMELESS = tuple(name for name in EXPERTS if name != "names")  # labels may be numbers, which are no words
 MOST_TEXTS = 100_000  # whose embeddings are kept: 150 MB of 384 dimensions
 
 _kept: dict[bytes, np.ndarray] = {}  # the oldest first
@@ -51,10 +53,10 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
     Args:
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
         unlabeled: Texts without labels, in any form that ``fit`` takes: they say which words and topics go together.
-        experts: The names of those to use, of ``"classifier"``, ``"words"``, ``"neighbors"`` and ``"topics"``. None:
+        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None:
             all.
         max_length: The longest input in tokens. None: as many as the encoder reads.
-        long_documents: What is read of texts longer than that: ``"first"``, ``"head_tail"`` or ``"average"``, as
+        long_documents: What is read of texts longer than that: one of the strategies for one vector of a text, as
             ``DocumentEncoder.encode`` has them.
 
     Attributes:
@@ -77,7 +79,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         unlabeled: Any = None,
         experts: Sequence[str] | None = None,
         max_length: int | None = None,
-        long_documents: str = "first",
+        long_documents: str = "whole",
     ) -> None:
         self.encoder = encoder
         self.unlabeled = unlabeled
@@ -120,7 +122,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             pipe.datastore.add_documents(embed_once(pipe.reader, fingerprint, *columns), *columns)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels, allow_duplicates=True)
-        self.report_ = fit(pipe.reader, pipe.datastore, experts=self.experts)
+        self.report_ = fit(pipe.reader, pipe.datastore, experts=self.experts or NAMELESS)
         self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
         return self
 

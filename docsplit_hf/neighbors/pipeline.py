@@ -70,9 +70,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             folder or repository, if it has any.
         datastore_token: For a datastore in a private repository or on a server; ``pipeline`` keeps its own ``token``.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
-        long_documents: What is read of long texts: ``"first"``, their beginning; ``"head_tail"``, ``"average"``,
-            ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. It is saved with the model. None: as saved,
-            at first ``"first"``.
+        long_documents: What is read of long texts: ``"whole"``, all of them; ``"first"``, their beginning;
+            ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. It is saved
+            with the model. None: as saved; ``"whole"`` for an encoder without a datastore. Of pairs of texts the
+            beginnings are read.
         passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
             and 256 with ``"late"``.
         truncate_dim: How many leading dimensions of the embeddings are compared and kept, for encoders that were
@@ -121,6 +122,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         super().__init__(model=model if is_ours else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         self.reader.run_by(packing, backend, precision, calibration_texts)
         self.datastore = find_datastore(self.reader, datastore, is_ours, datastore_token)
+        if long_documents is None and not is_ours and self.datastore is None:
+            long_documents = "whole"  # a datastore that is given has been read in its own way
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
         read_as(self.reader, self.datastore, is_ours, **given)
         self._experts: ReadyExperts | None = None
@@ -291,8 +294,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             experts: The names of those to use. None: all.
             show_progress: Whether to show a progress bar.
             class_proportions: How often each label is among the texts to come: ``"estimated"``, as among all texts that
-                are there, which matters where the examples were drawn label by label; ``"uniform"``; or a number for
-                each label by its name.
+                are there, which matters where the examples were drawn label by label (held-out texts show it
+                themselves); ``"uniform"``; or a number for each label by its name.
 
         Returns:
             What was chosen, and how good each expert is.

@@ -27,7 +27,7 @@ def test_it_says_what_the_experts_learned_from_and_what_each_counts(card):
     }
     pipe, text = card(True, [metrics])
     settings = pipe.datastore.fitted.settings
-    assert "4 experts, fitted on them and on 20 documents without labels, are mixed" in text
+    assert "6 experts, fitted on them and on 20 documents without labels, are mixed" in text
     learned = "learn from 10 examples and 20 documents without labels. What each counts is the default, moved by what"
     assert learned in text
     for record in settings["measured"]:

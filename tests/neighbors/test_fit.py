@@ -49,7 +49,7 @@ def test_experts_can_be_switched_off(experts, filled, texts):
     report = filled.fit(experts=experts, show_progress=False)
     assert tuple(report.shares) == experts and sum(report.shares.values()) == pytest.approx(1)
     (answer,) = filled([texts[40]], explain=True)
-    assert tuple(answer["explanation"]["experts"]) == experts
+    assert tuple(answer["explanation"]["experts"]) == (*experts, "class proportions")
 
 
 def test_the_explanation_adds_up_to_the_log_odds(fitted, texts):
@@ -87,7 +87,7 @@ def test_several_labels_and_pairs(untrained, texts):
     untrained.add_examples(pairs[:24], several)
     untrained.add_documents(pairs[24:40])
     report = untrained.fit(show_progress=False)
-    assert list(report.shares) == ["classifier", "words", "neighbors"]
+    assert list(report.shares) == ["classifier", "words", "neighbors", "vocabulary"]
     assert len(untrained.datastore.fitted.settings["thresholds"]) == 2
     answers = untrained(pairs[40:], top_k=None, explain=True)
     assert all(0 < entry["score"] < 1 and entry["explanation"]["against"] is None for a in answers for entry in a)
@@ -118,7 +118,7 @@ def test_a_datastore_without_texts_has_no_words(pipe, texts):
     )
     pipe.datastore = bare
     report = pipe.fit(["The river.", "An engine."], ["river", "engine"], show_progress=False)
-    assert list(report.shares) == ["classifier", "neighbors", "topics"]
+    assert list(report.shares) == ["classifier", "neighbors", "topics", "names"]
     assert pipe(texts[3], explain=True)[0]["explanation"]["words"] == []
 
 

@@ -145,7 +145,7 @@ class Reader:
         if all(pair is None for pair in text_pairs):
             passage_length = self.model.config.passage_length
             return read_pieces(texts, frame, strategy, passage_length and min(passage_length, frame.max_length))
-        if strategy != "first":
+        if strategy not in ("first", "whole"):
             raise ValueError(f"long_documents={strategy!r} is for texts alone: leave it out for pairs of texts.")
         return pair_pieces(texts, text_pairs, frame)
 

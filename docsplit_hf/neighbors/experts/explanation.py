@@ -33,7 +33,7 @@ def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> di
         other = int(pooled.argmax())
     odds = scores[:, own] - (0 if other is None else scores[:, other])
     experts = dict(zip(fitted.experts, odds.tolist(), strict=True))
-    if other is not None:
+    if other is not None and shift.any():
         experts["class proportions"] = float(shift[own] - shift[other])
     return {
         "against": None if other is None else fitted.labels[other],

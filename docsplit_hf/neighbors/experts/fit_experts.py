@@ -11,7 +11,8 @@ from ..rejection import familiarity
 from .baselines import LARGEST_CLASS, WORD_COUNTS, largest_class
 from .class_proportions import ClassProportions, given_proportions
 from .corpus import Corpus, make_corpus
-from .experts import EXPERTS, PROPORTIONS, first_lesson, fit_all, prior_weights
+from .experts import EXPERTS, PROPORTIONS, SHIFT, first_lesson, fit_all, prior_weights
+from .fit_report import HELD_OUT
 from .fitted_experts import FittedExperts
 from .held_out_answers import HeldOutAnswers
 from .held_out_scores import (
@@ -76,6 +77,8 @@ def fit_experts(
             vectors_of_names = names_as_vectors(embed_names(names), corpus.document_vectors.mean)
         lesson = first_lesson(corpus, rows, targets, several, has_head, vectors_of_names)
         learned = fit_all(lesson, experts, proportions)
+        if held_out is not None and proportions is None:  # they show how often each label is
+            learned[SHIFT] = np.zeros_like(learned[SHIFT])
         progress.update()
         vectors = (corpus.document_vectors, corpus.vectorizer, learned, corpus.ids)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
@@ -85,7 +88,7 @@ def fit_experts(
         if held_out is not None:
             unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
             asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
-            measured_on = "held-out texts"
+            measured_on = HELD_OUT
         else:
             asked = scores_by_folds(lesson, voters, folds, experts, proportions, progress)
             measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"

@@ -7,6 +7,7 @@ from typing import Any
 
 from .baselines import LARGEST_CLASS, at_chance
 
+HELD_OUT = "held-out texts"
 MOST_SHOWN = 5  # labels whose proportions are printed
 
 
@@ -64,7 +65,7 @@ class FitReport:
             )
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
-        if self.documents and self.class_proportions == "estimated":
+        if self.documents and self.class_proportions == "estimated" and self.measured_on != HELD_OUT:
             ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MOST_SHOWN])
             head += f" All texts, estimated: {shown}{', ...' if len(ranked) > MOST_SHOWN else ''}."

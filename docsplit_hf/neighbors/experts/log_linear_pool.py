@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 SHARPNESS, LEAST, MOST = 1.0, 0.05, 20.0  # of their sum, in standard deviations of the logits
-STRENGTH = 20.0  # how many examples it takes to move the proportions; the sharpness is free
+STRENGTH = 50.0  # how many examples it takes to move the proportions; the sharpness is free
 
 
 def pool(scores: np.ndarray, weights: np.ndarray, several: bool, shift: np.ndarray | float = 0.0) -> np.ndarray:
@@ -42,7 +42,7 @@ def fit_weights(
 ) -> np.ndarray:
     """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
 
-    It maximizes ``sum c log p(y) - 10 |w - t prior|^2 - (log t)^2 / 2`` over w and the sharpness t. So the examples say
+    It maximizes ``sum c log p(y) - 25 |w - t prior|^2 - (log t)^2 / 2`` over w and the sharpness t. So the examples say
     at once how sure the mixture is, and only as they become many what the experts count. An example counts c, of
     ``counts`` ``(n, 1)``. The logits are in units of ``spread_of_scores``.
     """

@@ -36,10 +36,12 @@ def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndar
 def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool) -> np.ndarray:
     """What to add to logits that were learned from examples ``targets`` ``(n, C)``: ``log p(y) - log q(y)``, ``(C,)``.
 
-    p are the proportions among all texts, q those among the examples (Saerens et al. 2002); both smoothed where p is an
-    estimate, so that nothing is shifted where there are no other texts.
+    p are the proportions among all texts, q those among the examples (Saerens et al. 2002). Where p is an estimate,
+    both are smoothed, so that nothing is shifted where there are no other texts; and examples that are more likely
+    drawn from all texts than label by label show the proportions themselves.
     """
     shares = targets.mean(0, dtype=np.float64)
     if are_estimated:
-        return np.log(smoothed(proportions)) - np.log(smoothed(shares))
+        likely = np.log(smoothed(proportions))
+        return np.zeros(len(shares)) if shares @ likely > np.log(1 / len(shares)) else likely - np.log(smoothed(shares))
     return np.log(proportions) - np.log(np.maximum(shares, 1 / (2 * len(targets))))

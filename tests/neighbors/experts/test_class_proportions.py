@@ -25,8 +25,18 @@ def unequal_store(noise=1.0):
 def test_the_shift_is_from_the_examples_to_all_texts():
     proportions = np.array([0.5, 0.5])
     np.testing.assert_allclose(log_shift(proportions, TARGETS, False), np.log([0.5 / 0.75, 0.5 / 0.25]))
-    np.testing.assert_allclose(log_shift(proportions, TARGETS, True), np.log([0.5 / 0.625, 0.5 / 0.375]))
+    of_equal = np.repeat(np.eye(2), 2, axis=0)
+    np.testing.assert_allclose(log_shift(np.array([0.9, 0.1]), of_equal, True), np.log([0.7 / 0.5, 0.3 / 0.5]))
     assert not log_shift(np.array([0.75, 0.25]), TARGETS, True).any()
+
+
+def test_examples_that_are_a_sample_of_all_texts_show_the_proportions_themselves():
+    sample = np.repeat(np.eye(2), [12, 5], axis=0)
+    assert not log_shift(np.array([0.8, 0.2]), sample, True).any()
+    assert log_shift(np.array([0.2, 0.8]), sample, True)[1] > 0
+
+
+def test_half_way_to_equal():
     assert smoothed(np.array([0.9, 0.1])).tolist() == [0.7, 0.3]
 
 

@@ -37,11 +37,13 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
     """What to add to logits that were learned from examples ``targets`` ``(n, C)``: ``log p(y) - log q(y)``, ``(C,)``.
 
     p are the proportions among all texts, q those among the examples (Saerens et al. 2002). Where p is an estimate,
-    both are smoothed, so that nothing is shifted where there are no other texts; and examples that are more likely
-    drawn from all texts than label by label show the proportions themselves.
+    both are smoothed, and it is used only for examples that were drawn label by label: where half of the labels have as
+    many as any. Others are a sample of the texts, or were chosen as hard ones, which misleads the estimate.
     """
-    shares = targets.mean(0, dtype=np.float64)
+    counts = targets.sum(0, dtype=np.float64)
+    shares = counts / len(targets)
+    if are_estimated and np.median(counts) < counts.max():
+        return np.zeros(len(shares))
     if are_estimated:
-        likely = np.log(smoothed(proportions))
-        return np.zeros(len(shares)) if shares @ likely > np.log(1 / len(shares)) else likely - np.log(smoothed(shares))
+        return np.log(smoothed(proportions)) - np.log(smoothed(shares))
     return np.log(proportions) - np.log(np.maximum(shares, 1 / (2 * len(targets))))

@@ -64,32 +64,33 @@ def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | No
     what it says is learned from, half and half with what was known: alone it would confirm its own errors.
     """
     corpus, rows, targets, several = lesson[:4]
-    spread = spread_labels(corpus.graph, rows, targets, several)
+    spread = soft = spread_labels(corpus.graph, rows, targets, several)
     if several:
-        lesson, found = lesson._replace(soft=spread), targets.mean(0)
-        shift = np.zeros(targets.shape[1])
+        lesson = lesson._replace(soft=spread)
     else:
         soft = fit_topics(corpus.whitened, rows, spread, lesson.weights, proportions)
         lesson = _with_soft_labels(lesson, soft)
-        found = soft.mean(0, dtype=np.float64) if proportions is None else proportions
-        shift = log_shift(found, targets, proportions is None)
-    learned = {SOFT: spread, SHIFT: shift.astype(np.float32), PROPORTIONS: found.astype(np.float32)}
+    learned = {SOFT: spread}
     for name in experts:
         learned |= EXPERTS[name].fit(lesson)
-    if several or len(rows) == len(corpus.ids):
-        return learned
     asked = [name for name in experts if not (name == "classifier" and lesson.has_head)]
-    weights, known = SHARPNESS * prior_weights(asked, lesson), lesson.soft
-    for _ in range(ROUNDS - 1 if asked else 0):
-        scores = ask_all(learned, asked, _asked_of_corpus(lesson, learned[SOFT]))
-        posterior = pool(scores, weights / spread_of_scores(scores, False), False, shift).astype(np.float32)
-        posterior[rows] = targets
-        lesson = _with_soft_labels(lesson, (known + posterior) / 2)
-        learned[SOFT] = (lesson.soft + learned[SOFT]) / 2
-        for name in asked:
-            if EXPERTS[name].learns_from_documents:
-                learned |= EXPERTS[name].fit(lesson)
-    return learned
+    posterior = soft
+    if asked and not several and len(rows) < len(corpus.ids):
+        weights = SHARPNESS * prior_weights(asked, lesson)
+        for turn in range(ROUNDS):
+            scores = ask_all(learned, asked, _asked_of_corpus(lesson, learned[SOFT]))
+            posterior = pool(scores, weights / spread_of_scores(scores, False), False).astype(np.float32)
+            posterior[rows] = targets
+            if turn == ROUNDS - 1:  # it is asked for the proportions alone
+                break
+            lesson = _with_soft_labels(lesson, (soft + posterior) / 2)
+            learned[SOFT] = (lesson.soft + learned[SOFT]) / 2
+            for name in asked:
+                if EXPERTS[name].learns_from_documents:
+                    learned |= EXPERTS[name].fit(lesson)
+    found = posterior.mean(0, dtype=np.float64) if proportions is None else proportions
+    shift = np.zeros(len(found)) if several else log_shift(found, targets, proportions is None)
+    return learned | {SHIFT: shift.astype(np.float32), PROPORTIONS: found.astype(np.float32)}
 
 
 def ask_all(learned: Mapping[str, np.ndarray], experts: Sequence[str], asked: Asked) -> np.ndarray:

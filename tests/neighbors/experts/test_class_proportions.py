@@ -30,10 +30,11 @@ def test_the_shift_is_from_the_examples_to_all_texts():
     assert not log_shift(np.array([0.75, 0.25]), TARGETS, True).any()
 
 
-def test_examples_that_are_a_sample_of_all_texts_show_the_proportions_themselves():
-    sample = np.repeat(np.eye(2), [12, 5], axis=0)
-    assert not log_shift(np.array([0.8, 0.2]), sample, True).any()
-    assert log_shift(np.array([0.2, 0.8]), sample, True)[1] > 0
+def test_examples_that_were_not_drawn_label_by_label_show_the_proportions_themselves():
+    unequal, nearly = np.repeat(np.eye(3), [6, 4, 3], axis=0), np.repeat(np.eye(3), [5, 5, 4], axis=0)
+    proportions = np.array([0.7, 0.2, 0.1])
+    assert not log_shift(proportions, unequal, True).any() and log_shift(proportions, nearly, True)[0] > 0
+    assert log_shift(proportions, unequal, False).any()
 
 
 def test_half_way_to_equal():

@@ -109,7 +109,7 @@ ERRORS = {
             c.model.save_pretrained(c.folder),
             DocumentEncoder.from_pretrained(str(c.folder)),
         ),
-        ValueError, "models.LSTM",
+        ValueError, "'LSTM'",
     ),
     "a budget of no tokens": (
         lambda c: DocumentEncoder(c.model.base_model, c.tokenizer).encode([GOOD], max_tokens_per_batch=0),

@@ -116,5 +116,6 @@ def test_a_datastore_given_to_a_plain_encoder_is_calibrated(untrained, tiny_conf
     names = ["river" if "river" in text else "other" for text in texts]
     untrained.add_examples(texts, names)
     torch.manual_seed(0)
-    again = KNNClassifierPipeline(BertModel(tiny_config), tokenizer, untrained.datastore, device="cpu")
+    own = {"device": "cpu", "long_documents": "whole"}  # how the datastore was made, the encoder does not say
+    again = KNNClassifierPipeline(BertModel(tiny_config), tokenizer, untrained.datastore, **own)
     assert again(list(texts)) == untrained(list(texts))

@@ -200,7 +200,8 @@ def test_a_pipeline_gives_the_same_answers(milvus, tiny_config, tokenizer, texts
     model = BertModel(tiny_config)
     made = [pipeline("docsplit-knn", model=model, tokenizer=tokenizer, device="cpu") for _ in range(2)]
     address = f"milvus://{milvus.address}/{next(milvus.names)}"
-    made[1] = pipeline("docsplit-knn", model=model, tokenizer=tokenizer, device="cpu", datastore=address)
+    own = {"device": "cpu", "long_documents": "whole", "datastore": address}
+    made[1] = pipeline("docsplit-knn", model=model, tokenizer=tokenizer, **own)
     given = labels_of(texts)
     told = [[] for _ in made]
     for pipe, heard in zip(made, told, strict=True):

@@ -157,8 +157,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 whether to show a progress bar.
 
         Returns:
-            For each text its best label, a dictionary with ``label`` and ``score``; with ``top_k`` a list of the best. A
-            single text without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. Options add:
+            For each text its best label, a dictionary with ``label`` and ``score``; with ``top_k`` a list of the best.
+            A single text without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. Options
+            add:
 
             - ``neighbors``: the nearest examples, nearest first, each with its ``label`` (``labels``, where it may have
               several), ``text``, ``text_pair`` where there is one, ``id``, ``distance`` (squared L2) and ``weight``,

@@ -118,7 +118,7 @@ def check_fit(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
             "not help, it adds no negatives."
         )
-    if args.gather_negatives and args.world_size > 1 and args.has_negatives:
+    if args.gather_negatives and args.world_size > 1 and args.compares_batch:
         if args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches:
             raise ValueError(
                 "Gathered negatives need as many documents on each process: do without "

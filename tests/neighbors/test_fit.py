@@ -187,3 +187,5 @@ def test_of_several_labels_those_that_reach_their_threshold_are_given(untrained,
         reached = {entry["label"] for entry in entries if entry["score"] >= thresholds[entry["label"]]}
         assert set(answer["labels"]) == reached
     assert any(answer["labels"] for answer in answers)
+    with pytest.raises(ValueError, match="reject is for one label per text"):
+        untrained(texts[30], reject=0.1)

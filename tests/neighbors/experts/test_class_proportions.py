@@ -45,7 +45,7 @@ def test_the_proportions_of_the_documents_are_found_printed_and_used():
     store = unequal_store()
     fitted = fit_experts(store.snapshot, show_progress=False)
     found = fitted.settings["proportions"]
-    assert found["fruit"] > 0.65 and found["animal"] < 0.2 and sum(found.values()) == pytest.approx(1, abs=1e-5)
+    assert found["fruit"] > 0.45 and found["animal"] < 0.3 and sum(found.values()) == pytest.approx(1, abs=1e-5)
     assert f"All texts, estimated: {found['fruit']:.0%} fruit" in str(FitReport.of(fitted.settings))
     shares = []
     for wanted in ("uniform", "estimated", dict(zip(NAMES, [240, 45, 15], strict=True))):

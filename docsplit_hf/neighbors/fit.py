@@ -13,6 +13,7 @@ from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .experts.kept_corpus import KeptCorpus
 from .experts.names import readable_names
+from .experts.topics import EVIDENCE
 from .store.duplicates import number_texts
 from .store.row_table import joined_texts
 from .suggestions import SUGGESTED, suggested_before
@@ -44,13 +45,19 @@ def fit(
     if texts is None and has_head:
         raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
     held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
-    make = (corpus or KeptCorpus()).make
+    snapshot = datastore.snapshot
 
     def embed_names(names: list[str]) -> np.ndarray:
         return reader.read(readable_names(names)).retrieval_embeddings
 
-    given = datastore.snapshot, experts, held_out, has_head, show_progress, make, embed_names, class_proportions
-    fitted = fit_experts(*given)
+    given = {"embed_names": embed_names, "class_proportions": class_proportions}
+    make = (corpus or KeptCorpus()).make
+    fitted = fit_experts(snapshot, experts, held_out, has_head, show_progress, make, **given)
+    if documents := fitted.settings["documents"] * (held_out is None):
+        alone = fit_experts(replace(snapshot, documents=None), experts, show_progress=False, **given)
+        if alone.settings["log_likelihood"] > fitted.settings["log_likelihood"] + EVIDENCE:
+            fitted = alone
+            fitted.settings["left_out"] = documents
     state = fitted.to_state()
     datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
     return FitReport.of(fitted.settings)

@@ -1,9 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.experts import EXPERTS
+from docsplit_hf.neighbors.fit import fit
 
 from .conftest import labels_of
+from .experts.stores import ask, make_store, misleading_store
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
@@ -68,7 +73,9 @@ def test_any_text_has_an_answer(fitted):
     np.testing.assert_allclose(scores_of(answers), scores_of(one_by_one), atol=1e-4)
 
 
-def test_an_example_that_comes_later_is_known_at_once(fitted, texts, caplog):
+def test_an_example_that_comes_later_is_known_at_once(filled, texts, caplog):
+    filled.fit(experts=["neighbors"], show_progress=False)
+    fitted = filled
     before = scores_of(fitted([texts[40]], top_k=None))[0]
     with caplog.at_level("INFO", logger="docsplit_hf"):
         added = fitted.add_examples([texts[40]], ["river"])
@@ -189,3 +196,17 @@ def test_of_several_labels_those_that_reach_their_threshold_are_given(untrained,
     assert any(answer["labels"] for answer in answers)
     with pytest.raises(ValueError, match="reject is for one label per text"):
         untrained(texts[30], reject=0.1)
+
+
+def test_documents_that_mislead_are_left_out_and_said_to_be(untrained, monkeypatch):
+    """Those of one label only make the others rarer in every vote."""
+    monkeypatch.setattr("docsplit_hf.neighbors.fit.EVIDENCE", 1.0)
+    store = misleading_store(noise=1.0)
+    report = fit(untrained.reader, store, experts=[name for name in EXPERTS if name != "names"])
+    assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)
+    examples_only = KNNDatastore.of(replace(store.snapshot, documents=None, fitted=None))
+    alone = fit(untrained.reader, examples_only, experts=list(report.shares))
+    assert alone.shares == report.shares and alone.left_out == 0
+    np.testing.assert_array_equal(ask(store).probabilities, ask(examples_only).probabilities)
+    helpful = fit(untrained.reader, make_store(60, 300), experts=list(report.shares))
+    assert (helpful.left_out, helpful.documents) == (0, 300)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 ClassProportions = Literal["estimated", "uniform"] | Mapping[str, float]
+ALIKE = 0.9  # of as many examples as any label has: copies are kept once
 LEAST_PROPORTION = 1e-4  # of a label that somebody says is never there: an example of it may be
 
 
@@ -37,12 +38,12 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
     """What to add to logits that were learned from examples ``targets`` ``(n, C)``: ``log p(y) - log q(y)``, ``(C,)``.
 
     p are the proportions among all texts, q those among the examples (Saerens et al. 2002). Where p is an estimate,
-    both are smoothed, and it is used only for examples that were drawn label by label: where half of the labels have as
-    many as any. Others are a sample of the texts, or were chosen as hard ones, which misleads the estimate.
+    both are smoothed, and it is used only for examples that were drawn label by label: where half of the labels have
+    nearly as many as any. Others are a sample of the texts, or were chosen as hard ones, which misleads the estimate.
     """
     counts = targets.sum(0, dtype=np.float64)
     shares = counts / len(targets)
-    if are_estimated and np.median(counts) < counts.max():
+    if are_estimated and np.median(counts) < ALIKE * counts.max():
         return np.zeros(len(shares))
     if are_estimated:
         return np.log(smoothed(proportions)) - np.log(smoothed(shares))

@@ -10,10 +10,10 @@ import numpy as np
 from .class_proportions import log_shift
 from .expert import Asked, Expert, Lesson
 from .linear_probe import Classifier
-from .log_linear_pool import SHARPNESS, pool, spread_of_scores
+from .log_linear_pool import pool, spread_of_scores
 from .names import Names
 from .soft_labels import spread_labels
-from .topics import Topics, centers_of, fit_topics
+from .topics import EXAMPLE_WEIGHTS, Topics, centers_of, fit_topics
 from .vocabulary import Vocabulary
 from .votes import Neighbors
 from .word_weights import Words
@@ -29,8 +29,8 @@ EXPERTS: dict[str, Expert] = {
     "vocabulary": Vocabulary(),
     "names": Names(),
 }
-EXAMPLE_WEIGHT = 3.0  # of a text with a label, where one without counts 1
 ROUNDS = 3  # in which experts learn from documents; from the second on, from what the mixture says of these
+ROUND_SHARPNESS = 1.0  # with which it says so
 SOFT = "soft"  # (N, C): the labels that the texts of the corpus vote with
 PROPORTIONS = "proportions"  # (C,): of the labels among all texts
 SHIFT = "shift"  # (C,): added to what the experts say together, as the examples have other proportions
@@ -49,10 +49,11 @@ def first_lesson(
     several: bool,
     has_head: bool = False,
     names: np.ndarray | None = None,
+    example_weight: float = EXAMPLE_WEIGHTS[0],
 ) -> Lesson:
     """Before anything is known of the documents: the examples ``rows`` have the labels ``targets`` ``(n, C)``."""
     weights, labels = np.ones(len(corpus.vectors), np.float32), targets.shape[1]
-    weights[rows] = EXAMPLE_WEIGHT
+    weights[rows] = example_weight
     soft, centers = np.zeros((len(corpus.vectors), labels), np.float32), np.zeros((labels, 0), np.float32)
     return Lesson(corpus, rows, targets, several, has_head, weights, soft, centers, names)
 
@@ -76,9 +77,9 @@ def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | No
     asked = [name for name in experts if not (name == "classifier" and lesson.has_head)]
     posterior = soft
     if asked and not several and len(rows) < len(corpus.ids):
-        weights = SHARPNESS * prior_weights(asked, lesson)
+        weights = ROUND_SHARPNESS * prior_weights(asked, lesson)
         for turn in range(ROUNDS):
-            scores = ask_all(learned, asked, _asked_of_corpus(lesson, learned[SOFT]))
+            scores = ask_all(learned, asked, asked_of_corpus(corpus, learned[SOFT], several))
             posterior = pool(scores, weights / spread_of_scores(scores, False), False).astype(np.float32)
             posterior[rows] = targets
             if turn == ROUNDS - 1:  # it is asked for the proportions alone
@@ -102,9 +103,9 @@ def _with_soft_labels(lesson: Lesson, soft: np.ndarray) -> Lesson:
     return lesson._replace(soft=soft, centers=centers_of(lesson.corpus.whitened, soft, lesson.weights))
 
 
-def _asked_of_corpus(lesson: Lesson, soft: np.ndarray) -> Asked:
-    """All texts of the corpus, whose neighbors are those in its graph: no search has to be made for them."""
-    corpus = lesson.corpus
-    votes = corpus.graph @ soft
-    shares = votes / np.maximum(votes.sum(1, keepdims=True), 1e-30)
-    return Asked(corpus.vectors, corpus.whitened, corpus.words, shares, None, lesson.several)
+def asked_of_corpus(corpus: Corpus, soft: np.ndarray, several: bool, rows: np.ndarray | slice = slice(None)) -> Asked:
+    """Texts of the corpus, whose neighbors are those in its graph: no search has to be made for them."""
+    graph = corpus.graph[rows]
+    shares = (graph @ soft) / np.maximum(graph.sum(1), 1e-30)[:, None]
+    words = None if corpus.words is None else corpus.words[rows]
+    return Asked(corpus.vectors[rows], corpus.whitened[rows], words, shares, None, several)

@@ -11,23 +11,32 @@ from ..rejection import familiarity
 from .baselines import LARGEST_CLASS, WORD_COUNTS, largest_class
 from .class_proportions import ClassProportions, given_proportions
 from .corpus import Corpus, make_corpus
-from .experts import EXPERTS, PROPORTIONS, SHIFT, first_lesson, fit_all, prior_weights
+from .experts import (
+    EXPERTS,
+    PROPORTIONS,
+    SHIFT,
+    SOFT,
+    ask_all,
+    asked_of_corpus,
+    first_lesson,
+    fit_all,
+    prior_weights,
+)
 from .fit_report import HELD_OUT
 from .fitted_experts import FittedExperts
 from .held_out_answers import HeldOutAnswers
 from .held_out_scores import (
     HeldOut,
-    Voters,
     folds_of,
     one_hot,
     scores_by_folds,
-    scores_in_corpus,
     scores_of_held_out,
     voters_in_corpus,
 )
 from .label_thresholds import label_thresholds
-from .log_linear_pool import SHARPNESS, fit_weights, pool, spread_of_scores
+from .log_linear_pool import SHARPNESS, fit_weights, pool, sharpness_by_agreement, spread_of_scores
 from .names import names_as_vectors
+from .topics import EXAMPLE_WEIGHTS, choose_example_weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +45,8 @@ if TYPE_CHECKING:
 
 PROMISES = (0.01, 0.05, 0.1)  # errors for which the report says how many texts get an answer
 MEASURED = ("accuracy", "macro_f1", "log_loss")
-SAMPLE = 1_000  # texts that logits are brought to one unit by, where no example can be held out
+SAMPLE = 1_000  # documents on which experts are compared without labels
+INDEPENDENT = ("classifier", "names"), ("neighbors", "vocabulary")  # experts who know different things
 
 
 def fit_experts(
@@ -52,11 +62,12 @@ def fit_experts(
     """Fit the experts on all texts of a datastore.
 
     With ``held_out`` texts their weights are chosen on these; else by folds of the examples, in which the experts are
-    fitted without those that they answer. Where every label has one example, the weights are the prior ones. The
-    corpus is what ``make`` makes. ``embed_names`` gives the embeddings of the names of labels, for the expert of these.
+    fitted without those that they answer. Where every label has one example, the weights are the prior ones. How sure
+    the mixture is before any example is held out, the agreement of two experts on documents says. The corpus is what
+    ``make`` makes. ``embed_names`` gives the embeddings of the names of labels, for the expert of these.
 
     The settings of the result: ``labels`` (those with examples), ``several``, ``weights`` by expert; and what was
-    found: ``shares`` (the weights where logits have a unit of spread, adding up to 1) and the other fields of
+    found: ``log_likelihood`` (of the held-out texts, without the shift), ``shares`` (the weights where logits have a unit of spread, adding up to 1) and the other fields of
     ``FitReport``; with several labels per text ``thresholds``, in the order of ``labels``.
     """
     several, examples = snapshot.multi_label, len(snapshot.keys)
@@ -75,7 +86,10 @@ def fit_experts(
         vectors_of_names = None
         if "names" in experts:
             vectors_of_names = names_as_vectors(embed_names(names), corpus.document_vectors.mean)
-        lesson = first_lesson(corpus, rows, targets, several, has_head, vectors_of_names)
+        example_weight = EXAMPLE_WEIGHTS[0]
+        if folds is not None and (folds >= 0).any() and "topics" in experts and len(rows) < len(corpus.ids):
+            example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
+        lesson = first_lesson(corpus, rows, targets, several, has_head, vectors_of_names, example_weight)
         learned = fit_all(lesson, experts, proportions)
         if held_out is not None and proportions is None:  # they show how often each label is
             learned[SHIFT] = np.zeros_like(learned[SHIFT])
@@ -90,27 +104,34 @@ def fit_experts(
             asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = HELD_OUT
         else:
-            asked = scores_by_folds(lesson, voters, folds, experts, proportions, progress)
+            asked = scores_by_folds(lesson, voters, folds, experts, proportions, example_weight, progress)
             measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"
     scores, right, shift = asked.scores, asked.targets, asked.shift
     prior = prior_weights(experts, lesson)
     # Examples stand for all texts: one of a label that is frequent there counts more than one of a rare one.
     counts = 1.0 if several or held_out is not None else _counts(shift, right)
+    sample = None if has_head else _scores_of_sample(corpus, learned, several, experts)
+    unit = spread_of_scores(scores if len(right) else sample, several)
+    sharpness = SHARPNESS
+    pair = next((pair for pair in INDEPENDENT if set(pair) <= set(experts)), None)
+    if pair and sample is not None and not several and len(rows) < len(corpus.ids):
+        places = [experts.index(name) for name in pair]
+        sharpness = sharpness_by_agreement(sample / unit[:, None, None], prior, learned[SHIFT], *places)
+    weights = sharpness * prior
     if len(right):
-        unit = spread_of_scores(scores, several)
-        weights = fit_weights(scores / unit[:, None, None], right, prior, several, shift, counts)
-    else:
-        unit = spread_of_scores(_scores_of_sample(snapshot, corpus, learned, several, experts, voters), several)
-        weights = SHARPNESS * prior
+        weights = fit_weights(scores / unit[:, None, None], right, prior, several, shift, counts, sharpness)
     weights = np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
     settings["shares"] = dict(zip(experts, (weights / max(weights.sum(), 1e-12)).tolist(), strict=True))
-    settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "measured_on": measured_on}
+    settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "left_out": 0}
+    settings["measured_on"] = measured_on
     settings["texts"] = len(right)
     settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
     settings[PROPORTIONS] = dict(zip(names, learned[PROPORTIONS].tolist(), strict=True))
     settings["class_proportions"] = class_proportions if isinstance(class_proportions, str) else "given"
     probabilities = pool(scores, weights / unit, several, shift) if len(right) else np.zeros((0, len(names)))
+    by_experts = pool(scores, weights / unit, several) if len(right) else probabilities
+    settings["log_likelihood"] = _log_likelihood(by_experts, right, several)
     others = {"mixture": probabilities, WORD_COUNTS: asked.word_counts}
     others[LARGEST_CLASS] = largest_class(targets, len(right), several)
     settings["measured"] = _measure(scores, right, experts, several, others) if len(right) else []
@@ -142,6 +163,14 @@ def _counts(shift: np.ndarray, targets: np.ndarray) -> np.ndarray:
     return counts / counts.mean() if len(counts) else counts
 
 
+def _log_likelihood(probabilities: np.ndarray, targets: np.ndarray, several: bool) -> float:
+    """Of the labels of held-out texts; in the mean over the labels where a text may have several."""
+    logs = np.log(probabilities.clip(1e-12)) * targets
+    if several:
+        return float((logs + np.log((1 - probabilities).clip(1e-12)) * (1 - targets)).sum() / targets.shape[1])
+    return float(logs.sum())
+
+
 def _possible_experts(wanted: list[str], corpus: Corpus, several: bool, has_names: bool) -> list[str]:
     experts = [name for name in wanted if EXPERTS[name].can_learn(corpus, several, has_names)]
     if not experts:
@@ -161,20 +190,12 @@ def _check_labels(names: list[str], examples: int, some_have_none: bool) -> None
 
 
 def _scores_of_sample(
-    snapshot: Snapshot,
-    corpus: Corpus,
-    learned: Mapping[str, np.ndarray],
-    several: bool,
-    experts: list[str],
-    voters: Voters,
+    corpus: Corpus, learned: Mapping[str, np.ndarray], several: bool, experts: list[str]
 ) -> np.ndarray:
     """The logits of documents without labels, or of examples where there are none."""
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(corpus.documents >= 0))[:SAMPLE]
-    if not len(rows):
-        rows = np.random.default_rng(0).permutation(len(corpus.rows))[:SAMPLE]
-        return scores_in_corpus(corpus, learned, several, experts, corpus.rows[rows], voters.of(rows))[0]
-    of_documents = voters_in_corpus(snapshot, corpus, snapshot.documents, rows, voters.temperature)
-    return scores_in_corpus(corpus, learned, several, experts, corpus.documents[rows], of_documents)[0]
+    rows = np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
+    rows = np.sort(np.random.default_rng(0).permutation(rows if len(rows) else corpus.rows)[:SAMPLE])
+    return ask_all(learned, experts, asked_of_corpus(corpus, learned[SOFT], several, rows))
 
 
 def _measure(

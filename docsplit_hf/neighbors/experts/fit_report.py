@@ -18,6 +18,7 @@ class FitReport:
     Attributes:
         examples: The number of labeled examples.
         documents: The number of documents without labels that were used.
+        left_out: The number of those that were not, as folds of the examples are answered better without any.
         labels: The names of the labels that have examples.
         measured_on: What the experts were measured on: folds of the examples, or held-out texts.
         texts: How many these are.
@@ -35,6 +36,7 @@ class FitReport:
 
     examples: int
     documents: int
+    left_out: int
     labels: list[str]
     measured_on: str
     texts: int
@@ -58,6 +60,8 @@ class FitReport:
             f"Fitted on {self.examples:,} examples of {len(self.labels)} label{'s' * (len(self.labels) != 1)} and "
             f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
         )
+        if self.left_out:
+            head += f" {self.left_out:,} documents were left out: held-out examples are answered better without them."
         if self.measured:
             head += (
                 f" Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "

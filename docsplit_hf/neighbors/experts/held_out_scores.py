@@ -78,6 +78,7 @@ def scores_by_folds(
     folds: np.ndarray,
     experts: list[str],
     proportions: np.ndarray | None,
+    example_weight: float,
     progress: tqdm,
 ) -> HeldOutScores:
     """Of all examples of a lesson that are in a fold, by experts that learn from the others."""
@@ -88,7 +89,7 @@ def scores_by_folds(
     words, by_words = None if corpus.words is None else corpus.words[rows], np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        part = first_lesson(corpus, rows[learned], targets[learned], several, names=lesson.names)
+        part = first_lesson(corpus, rows[learned], targets[learned], several, False, lesson.names, example_weight)
         found = fit_all(part, experts, proportions)
         shift[asked] = found[SHIFT]
         scores[:, asked], shares[asked] = scores_in_corpus(

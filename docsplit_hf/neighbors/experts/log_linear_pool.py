@@ -12,7 +12,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-SHARPNESS, LEAST, MOST = 1.0, 0.05, 20.0  # of their sum, in standard deviations of the logits
+SHARPNESS, LEAST, MOST = 0.7, 0.05, 20.0  # of their sum, in standard deviations of the logits
+SPREAD = 0.5  # of the logarithm of the sharpness, before any example is held out
+MOST_RIGHT = 0.98  # the share of right answers beyond which agreement proves nothing
 STRENGTH = 50.0  # how many examples it takes to move the proportions; the sharpness is free
 
 
@@ -39,17 +41,18 @@ def fit_weights(
     several: bool,
     shift: np.ndarray | float = 0.0,
     counts: np.ndarray | float = 1.0,
+    sharpness: float = SHARPNESS,
 ) -> np.ndarray:
     """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
 
-    It maximizes ``sum c log p(y) - 25 |w - t prior|^2 - (log t)^2 / 2`` over w and the sharpness t. So the examples say
-    at once how sure the mixture is, and only as they become many what the experts count. An example counts c, of
-    ``counts`` ``(n, 1)``. The logits are in units of ``spread_of_scores``.
+    It maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over w and t. So the examples
+    say at once how sure the mixture is, and only as they become many what the experts count. An example
+    counts c, of ``counts`` ``(n, 1)``. The logits are in units of ``spread_of_scores``.
     """
     from scipy.optimize import minimize
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        weights, sharpness = parameters[:-1], parameters[-1]
+        weights, times = parameters[:-1], parameters[-1]
         pooled = np.tensordot(weights, scores, 1) + shift
         if several:
             likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum() / targets.shape[1]
@@ -57,12 +60,36 @@ def fit_weights(
         else:
             likelihood = (counts * log_softmax(pooled, axis=1) * targets).sum()
             error = counts * (softmax(pooled, axis=1) - targets)
-        away, log_sharpness = weights - sharpness * prior, np.log(sharpness / SHARPNESS)
-        value = -likelihood + STRENGTH / 2 * away @ away + log_sharpness**2 / 2
+        away, sharper = weights - times * prior, np.log(times / sharpness) / SPREAD
+        value = -likelihood + STRENGTH / 2 * away @ away + sharper**2 / 2
         gradient = np.tensordot(scores, error, 2) + STRENGTH * away
-        return value, np.append(gradient, -STRENGTH * away @ prior + log_sharpness / sharpness)
+        return value, np.append(gradient, -STRENGTH * away @ prior + sharper / times / SPREAD)
 
-    start = np.append(SHARPNESS * prior, SHARPNESS)
+    start = np.append(sharpness * prior, sharpness)
     bounds = [(0, None)] * len(prior) + [(LEAST, MOST)]
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
     return weights if weights.any() else LEAST * prior  # no expert knows anything: the least that is still an answer
+
+
+def sharpness_by_agreement(scores: np.ndarray, prior: np.ndarray, shift: np.ndarray, one: int, other: int) -> float:
+    """The sharpness t at which the mixture is as sure of texts without labels as two experts must be right.
+
+    Experts who know different things, are right in a share p of N texts and err at random agree in
+    ``p^2 + (1 - p)^2 / (C - 1)`` of them: their agreement gives p without any label. t makes p the mean probability of
+    the best label in ``softmax(t sum_e prior_e s_e + shift)``, by the logits ``(E, N, C)`` in one unit.
+    """
+    from scipy.optimize import brentq
+
+    labels = scores.shape[2]
+    agreed = float(np.mean(scores[one].argmax(1) == scores[other].argmax(1)))
+    chance = 1 / labels
+    right = chance + np.sqrt(max(agreed - chance, 0.0) * (1 - chance))
+    pooled = np.tensordot(prior, scores, 1)
+
+    def too_sure(log_sharpness: float) -> float:
+        return float(softmax(np.exp(log_sharpness) * pooled + shift, axis=1).max(1).mean() - min(right, MOST_RIGHT))
+
+    bounds = np.log(LEAST), np.log(MOST)
+    if too_sure(bounds[0]) >= 0:
+        return LEAST
+    return MOST if too_sure(bounds[1]) <= 0 else float(np.exp(brentq(too_sure, *bounds)))

@@ -40,6 +40,14 @@ def make_store(examples=12, documents=60, texts=True, pairs=False, several=False
     return store
 
 
+def misleading_store(noise=2.0, examples=60):
+    """As many examples of each label, and 300 documents that are all fruit."""
+    labels, of_documents = np.arange(examples) % 3, np.zeros(300, int)
+    store = KNNDatastore(make_keys(labels, 1, noise), labels, NAMES, make_texts(labels, 1))
+    store.add_documents(make_keys(of_documents, 2, noise), make_texts(of_documents, 5))
+    return store
+
+
 def fitted_store(*args, experts=None, **options):
     """A datastore with what was fitted on it."""
     store = make_store(*args, **options)

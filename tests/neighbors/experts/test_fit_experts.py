@@ -39,7 +39,8 @@ def test_one_example_of_each_label_has_the_prior_weights():
     for documents in (60, 0):
         settings = fit(make_store(3, documents))
         assert settings["measured"] == [] and settings["measured_on"] == "nothing to hold out"
-        priors = [0.2, 0.2, 0.25, 0.35, 0.08] if documents else [0.45, 0.05, 0.05, 0.45, 0.08]
+        # Three texts alone are neighbors of each other, all alike: that tells nothing.
+        priors = [0.2, 0.2, 0.25, 0.35, 0.08] if documents else [0.45, 0.05, 0.0, 0.45, 0.08]
         np.testing.assert_allclose(list(settings["shares"].values()), np.array(priors) / sum(priors))
         assert all(np.isfinite(weight) for weight in settings["weights"].values())
     assert (ask(fitted_store(3)).probabilities.argmax(1) == make_queries()[0]).mean() > 0.7

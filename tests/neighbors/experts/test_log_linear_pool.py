@@ -8,6 +8,7 @@ from docsplit_hf.neighbors.experts.log_linear_pool import (
     SHARPNESS,
     fit_weights,
     pool,
+    sharpness_by_agreement,
     spread_of_scores,
 )
 
@@ -102,3 +103,18 @@ def test_an_expert_that_says_the_same_of_everything_has_no_weight():
     unit = spread_of_scores(scores, several=False)
     assert np.isinf(unit[1]) and np.isfinite(unit[[0, 2]]).all()
     assert not (scores / unit[:, None, None])[1].any()
+
+
+@pytest.mark.parametrize("right", [0.45, 0.8])
+def test_the_mixture_is_as_sure_as_two_experts_are_right(right):
+    rng, labels, count = np.random.default_rng(0), 4, 50_000
+    truth = rng.integers(0, labels, count)
+    wrong = (truth + rng.integers(1, labels, (2, count))) % labels
+    said = np.where(rng.random((2, count)) < right, truth, wrong)
+    scores = np.concatenate([np.eye(labels)[said], np.eye(labels)[truth][None]])
+    prior, shift = np.array([0.0, 0.0, 1.0]), np.zeros(labels)
+    sharpness = sharpness_by_agreement(scores, prior, shift, 0, 1)
+    assert pool(scores, sharpness * prior, False).max(1).mean() == pytest.approx(right, abs=0.015)
+    assert sharpness_by_agreement(scores, prior, shift, 0, 0) == pytest.approx(np.log(0.98 / 0.02 * 3), rel=1e-4)
+    scores[1] = np.roll(scores[0], 1, axis=1)  # never of one mind
+    assert sharpness_by_agreement(scores, prior, shift, 0, 1) == log_linear_pool.LEAST

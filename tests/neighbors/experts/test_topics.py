@@ -2,10 +2,20 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from docsplit_hf.neighbors.experts.corpus import make_corpus
 from docsplit_hf.neighbors.experts.document_vectors import unit
-from docsplit_hf.neighbors.experts.topics import CONCENTRATION, STEPS, centers_of, fit_topics, topic_scores
+from docsplit_hf.neighbors.experts.held_out_scores import folds_of, one_hot
+from docsplit_hf.neighbors.experts.topics import (
+    CONCENTRATION,
+    EXAMPLE_WEIGHTS,
+    STEPS,
+    centers_of,
+    choose_example_weight,
+    fit_topics,
+    topic_scores,
+)
 
-from .stores import make_keys
+from .stores import make_keys, make_store, misleading_store
 
 
 @pytest.mark.parametrize("proportions", [None, np.array([0.2, 0.3, 0.5])])
@@ -28,3 +38,12 @@ def test_it_is_expectation_maximization_in_which_the_examples_keep_their_labels(
     np.testing.assert_allclose(found, expected, atol=1e-4)
     np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1, rtol=1e-5)
     assert (topic_scores(vectors, centers).argmax(1) == labels).mean() > 0.9
+
+
+def test_examples_count_more_where_documents_draw_topics_away():
+    found = []
+    for snapshot in (make_store(60, 300).snapshot, misleading_store(noise=5.0).snapshot):
+        corpus = make_corpus(snapshot)
+        targets, folds = one_hot(snapshot.labels, np.arange(3)), folds_of(snapshot, corpus.rows)
+        found.append(choose_example_weight(corpus, corpus.rows, targets, folds, None))
+    assert tuple(found) == EXAMPLE_WEIGHTS

@@ -13,8 +13,9 @@ A task is a folder with train.jsonl and test.jsonl (text, label, and maybe ``dou
 - rejection: what reject gives no label, and what it says of a class that no example has.
 - journey: from a folder of files to answers, once, as a user does it; seconds of the processor and by the clock.
 
-Records are lines of records.jsonl in --output, and none is made again. Where a task has doubtful labels there is a
-second task, ``NAME_undoubted``: none of them is an example or a test text. As documents they stay.
+Texts with a doubtful label are documents, but no examples and no test texts: somebody who reads five of each class
+labels them rightly. With --doubtful they are all of it, in records of the task ``NAME_doubtful``. Records are lines of
+records.jsonl in --output, and none is made again.
 """
 
 from __future__ import annotations
@@ -45,10 +46,9 @@ from transformers import Pipeline, pipeline
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.evaluation.figures import COLORS, GRID, draw_curve, draw_legend, make_panels, save
-from docsplit_hf.evaluation.markdown_report import escape, format_summary
+from docsplit_hf.evaluation.markdown_report import format_summary
 from docsplit_hf.evaluation.results import summarize
-from docsplit_hf.models.inference.long_documents import Passages, read_pieces
-from docsplit_hf.models.inference.reader import Predictions, Reader
+from docsplit_hf.models.inference.long_documents import read_pieces
 from docsplit_hf.neighbors.experts import words
 from docsplit_hf.training.markdown import table
 
@@ -61,8 +61,9 @@ INT8 = {"backend": "openvino", "precision": "int8"}
 ENCODER = "all-MiniLM-L6-v2 int8"
 SPREAD = (2, 4, 8)
 CHAIN = ("first", *(f"spread_{k}" for k in SPREAD), "average")  # by how much is read
-TITLES = ("macro F1", "accuracy", "log loss", "calibration error")  # of METRICS
-READINGS = ("first", "head_tail", *(f"spread_{k}" for k in SPREAD), "average", "whole", "passages")
+TITLES = ("accuracy", "log loss", "calibration error")  # of METRICS beside macro F1
+DOUBTFUL = "_doubtful"
+READINGS = ("first", "head_tail", *(f"spread_{k}" for k in SPREAD), "average", "whole")
 MEASURED = [  # a system, and how it reads
     *(("ours", reading) for reading in ("first", "whole")),
     *(("ours_without_documents", reading) for reading in ("first", "whole")),
@@ -78,6 +79,7 @@ def main() -> None:
     add("--tasks", nargs="*", default=[], help="Folders with train.jsonl and test.jsonl.")
     add("--per_label", nargs="+", default=["5", "20"], help="Labels of each class. Default: %(default)s.")
     add("--draws", type=int, default=5, help="Of the examples. Default: %(default)s.")
+    add("--doubtful", action="store_true", help="Labels that may be wrong are examples and asked about, too.")
     add("--journey", type=int, nargs=2, default=[200, 100], help="Files, and texts asked. Default: %(default)s.")
     add("--embeddings", type=Path, default=Path("output/embeddings"), help="Where they are kept. Default: %(default)s.")
     add("--output", type=Path, default=RESULTS, help="A folder for records and picture. Default: %(default)s.")
@@ -121,7 +123,7 @@ class Embedded(NamedTuple):
             chosen = np.unique(np.linspace(0, count - 1, min(spread, count)).round().astype(int))
             passages, lengths = (of[self.of(text)][chosen] for of in (self.passages, self.lengths))
             average = unit(lengths @ passages)
-            embeddings[text] = unit(average + passages[0]) if how in ("whole", "passages") else average
+            embeddings[text] = unit(average + passages[0]) if how == "whole" else average
             embeddings[text] = self.first[text] if count == 1 else embeddings[text]
             rows, tokens = rows + len(chosen), tokens + lengths.sum()
         return embeddings, tokens / self.lengths.sum(), float(self.seconds[2]) * rows / len(self.passages)
@@ -131,13 +133,12 @@ class Remembered(Embedder):
     """What a pipeline gets in place of an encoder: what it would have read of known texts in one way."""
 
     def __init__(self, task: FewLabels, embedded: Embedded, reading: str) -> None:
-        own = reading if reading in ("first", "head_tail", "average", "whole", "passages") else "average"
+        own = reading if reading in ("first", "head_tail", "average", "whole") else "average"
         self.name, self.options, self.seconds_per_text = default_model(), {"long_documents": own, **INT8}, 0.0
         embeddings, self.share, self.seconds = embedded.read(reading)
         self._opened = super().pipeline()
         texts = [(text, None) for text in task.pool + task.test]
         self._known = dict(zip(texts, embeddings, strict=True))
-        self._passages = {text: embedded.passages[embedded.of(i)] for i, (text, _) in enumerate(texts)}
 
     def pipeline(self) -> Pipeline:
         own = {"long_documents": self.options["long_documents"]}
@@ -146,17 +147,7 @@ class Remembered(Embedder):
     @contextmanager
     def remembered(self) -> Iterator[None]:
         with super().remembered(), mock.patch.object(words, "words_of", words_once):
-            recall = Reader.read
-
-            def with_passages(reader: Reader, texts: Any, text_pairs: Any = None) -> Predictions:
-                found = recall(reader, texts, text_pairs)
-                if self.options["long_documents"] != "passages" or not all(text in self._passages for text in texts):
-                    return found
-                parts = [(self._passages[text], np.zeros((len(self._passages[text]), 2), int)) for text in texts]
-                return found._replace(passages=Passages.joined(parts))
-
-            with mock.patch.object(Reader, "read", with_passages):
-                yield
+            yield
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
@@ -195,32 +186,27 @@ def embed(task: FewLabels, folder: Path) -> Embedded:
         return Embedded(**saved)
 
 
-def variants(task: FewLabels, *doubtful: np.ndarray) -> Iterator[tuple[FewLabels, np.ndarray, np.ndarray]]:
-    """The task, and the one without doubtful labels: each with the rows that may be examples, and be test texts."""
-    yield task, *(np.arange(len(of)) for of in doubtful)
-    if any(of.any() for of in doubtful):
-        yield replace(task, name=f"{task.name}_undoubted"), *(np.flatnonzero(~of) for of in doubtful)
-
-
 def measure(folder: Path, options: argparse.Namespace, measured: list[tuple[str, str]]) -> None:
     """A record for each system, reading, number of labels and draw."""
     records = options.output / "records.jsonl"
     done = {tuple(record[field] for field in KEY) for record in read_records(records)}
-    loaded, *doubtful = load(folder)
-    embedded = embed(loaded, options.embeddings)
+    task, *doubtful = load(folder)
+    embedded = embed(task, options.embeddings)
+    examples, tested = (np.flatnonzero(~of | options.doubtful) for of in doubtful)
+    title = task.name + DOUBTFUL * options.doubtful
     embedders: dict[str, Remembered] = {}
     for number, per_label in product(range(options.draws), options.per_label):
-        for (task, examples, tested), (name, reading) in product(list(variants(loaded, *doubtful)), measured):
-            values = (task.name, name, f"{ENCODER} {reading}", per_label, number)
+        for name, reading in measured:
+            values = (title, name, f"{ENCODER} {reading}", per_label, number)
             if values in done:
                 continue
-            embedder = embedders.setdefault(reading, embedders.get(reading) or Remembered(loaded, embedded, reading))
+            embedder = embedders.setdefault(reading, embedders.get(reading) or Remembered(task, embedded, reading))
             rows = examples[draw(task.pool_labels[examples], int(per_label), number)]
             answer = SYSTEMS[name](task, rows, embedder, number + 1)  # of 0 they would measure speed as well
             found = scores(answer.probabilities[tested], task.test_labels[tested])
             record = dict(zip(KEY, values, strict=True)) | {"examples": len(rows), "classes": len(task.names)} | found
             record |= {"share_read": embedder.share, "embedding_cpu_seconds": embedder.seconds}
-            record |= {"texts": len(loaded.pool) + len(loaded.test), "tokens": int(embedded.lengths.sum())}
+            record |= {"texts": len(task.pool) + len(task.test), "tokens": int(embedded.lengths.sum())}
             add_record(records, record)
             print(*values, *(f"{metric} {found[metric]:.4f}" for metric in METRICS), flush=True)
 
@@ -234,25 +220,52 @@ def measure_passages(folder: Path, options: argparse.Namespace) -> None:
 
 
 def measure_audit(folder: Path, options: argparse.Namespace) -> None:
-    """Which doubtful labels an audit of all labels marks; "listed" are worth a look, "marked" it would change."""
+    """Which doubtful labels are found by an audit of all labels, by the least sure answers, and by five sure labels.
+
+    "listed" are worth a look, "marked" an audit would change; "least_sure" are the given labels that are least probable
+    out of fold, as many as there are doubtful ones; "contradicted": five sure labels of each class answer otherwise.
+    """
     task, *doubtful = load(folder)
     embedded = embed(task, options.embeddings)
     texts, labels = task.pool + task.test, np.concatenate([task.pool_labels, task.test_labels])
-    is_doubtful = dict(zip(texts, np.concatenate(doubtful).tolist(), strict=True))
+    is_doubtful = np.concatenate(doubtful)
+    given = [task.names[label] for label in labels]
     for reading in ("first", "whole"):
         embedder = Remembered(task, embedded, reading)
         pipe = embedder.pipeline()
         with embedder.remembered():
-            ids = pipe.add_examples(texts, [task.names[label] for label in labels])
+            ids = pipe.add_examples(texts, given)
             pipe.fit(show_progress=False)
-            audit = pipe.audit()
-        text_of = dict(zip(ids, texts, strict=True))
+            audit, inputs = pipe.audit(show_progress=False), pipe.datalab_inputs()
+        row_of = {row_id: row for row, row_id in enumerate(ids)}
+        marked = [issue for issue in audit.label_issues if issue.apply]
+        found = {
+            kind: [row_of[issue.id] for issue in of]
+            for kind, of in (("listed", audit.label_issues), ("marked", marked))
+        }
+        sure = inputs.pred_probs[np.arange(len(inputs.data)), inputs.data["label"]]
+        rows = np.array([row_of[row_id] for row_id in inputs.data["id"]])
+        found["least_sure"] = rows[np.argsort(sure)[: is_doubtful.sum()]]
         record = {"part": "audit", "task": task.name, "encoder": f"{ENCODER} {reading}", "estimate": audit.wrong_labels}
-        record |= {"examples": len(ids), "doubtful": sum(is_doubtful.values()), "copies": len(audit.duplicates)}
-        issues = audit.label_issues
-        for kind, found in (("listed", issues), ("marked", [issue for issue in issues if issue.apply])):
-            hits = [issue for issue in found if is_doubtful[text_of[issue.id]]]
-            record |= {kind: len(found), f"{kind}_doubtful": len(hits)}
+        record |= {"examples": len(ids), "doubtful": int(is_doubtful.sum()), "copies": len(audit.duplicates)}
+        for kind, of in found.items():
+            record |= {kind: len(of), f"{kind}_doubtful": int(is_doubtful[np.array(of, int)].sum())}
+        add_record(options.output / "audit.jsonl", record)
+        print(record, flush=True)
+    for number in range(options.draws):
+        rows = np.flatnonzero(~is_doubtful)
+        rows = rows[draw(labels[rows], 5, number)]
+        others = np.setdiff1d(np.arange(len(texts)), rows)
+        pipe = embedder.pipeline()
+        with embedder.remembered():
+            pipe.add_examples([texts[row] for row in rows], [given[row] for row in rows])
+            pipe.add_documents([texts[row] for row in others])
+            pipe.fit(show_progress=False)
+            answers = pipe([texts[row] for row in others])
+        against = np.array([answer["label"] != given[row] for answer, row in zip(answers, others, strict=True)])
+        record = {"part": "contradicted", "task": task.name, "encoder": f"{ENCODER} {reading}", "draw": number}
+        record |= {"texts": len(others), "doubtful": int(is_doubtful[others].sum()), "contradicted": int(against.sum())}
+        record |= {"contradicted_doubtful": int(is_doubtful[others][against].sum())}
         add_record(options.output / "audit.jsonl", record)
         print(record, flush=True)
 
@@ -336,18 +349,30 @@ def measure_journey(folder: Path, options: argparse.Namespace) -> None:
 
 
 def write_report(folder: Path, options: argparse.Namespace) -> None:
-    """All means as tables, and the picture of what is read."""
+    """Print the tables of docs/contracts.md, and draw its picture."""
     frame = pd.DataFrame(read_records(folder / "records.jsonl"))
-    lines = ["# Contracts", "", "Means over the draws ± half of the 95 % interval; by `benchmarks/contracts.py`."]
-    for per_label in frame["per_label"].unique():
-        rows = []
-        for task, system, encoder in frame[list(KEY[:3])].drop_duplicates().itertuples(index=False):
-            reading = encoder.removeprefix(f"{ENCODER} ")
-            if cells := cells_of(frame, task, system, reading, per_label):
-                rows.append((escape(task), escape(system), escape(reading), *cells))
-        lines += ["", f"## {per_label} labels of each class", "", table(("task", "system", "read", *TITLES), rows)]
-    (folder / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(table(("", "read", "macro F1, 5", "macro F1, 20", *(f"{title}, 5" for title in TITLES)), systems(frame)))
+    tasks = [f"{task}, {n}" for task in frame["task"].unique() if not task.endswith(DOUBTFUL) for n in ("5", "20")]
+    print(table(("read", "share", "seconds", *tasks), passages(frame)))
     save(partial(curves, frame), folder / "passages")
+
+
+def systems(frame: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    """A row for each system and how it reads, of the first task."""
+    task = frame["task"].unique()[0]
+    for name, reading in MEASURED:
+        five, twenty = (cells_of(frame, task, name, reading, per_label) for per_label in ("5", "20"))
+        yield name.replace("_", " "), reading, five[0], twenty[0], *five[1:]
+
+
+def passages(frame: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    """A row for each way to read: the share of the tokens, seconds for 1,000 texts of the first task, and macro F1."""
+    tasks = [task for task in frame["task"].unique() if not task.endswith(DOUBTFUL)]
+    for reading in READINGS:
+        mine = frame[(frame["task"] == tasks[0]) & (frame["encoder"] == f"{ENCODER} {reading}")].iloc[0]
+        seconds = 1000 * mine["embedding_cpu_seconds"] / mine["texts"]
+        scored = (cells_of(frame, task, "ours", reading, n)[0] for task in tasks for n in ("5", "20"))
+        yield f"`{reading}`", f"{100 * mine['share_read']:.1f} %", f"{seconds:,.0f}", *scored
 
 
 def cells_of(frame: pd.DataFrame, task: str, system: str, reading: str, per_label: str) -> list[str]:
@@ -364,7 +389,7 @@ def cells_of(frame: pd.DataFrame, task: str, system: str, reading: str, per_labe
 
 def curves(frame: pd.DataFrame) -> Figure:
     """Macro F1 by the seconds that embedding takes, a panel for each task; a star for what the pipeline does."""
-    frame = frame[(frame["system"] == "ours") & ~frame["task"].str.endswith("_undoubted")]
+    frame = frame[(frame["system"] == "ours") & ~frame["task"].str.endswith(DOUBTFUL)]
     frame = frame.assign(reading=frame["encoder"].str.removeprefix(f"{ENCODER} "))
     tasks = frame["task"].unique()
     figure, axes = make_panels(len(tasks), 3.4, 3.0)

@@ -50,6 +50,10 @@ def enter_folder(namespace):
     Path("documents").mkdir()
     for number, text in enumerate(texts):
         Path("documents", f"{number}.txt").write_text(f"{text} {text[::-1]}")
+    with open("labels.csv", "w", newline="") as labels:
+        rows = [(f"{number}.txt", kind) for number, kind in enumerate(kinds)]
+        few = [row for kind in ("river", "other") for row in [row for row in rows if row[1] == kind][:5]]
+        csv.writer(labels).writerows([["file", "kind"], *few])
     Path("documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     Path("output").mkdir()
     Path("output", "pretrain").symlink_to(docsplit_hf.default_checkpoint())

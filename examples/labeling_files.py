@@ -9,7 +9,7 @@ from typing import Any
 
 from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement
 from docsplit_hf.models.checkpoints.lock import locked
-from docsplit_hf.neighbors.store.files.hub_folder import FOLDER
+from docsplit_hf.neighbors.store.files.classifier_folder import FOLDER
 
 LABELS, PROGRESS = "labels.jsonl", "progress.jsonl"
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..classification.evaluation import prediction_metrics
-from ..neighbors.store.keys.key_matrix import as_matrix, check_finite
+from ..neighbors.store.keys import as_matrix, check_finite
 from ..text.holding_out import hold_out_of_each_class
 from .experiment import Evaluation
 from .load_system import Features

@@ -12,6 +12,7 @@ from ..models.checkpoints.shipped_checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, table
 from ..training.model_card import save_model_card
 from .experts.fit_report import FitReport
+from .store.datastore import KNNDatastore
 
 if TYPE_CHECKING:
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -105,11 +106,11 @@ def _labels(facts: ClassifierFacts) -> str:
     if facts.datastore is None:
         names = config.label_names
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
-    if not facts.datastore.is_in_folder:
+    if not isinstance(facts.datastore, KNNDatastore):
         names = facts.datastore.label_names
         return (
-            f"{len(names)} labels: {', '.join(names)}. The {len(facts.datastore):,} examples are in a collection of "
-            "Milvus, which is no part of this folder: give it to the pipeline as `datastore`."
+            f"{len(names)} labels: {', '.join(names)}. The {len(facts.datastore):,} examples are in a store of "
+            "their own, which is no part of this folder: give it to the pipeline as `datastore`."
         )
     names, labels = facts.datastore.label_names, facts.datastore.labels
     counts = labels.sum(0) if facts.datastore.multi_label else np.bincount(labels, minlength=len(names))

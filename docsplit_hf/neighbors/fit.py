@@ -12,8 +12,8 @@ from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .experts.kept_corpus import KeptCorpus
 from .store.duplicates import number_texts
-from .store.row_table import joined_texts
-from .suggestions.suggest import SUGGESTED, suggested_before
+from .store.row_table import encode_known_labels, joined_texts
+from .suggestions.suggest import FITTING, SUGGESTED, suggested_before
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -45,14 +45,15 @@ def fit(
     make = (corpus or KeptCorpus()).make
     fitted = fit_experts(datastore.snapshot, experts, held_out, has_head, show_progress, make)
     state = fitted.to_state()
-    settings = state.settings | {SUGGESTED: suggested_before(datastore.fitted)}
-    datastore.fitted = replace(state, settings=settings)
+    with FITTING:
+        settings = state.settings | {SUGGESTED: suggested_before(datastore.fitted)}
+        datastore.fitted = replace(state, settings=settings)
     return FitReport.of(fitted.settings)
 
 
 def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
     texts, pairs = texts_and_pairs(texts)
-    numbers = datastore.label_array(names_of_labels(labels))
+    numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     if len(numbers) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(numbers)} labels: give one label for each text.")
     in_table, own = number_texts(datastore.snapshot.rows, texts, pairs)

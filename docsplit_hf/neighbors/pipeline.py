@@ -20,8 +20,8 @@ from .editing.relabel import relabel
 from .fit import fit
 from .recalibrate import recalibrate_if_grown, recalibrate_on_examples, recalibrate_on_held_out
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
-from .store.files.classifier_files import saved_together
-from .store.files.hub_folder import CARD, upload
+from .store.files.classifier_folder import CARD, saved_together, upload
+from .store.row_table import ids_among
 from .suggestions.suggest import suggest
 from .texts_and_labels import as_list
 from .watching.known_words import known_words
@@ -185,7 +185,7 @@ class KNNClassifierPipeline(AnsweringPipeline):
         texts, labels, ids = described_examples(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        before = set() if self.datastore is None else self.datastore.ids_there(ids)
+        before = set() if self.datastore is None else ids_among(ids, self.datastore.find(ids=ids).rows)
         return self._add_examples(texts, labels, ids, allow_duplicates=True, replacing=before)
 
     def add_documents(

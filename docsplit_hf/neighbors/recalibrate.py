@@ -13,6 +13,7 @@ from .mixing.datastore_calibration import (
     calibrate_on_held_out,
     store_calibration,
 )
+from .store.row_table import encode_known_labels
 from .texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def recalibrate_on_held_out(reader: Reader, datastore: Store, texts: Any, labels
     """Calibrate on held-out texts and the names of their labels, and write it into the model's configuration."""
     texts, pairs = texts_and_pairs(texts)
     predictions = reader.read(texts, pairs)
-    numbers = datastore.label_array(names_of_labels(labels))
+    numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
     store_calibration(reader.model.config, calibration, HELD_OUT, len(datastore))
     return calibration

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..models.inference.batching import check_texts
-from .store.labels import is_multi_label
+from .store.row_table import is_multi_label
 
 
 def as_list(given: Any) -> Any:

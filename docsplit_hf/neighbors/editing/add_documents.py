@@ -50,7 +50,7 @@ def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[st
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
     """The places of texts that are neither empty, nor among examples and documents, nor among those before them."""
-    snapshot, known = datastore.with_texts(texts, pairs), set()
+    snapshot, known = datastore.find(texts, pairs), set()
     for state in (snapshot, snapshot.documents):
         if state is not None:
             in_table, numbers = number_texts(state.rows, texts, pairs)

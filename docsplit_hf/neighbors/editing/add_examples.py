@@ -13,8 +13,8 @@ from ...models.inference.passages import Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ..store.datastore import KNNDatastore
 from ..store.duplicates import first_of_equals, ids_of_examples, number_texts
-from ..store.keys.passage_table import take_passages
-from ..store.labels import is_multi_label
+from ..store.passage_table import take_passages
+from ..store.row_table import is_multi_label
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add_examples(
     known: list[Any] = [None] * len(texts)
     first: Sequence[int] = range(len(texts))
     if not allow_duplicates:
-        known = ids_of_examples(datastore.with_texts(texts, pairs), texts, pairs, labels)
+        known = ids_of_examples(datastore.find(texts, pairs), texts, pairs, labels)
         first = first_of_equals(texts, pairs, labels)
     rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
     if len(rows) < len(texts):
@@ -75,7 +75,8 @@ def datastore_to_grow(reader: Reader, datastore: Store | None, labels: Sequence[
     """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
     config = reader.model.config
     several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
-    if datastore is not None and datastore.takes(several):
+    is_unused = isinstance(datastore, KNNDatastore) and not len(datastore) and datastore.multi_label != several
+    if datastore is not None and not is_unused:
         return datastore
     probe = reader.probe()
     new = KNNDatastore.empty(probe.shape[1], config.label_names, multi_label=several, probe=probe)
@@ -90,7 +91,7 @@ def _embed(
     reader: Reader, datastore: Store, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None, list[str]]:
     """The embeddings and passages of texts, and the ids of documents that some of them were: these have theirs."""
-    documents = datastore.with_texts(texts, pairs).documents
+    documents = datastore.find(texts, pairs).documents
     if documents is None or not len(documents.keys):
         predictions = reader.read(texts, pairs)
         return predictions.retrieval_embeddings, predictions.passages, []

@@ -9,7 +9,7 @@ import numpy as np
 from ..rejection.answer_level import answer_level, least_error
 from ..rejection.familiarity import NEAREST, confidence, familiarity, novelty
 from ..store.fitted_state import FittedState
-from ..store.keys.key_matrix import as_float32
+from ..store.keys import as_float32
 from .check_state import check_state
 from .corpus import id_numbers, texts_in
 from .document_vectors import DocumentVectors, unit

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..rejection.familiarity import closeness
 from ..store.duplicates import number_texts
-from ..store.keys.passage_table import take_passages
+from ..store.passage_table import take_passages
 from .baselines import word_counts
 from .corpus import texts_in
 from .expert import Asked

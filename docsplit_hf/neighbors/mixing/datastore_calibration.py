@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..store.duplicates import equal_neighbors
-from ..store.keys.passage_table import take_passages
-from ..store.sampling import sample_rows, take_rows
+from ..store.passage_table import take_passages
 from .calibration import Calibration, calibrate
 from .classifier_distribution import classifier_probabilities
 
@@ -46,7 +45,7 @@ def calibrate_on_held_out(
 ) -> Calibration:
     """Choose k, T and lambda on M held-out examples, which must not be in the test set.
 
-    ``labels`` are as ``datastore.label_array`` gives them. Texts that are in the datastore as well are left out, which
+    ``labels`` are numbers of the datastore's labels. Texts that are in the datastore as well are left out, which
     is logged: their neighbors know their labels.
     """
     # As they would be kept, so that an example is as near to itself as can be.
@@ -89,7 +88,7 @@ def calibrate_leaving_one_out(
     if rows is None:
         left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
     else:
-        left_out = take_rows(datastore.snapshot, rows)
+        left_out = datastore.snapshot.take(rows)
     queries, own, wanted = left_out.keys.astype(np.float32), left_out.rows.to_pydict(), MOST_NEIGHBORS + 1
     passages = take_passages(left_out.passages, np.arange(len(queries)))
     while True:
@@ -133,7 +132,7 @@ def leave_one_out_rows(datastore: Store) -> np.ndarray:
 
     2,000 rows, or as many as have 2,000 passages: looking up a row takes as long as it has passages.
     """
-    return sample_rows(datastore.snapshot, LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
+    return datastore.snapshot.sampled_rows(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
 
 
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...models.inference.passages import Passages
     from ...models.inference.reader import Predictions
-    from ..store.neighbors import Neighbors
+    from ..store.snapshot import Neighbors
     from ..store.store import Store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.duplicates import EQUAL
-from ..store.search.index import exact_search
+from ..store.index import exact_search
 
 NEAREST = 5
 NOVEL = 0.99  # a text that is less familiar than 99 % of the held-out examples gets no answer, however sure it seems

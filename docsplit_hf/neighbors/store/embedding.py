@@ -10,7 +10,7 @@ from ...models.inference.long_documents.strategies import SEVERAL_VECTORS
 from ...models.inference.passages import Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
-from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot
+from .changes import add_rows, empty_snapshot
 from .snapshot_index import update_index
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ...models.inference.reader import Reader
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
+    from .snapshot import Snapshot
 
 
 def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **options: Any) -> Snapshot:
@@ -36,8 +37,7 @@ def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **option
     empty = empty_snapshot(keys.shape[1], names, multi_label, probe=reader.probe(), **options)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
     stored = (texts, pairs) if store_texts else (None, None)
-    grown = add_rows(empty, Buffers(empty), keys, labels, names, *stored, ids, passages)
-    return update_index(grown, rebuild=True)
+    return update_index(add_rows(empty, keys, labels, *stored, ids, passages), rebuild=True)
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..experts.corpus import rows_of
 from ..experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
-from ..store.keys.passage_table import take_passages
+from ..store.passage_table import take_passages
 from ..store.row_table import joined_texts
 from .choose_documents import Choice, choose_documents
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_CANDIDATES = 10_000  # documents that are asked about; more of them change the clusters little
+FITTING = threading.Lock()  # held while what was fitted is replaced by what follows from it
 SUGGESTED = "suggested"  # in the settings of what was fitted: the ids of documents that were suggested
 
 
@@ -53,7 +54,10 @@ def suggest(
     examples = vectors_of_examples(ready)
     choices = choose_documents(answers.vectors, _doubt(answers, snapshot.multi_label), examples, count)
     found = [_suggestion(choice, table, answers, ready) for choice in choices]
-    datastore.change_fitted(partial(_with_suggested, ids=[one["id"] for one in found]))
+    with FITTING:
+        if (fitted := datastore.fitted) is not None:
+            suggested = list(dict.fromkeys([*suggested_before(fitted), *(one["id"] for one in found)]))
+            datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED: suggested})
     return found
 
 
@@ -61,11 +65,6 @@ def suggested_before(fitted: FittedState | None) -> list[str]:
     """The ids of documents that were suggested."""
     found = None if fitted is None else fitted.settings.get(SUGGESTED)
     return found if isinstance(found, list) else []
-
-
-def _with_suggested(fitted: FittedState, ids: list[str]) -> FittedState:
-    suggested = list(dict.fromkeys([*suggested_before(fitted), *ids]))
-    return replace(fitted, settings=fitted.settings | {SUGGESTED: suggested})
 
 
 def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.fitted_state import FittedState
+from docsplit_hf.neighbors.store.probe import check_probe
 
 from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_queries
 
@@ -169,17 +170,17 @@ def test_unknown_ids_are_named_and_nothing_is_removed():
 
 def test_another_encoder_is_told_from_rounding(caplog):
     probe = np.random.default_rng(0).standard_normal((3, 8))
-    datastore = make_datastore(probe=probe)
+    stored = make_datastore(probe=probe).probe
     with caplog.at_level(logging.WARNING):
         for same in (probe.astype(np.float16), 1.05 * probe):
-            datastore.check_encoder(same)
+            check_probe(same, stored)
     assert caplog.text == ""
     for other in (probe + 0.5, 1.2 * probe, 0 * probe, np.nan * probe):
         with pytest.raises(ValueError, match="built by another encoder"):
-            datastore.check_encoder(other)
+            check_probe(other, stored)
     with pytest.raises(ValueError, match=r"gives embeddings \(3, 4\), the datastore has \(3, 8\)"):
-        datastore.check_encoder(probe[:, :4])
-    make_datastore().check_encoder(probe)
+        check_probe(probe[:, :4], stored)
+    check_probe(probe, make_datastore().probe)
     assert "no probe" in caplog.text
 
 

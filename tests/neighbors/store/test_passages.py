@@ -10,10 +10,10 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.passages import Passages
 from docsplit_hf.neighbors.store.duplicates import equal_neighbors
-from docsplit_hf.neighbors.store.keys.passage_table import take_passages, whole_rows
+from docsplit_hf.neighbors.store.passage_table import take_passages, whole_rows
 
 from .datastores import NAMES, answers, everything, fill, make_datastore, make_passages, make_queries, with_passages
-from .search.test_grouped_search import by_definition
+from .test_grouped_search import by_definition
 
 
 def passages_of(datastore):

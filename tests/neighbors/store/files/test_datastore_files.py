@@ -13,15 +13,20 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from docsplit_hf.neighbors.store.datastore_error import DatastoreError
-from docsplit_hf.neighbors.store.documents import add_documents, no_documents
+from docsplit_hf.neighbors.store.changes import add_documents, no_documents
 from docsplit_hf.neighbors.store.files.datastore_files import read_datastore, write_datastore
-from docsplit_hf.neighbors.store.files.manifest import FILE_NAMES, file_name, read_manifest, render_manifest
+from docsplit_hf.neighbors.store.files.manifest import (
+    FILE_NAMES,
+    DatastoreError,
+    file_name,
+    read_manifest,
+    render_manifest,
+)
 from docsplit_hf.neighbors.store.fitted_state import FittedState
-from docsplit_hf.neighbors.store.keys.passage_table import check_passages
+from docsplit_hf.neighbors.store.index import IndexOptions
+from docsplit_hf.neighbors.store.passage_table import check_passages
 from docsplit_hf.neighbors.store.row_table import make_rows
-from docsplit_hf.neighbors.store.search.index import IndexOptions
-from docsplit_hf.neighbors.store.snapshot import Buffers, Snapshot
+from docsplit_hf.neighbors.store.snapshot import Snapshot
 
 from ..datastores import contents_of, make_fitted, make_passages
 
@@ -42,7 +47,7 @@ def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True
     if whole:
         keys, texts = rng.standard_normal((rows + 1, 4)), [f"Document {i} ü 好" for i in range(rows + 1)]
         passages = make_passages(keys, seed)
-        snapshot = add_documents(snapshot, Buffers(snapshot), keys, texts, passages=passages)
+        snapshot = add_documents(snapshot, keys, texts, passages=passages)
         passages = check_passages(make_passages(snapshot.keys, seed), snapshot.keys)
         if passages is not None:
             passages = replace(passages, keys=passages.keys.astype(dtype))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..keys.key_matrix import as_float32
+from .keys import as_float32
 
 if TYPE_CHECKING:
     import faiss

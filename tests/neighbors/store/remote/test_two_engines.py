@@ -1,7 +1,6 @@
 """One suite, two engines: what a pipeline asks of a datastore has the same answers from both."""
 
 from dataclasses import asdict
-from inspect import signature
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.passages import Passages
-from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore
 from docsplit_hf.neighbors.store.row_table import ids_among
 
 from ...conftest import labels_of
@@ -27,15 +25,6 @@ def some_rows(count, seed=0, dimension=8, multi_label=False):
         labels = [[NAMES[i] for i in rng.permutation(3)[: i % 4]] for i in range(count)]
     texts = [f"Text {seed} {i} 'quoted' \"twice\" ü" if i % 3 else None for i in range(count)]
     return keys, labels, texts, [f"row {seed} {i} ' \" \\" for i in range(count)]
-
-
-def test_both_engines_are_called_alike():
-    names = {name for name, member in vars(RemoteDatastore).items() if name[0] != "_" and callable(member)}
-    names -= {"content"}  # a collection's own
-    assert {"add", "search", "remove", "relabel", "add_documents", "merge", "find", "sample"} < names
-    for name in names:
-        own, other = (list(signature(getattr(each, name)).parameters) for each in (RemoteDatastore, KNNDatastore))
-        assert own == other, name
 
 
 class Expected:

@@ -105,19 +105,6 @@ def test_what_makes_no_datastore(arguments, options, message):
         KNNDatastore(*arguments, **options)
 
 
-@pytest.mark.parametrize(
-    ("queries", "k", "message"),
-    [
-        *(([[0.0] * 8], k, "k must be an integer of at least 1, got") for k in (0, -1, 1.0, "1", True, None)),
-        (np.zeros((1, 7)), 1, r"queries must be numbers of shape \(N, 8\).*\(1, 7\)"),
-        ([[0.0] * 7 + [np.nan]], 1, "queries: row 0 holds NaN"),
-    ],
-)
-def test_what_cannot_be_searched(queries, k, message):
-    with pytest.raises(ValueError, match=message):
-        make_datastore().search(queries, k)
-
-
 def test_an_empty_datastore_says_that_it_is_empty():
     datastore = KNNDatastore.empty(8, NAMES)
     assert (len(datastore), datastore.dimension, datastore.keys.shape) == (0, 8, (0, 8))
@@ -159,15 +146,6 @@ def test_a_failed_add_changes_nothing(arguments, options):
     assert_exact(datastore)
 
 
-def test_unknown_ids_are_named_and_nothing_is_removed():
-    datastore = make_datastore()
-    with pytest.raises(ValueError, match="no row with the id 'x': ids are strings"):
-        datastore.remove(["1", "x"])
-    with pytest.raises(ValueError, match=r"got one string: pass \['12'\]"):
-        datastore.remove("12")
-    assert len(datastore) == 50
-
-
 def test_another_encoder_is_told_from_rounding(caplog):
     probe = np.random.default_rng(0).standard_normal((3, 8))
     stored = make_datastore(probe=probe).probe
@@ -198,19 +176,3 @@ def test_relabeling_changes_labels_alone(several):
     datastore.add([[0] * 4], [["fruit"] if several else "fruit"])
     assert datastore.labels[:4].tolist() == np.array(expected, dtype=datastore.labels.dtype).tolist()
     datastore.relabel({})
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ({"a": "mineral", "x": "mineral"}, "no row with the id 'x'"),
-        ({"a": "mineral", "b": "new"}, "has no label 'new'"),
-        ({"a": 9}, "9"),
-    ],
-)
-def test_a_failed_relabeling_changes_nothing(labels, message):
-    datastore = KNNDatastore(np.eye(2), [0, 1], NAMES, ids=["a", "b"])
-    before = datastore.snapshot
-    with pytest.raises(ValueError, match=message):
-        datastore.relabel(labels)
-    assert datastore.snapshot is before

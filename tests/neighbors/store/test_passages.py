@@ -124,7 +124,11 @@ def test_copies_grow_apart(copied):
     other.add([[1] * 8], [0], passages=Passages(np.ones((2, 8)), [2], [[0, 1], [1, 2]]))
     other.add_documents([[1] * 8])
     assert everything(datastore) == before and everything(other) != before
-    for array in (other.snapshot.passages.keys, datastore.snapshot.passages.counts):
+    view = datastore.documents
+    view.add([[3] * 8], [[]])
+    assert len(datastore.documents) == len(view) - 1
+    kept = other.documents.keys, other.fitted.arrays["float64"], other.snapshot.passages.keys
+    for array in (*kept, datastore.snapshot.passages.counts):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 

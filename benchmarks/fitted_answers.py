@@ -23,68 +23,59 @@ from benchmark_inputs import default_model
 from fitting_growth import make_datastore
 from transformers import pipeline
 
-from docsplit_hf import KNNClassifierPipeline, KNNDatastore, connect_datastore
+from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
 from docsplit_hf.shards.write_shards import ShardWriter, begin_corpus
 from docsplit_hf.training.markdown import table
 
-EXAMPLES, DOCUMENTS, ASKED, PASSAGE, TIMED = 1_100, 1_100, 500, 64, 200
+EXAMPLES, DOCUMENTS, ASKED, PASSAGE, TIMED = 1_100, 1_100, 500, 128, 200
 INDEX, LARGE_INDEX = "IVF16,Flat", "IVF256,Flat"
+PARTS, COMPARED = ("stores", "passages", "seconds"), ("store", "same label", "accuracy")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="With train.jsonl and test.jsonl.")
     parser.add_argument("--documents", type=int, default=100_000, help="For the seconds. Default: %(default)s.")
-    parser.add_argument("--output", type=Path, help="A file of JSON for the record.")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="What to measure. Default: all.")
+    parser.add_argument("--output", type=Path, help="A file of JSON for the record; other parts in it stay.")
     options = parser.parse_args()
-    record = {"stores": compare_stores(options.folder), "seconds": time_answers(options.documents)}
-    print(table(("store", "same label", "accuracy"), [(n, f"{s:.1%}", f"{a:.1%}") for n, s, a in record["stores"]]))
-    print(table(("index", "median, ms", "99th percentile, ms", "same label"), record["seconds"]))
-    if options.output is not None:
-        options.output.write_text(json.dumps(record, indent=1) + "\n")
+    there = options.output is not None and options.output.exists()
+    record = json.loads(options.output.read_text()) if there else {}
+    for part in options.parts:
+        timed = part == "seconds"
+        record[part] = time_answers(options.documents) if timed else compare_stores(options.folder, part)
+        columns = ("index", "median, ms", "99th percentile, ms", "same label") if timed else COMPARED
+        print(table(columns, [[one if isinstance(one, str) else f"{one:.3g}" for one in row] for row in record[part]]))
+        if options.output is not None:
+            options.output.write_text(json.dumps(record, indent=1) + "\n")
 
 
-def compare_stores(folder: Path) -> list[tuple[str, float, float]]:
+def compare_stores(folder: Path, part: str) -> list[tuple[str, float, float]]:
     """Of each store its name, the share of labels that are those of exact search, and the accuracy."""
     train, test = (read(folder / f"{split}.jsonl") for split in ("train", "test"))
     examples, documents, asked = train[:EXAMPLES], train[EXAMPLES : EXAMPLES + DOCUMENTS], test[:ASKED]
-    right, found = np.array([row["label"] for row in asked]), []
-
-    def answers(pipe: KNNClassifierPipeline) -> np.ndarray:
-        pipe.fit(show_progress=False)
-        return np.array([answer["label"] for answer in pipe([row["text"] for row in asked])])
-
-    def add(name: str, pipe: KNNClassifierPipeline, exact: np.ndarray) -> None:
-        labels = answers(pipe)
-        found.append((name, float(np.mean(labels == exact)), float(np.mean(labels == right))))
-        print(found[-1], flush=True)
-
-    def filled(**reading: Any) -> KNNClassifierPipeline:
-        pipe = pipeline("docsplit-knn", model=default_model(), device="cpu", **reading)
-        pipe.add_examples([row["text"] for row in examples], [row["label"] for row in examples])
-        pipe.add_documents([row["text"] for row in documents])
-        return pipe
-
+    reading = {"long_documents": "passages", "passage_length": PASSAGE} if part == "passages" else {}
+    pipe = pipeline("docsplit-knn", model=default_model(), device="cpu", **reading)
+    pipe.add_examples([row["text"] for row in examples], [row["label"] for row in examples])
+    pipe.add_documents([row["text"] for row in documents])
+    local, found, right = pipe.datastore, [], np.array([row["label"] for row in asked])
     with tempfile.TemporaryDirectory() as name:
-        pipe, place = filled(), Path(name)
-        local, exact = pipe.datastore, answers(pipe)
-        add("exact", pipe, exact)
-        for title, store in (
-            (f"index {INDEX}", with_index(local)),
-            ("mapped", mapped(local, place)),
-            ("shards", sharded(local, place)),
-            (f"shards, index {INDEX}", sharded(local, place, index=INDEX)),
-            ("milvus-lite", collected(local, place)),
-        ):
-            pipe.datastore = store
-            add(title, pipe, exact)
-    pipe = filled(long_documents="passages", passage_length=PASSAGE)
-    exact = answers(pipe)
-    add("passages, exact", pipe, exact)
-    pipe.datastore = with_index(pipe.datastore)
-    add(f"passages, index {INDEX}", pipe, exact)
+        place, exact = Path(name), right
+        stores = {"exact": lambda: local, f"index {INDEX}": lambda: with_index(local)}
+        if part == "stores":
+            stores["mapped"] = lambda: mapped(local, place)
+            stores["shards"] = lambda: sharded(local, place)
+            stores[f"shards, index {INDEX}"] = lambda: sharded(local, place, index=INDEX)
+            stores["milvus-lite"] = lambda: collected(local, place)
+        for title, make in stores.items():
+            pipe.datastore = make()
+            pipe.fit(show_progress=False)
+            labels = np.array([answer["label"] for answer in pipe([row["text"] for row in asked])])
+            exact = labels if title == "exact" else exact
+            found.append((title, float(np.mean(labels == exact)), float(np.mean(labels == right))))
+            print(found[-1], flush=True)
     return found
 
 
@@ -124,7 +115,7 @@ def collected(local: KNNDatastore, place: Path) -> Any:
     return remote
 
 
-def time_answers(documents: int) -> list[tuple[str, str, str, str]]:
+def time_answers(documents: int) -> list[tuple[str, float, float, float]]:
     """Of exact search and of an index, what one answer takes, in milliseconds."""
     datastore, others = make_datastore(documents, 384, 50), make_datastore(TIMED, 384, 50)
     datastore.fitted = fit_experts(datastore.snapshot, show_progress=False).to_state()
@@ -139,8 +130,8 @@ def time_answers(documents: int) -> list[tuple[str, str, str, str]]:
             seconds.append(time.perf_counter() - start)
             labels.append(int(answer.probabilities.argmax()))
         exact = exact or labels
-        times = (f"{1000 * value:.1f}" for value in (np.median(seconds), np.quantile(seconds, 0.99)))
-        found.append((index, *times, f"{np.mean(np.array(labels) == exact):.1%}"))
+        times = (1000 * float(value) for value in np.quantile(seconds, (0.5, 0.99)))
+        found.append((index, *times, float(np.mean(np.array(labels) == exact))))
         print(found[-1], flush=True)
     return found
 

@@ -23,7 +23,7 @@ from docsplit_hf.neighbors.mixing.distributions import (
     knn_probabilities,
     neighbor_weights,
 )
-from docsplit_hf.neighbors.store.search.index import exact_search
+from docsplit_hf.neighbors.store.index import exact_search
 from docsplit_hf.text.paper_tasks import load_task
 
 MOST_NEIGHBORS = 128

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...models.inference.long_documents import Passages
     from ...models.inference.reader import Predictions
-    from ..store.neighbors import Neighbors
+    from ..store.snapshot import Neighbors
     from ..store.store import Store
 
 

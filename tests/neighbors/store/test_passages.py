@@ -10,10 +10,10 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.duplicates import equal_neighbors
-from docsplit_hf.neighbors.store.keys.passage_table import take_passages, whole_rows
+from docsplit_hf.neighbors.store.passage_table import take_passages, whole_rows
 
 from .datastores import NAMES, answers, everything, fill, make_datastore, make_passages, make_queries, with_passages
-from .search.test_grouped_search import by_definition
+from .test_grouped_search import by_definition
 
 
 def passages_of(datastore):
@@ -124,7 +124,11 @@ def test_copies_grow_apart(copied):
     other.add([[1] * 8], [0], passages=Passages(np.ones((2, 8)), [2], [[0, 1], [1, 2]]))
     other.add_documents([[1] * 8])
     assert everything(datastore) == before and everything(other) != before
-    for array in (other.snapshot.passages.keys, datastore.snapshot.passages.counts):
+    view = datastore.documents
+    view.add([[3] * 8], [[]])
+    assert len(datastore.documents) == len(view) - 1
+    kept = other.documents.keys, other.fitted.arrays["float64"], other.snapshot.passages.keys
+    for array in (*kept, datastore.snapshot.passages.counts):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 

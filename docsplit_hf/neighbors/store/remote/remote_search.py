@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..keys.key_matrix import as_matrix, check_finite
-from ..keys.passage_table import check_passages
+from ..keys import as_queries
+from ..passage_table import check_passages
 from .collection import FIELDS, MOST_FOUND, PK, Collection
 from .rows import DOCUMENT, all_keys
 
 if TYPE_CHECKING:
     from ....models.inference.long_documents import Passages
-    from ..neighbors import Neighbors
-    from ..snapshot import Snapshot
+    from ..snapshot import Neighbors, Snapshot
 
 SPARE = 16  # candidates beyond k: a server's own distances are off by rounding
 PER_PASSAGE = 4  # candidates for each row that is wanted: what is near by one passage need not be by several
@@ -33,11 +32,9 @@ def remote_search(
     """The nearest documents of a partition. Each query is compared with the candidates of all of them, exactly."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
         raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
-    queries = as_matrix(queries, "queries", dimension)
-    check_finite(queries, "queries")
-    asked = None if passages is None else check_passages(passages, queries)
+    queries = as_queries(queries, "queries", dimension)
+    asked = check_passages(passages, queries)
     vectors, counts = (queries, np.ones(len(queries), np.int64)) if asked is None else (asked.keys, asked.counts)
-    check_finite(vectors, "embeddings of passages")
     wanted = min((k if asked is None else PER_PASSAGE * k) + SPARE, MOST_FOUND)
     near = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)
     firsts = collection.get([f"{document}p0" for document in near], FIELDS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..keys.key_matrix import as_float32
+from .keys import as_float32
 
 if TYPE_CHECKING:
     import faiss
@@ -135,7 +135,7 @@ def build_index(
             part.do_polysemous_training = False  # minutes of sorting codes, for a kind of search that is not used here
     try:
         if begun is None:
-            size = training_rows(index, len(keys))
+            size = min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), len(keys))
             sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
             index.train(as_float32(keys[sample]))
             if len(keys) > KEPT_ROWS:
@@ -161,11 +161,6 @@ def fill_index(
             keep(index)
             kept = first
         index.add(as_float32(keys[first : first + step]))
-
-
-def training_rows(index: faiss.Index, rows: int) -> int:
-    """How many rows an index is trained on."""
-    return min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), rows)
 
 
 def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..keys.key_matrix import as_float32
-from ..keys.passage_table import places_of
 from .index import BLOCK_BYTES
+from .keys import as_float32
+from .passage_table import places_of
 
 # A distance by products is off by at most (D + 3)(|q|^2 + |x|^2) / 2^24: twice that is to spare.
 ROUNDING = 2.0**-23

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.search.index import (
+from docsplit_hf.neighbors.store.index import (
     IndexOptions,
     approximate_search,
     build_index,
@@ -19,7 +19,7 @@ def test_blocks_make_no_difference(dtype, monkeypatch):
     queries = rng.standard_normal((30, 8), dtype=np.float32)
     distances, rows = exact_search(queries, keys, 50)
     monkeypatch.setattr(
-        "docsplit_hf.neighbors.store.search.index.SEARCHED_BYTES", 4 * 8 * 33
+        "docsplit_hf.neighbors.store.index.SEARCHED_BYTES", 4 * 8 * 33
     )  # 33 keys at a time, fewer than k
     again, rows_again = exact_search(queries, keys, 50)
     assert np.array_equal(rows, rows_again)

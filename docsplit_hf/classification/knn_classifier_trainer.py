@@ -33,7 +33,7 @@ from ..neighbors.mixing.calibrate_datastore import (
     store_calibration,
 )
 from ..neighbors.mixing.calibration import Calibration
-from ..neighbors.mixing.distributions import classifier_probabilities
+from ..neighbors.mixing.mixture import classifier_probabilities
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.files.classifier_folder import FOLDER, saved_together
 from ..text.labels import label_array, labels_by_name, texts_of

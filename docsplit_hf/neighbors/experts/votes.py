@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..mixing.distributions import neighbor_weights
+from ..mixing.mixture import neighbor_weights
 from ..store.duplicates import EQUAL_DISTANCE
 from ..store.keys import as_float32
 

@@ -13,7 +13,7 @@ from ..store.passage_table import take_passages
 from ..store.row_table import encode_known_labels
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 from .calibration import Calibration, calibrate
-from .distributions import classifier_probabilities
+from .mixture import classifier_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .distributions import check_labels, effective_neighbors, interpolate, knn_probabilities, neighbor_weights
+from .mixture import check_labels, effective_neighbors, interpolate, knn_probabilities, neighbor_weights
 
 UNIFORM_SHARE = 0.05  # at 0.01 an overconfident classifier's errors still outweigh that it is more often right
 PAPER_TEMPERATURE = 10.0

@@ -15,8 +15,7 @@ from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from .experts.held_out_scores import LABEL_ID
 from .store.datastore import KNNDatastore
 from .store.duplicates import first_of_equals, ids_of_examples, number_texts
-from .store.passage_table import take_passages
-from .store.row_table import is_multi_label
+from .store.row_table import is_multi_label, take_passages
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:

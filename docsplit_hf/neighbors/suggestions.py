@@ -13,8 +13,7 @@ import numpy as np
 
 from .experts.corpus import rows_of
 from .experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
-from .store.passage_table import take_passages
-from .store.row_table import joined_texts
+from .store.row_table import joined_texts, take_passages
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..store.duplicates import equal_neighbors
-from ..store.passage_table import take_passages
-from ..store.row_table import encode_known_labels
+from ..store.row_table import encode_known_labels, take_passages
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 from .calibration import Calibration, calibrate
 from .mixture import classifier_probabilities

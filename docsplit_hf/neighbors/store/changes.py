@@ -11,9 +11,21 @@ import numpy as np
 
 from .index import EXACT, IndexOptions, fewest_rows
 from .keys import GrowingArrays, MappedKeys, as_matrix, as_queries, check_finite, freeze
-from .passage_table import PassageTable, check_passages, take_passages, whole_rows
 from .probe import check_same_encoder
-from .row_table import append_rows, counted_ids, encode_labels, ids_among, is_counted, make_rows, rename_labels, without
+from .row_table import (
+    PassageTable,
+    append_rows,
+    check_passages,
+    counted_ids,
+    encode_labels,
+    ids_among,
+    is_counted,
+    make_rows,
+    rename_labels,
+    take_passages,
+    whole_rows,
+    without,
+)
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from .files.from_shards import open_shards
 from .fitted_state import FittedState
 from .index import EXACT, IndexOptions
 from .keys import GrowingArrays, as_matrix
-from .passage_table import take_passages
-from .row_table import encode_known_labels, is_multi_label
+from .row_table import encode_known_labels, is_multi_label, take_passages
 from .snapshot import Snapshot
 from .snapshot_index import change_index, update_index
 
@@ -291,20 +290,6 @@ class KNNDatastore:
     def text_pairs(self) -> list[str | None]:
         """The second texts of the rows."""
         return self._state.rows["text_pair"].to_pylist()
-
-    def label_array(self, labels: Sequence[Any]) -> np.ndarray:
-        """Labels as the datastore numbers them, to be compared with those of neighbors.
-
-        Args:
-            labels: As for the class, but none may be new.
-
-        Returns:
-            int64 ``(N,)``, or bool ``(N, C)``.
-
-        Raises:
-            ValueError: If a label is not known here.
-        """
-        return encode_known_labels(labels, self._state.label_names, self._state.multi_label)
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models.checkpoints.fingerprint import PROBE_TEXTS
 from ...models.inference.text_warnings import unlogged
-from .passage_table import take_passages
+from .row_table import take_passages
 
 if TYPE_CHECKING:
     from ...models.inference.reader import Reader

@@ -1,13 +1,17 @@
-"""Rows: an Arrow table with the columns ``id``, ``text`` and ``text_pair``, and labels as numbers of their names."""
+"""Rows: an Arrow table of ids and texts, labels as numbers of their names, and passages of rows that have several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.inference.long_documents import Passages
 from ...text.characters import replace_lone_surrogates
+from .keys import BLOCK_ROWS, as_matrix, check_finite, freeze
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,6 +20,7 @@ TEXTS = ("id", "text", "text_pair")
 # Small chunks of a column; adding one example at a time makes a chunk each, and each makes look-ups slower.
 MOST_CHUNKS, SMALL_CHUNK = 256, 4_096
 LOOKED_AT = 100  # numbers, for ids that nobody has
+SAME_KEY = 1e-2  # of the key's norm: what rounding, as to float16, may move the passage of a row that has only one
 
 
 def make_rows(
@@ -137,28 +142,16 @@ def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, pref
     """
     given, missing = {row_id for row_id in ids if row_id is not None}, sum(row_id is None for row_id in ids)
     fresh: list[str] = []
+    size = max(missing, LOOKED_AT)
     while len(fresh) < missing:
-        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + max(missing - len(fresh), LOOKED_AT))]
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + size)]
         taken = ids_among(candidates, *tables) | given
         free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(fresh)]
         fresh += [candidates[place] for place in free]
-        # Given ids may be millions of such numbers.
-        last = next_id + (free[-1] if free else len(candidates) - 1)
-        next_id = (last if free else max(last, _largest_number(prefix, *tables))) + 1
+        next_id += size if len(fresh) < missing else free[-1] + 1
+        size *= 2  # ids that were given may be millions of such numbers
     numbers = iter(fresh)
     return [next(numbers) if row_id is None else row_id for row_id in ids], next_id
-
-
-def _largest_number(prefix: str, *tables: pa.Table) -> int:
-    """The largest number below a million million that stands behind the prefix in an id."""
-    import pyarrow.compute as pc
-
-    largest = 0
-    for rows in tables:
-        numbered = rows["id"].filter(pc.match_substring_regex(rows["id"], f"^{prefix}[0-9]{{1,12}}$"))
-        numbers = pc.cast(pc.utf8_slice_codeunits(numbered, len(prefix)), "int64")
-        largest = max(largest, pc.max(numbers).as_py() or 0)
-    return largest
 
 
 def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
@@ -232,3 +225,123 @@ def rename_labels(
     renamed = np.zeros((len(labels), len(names)), dtype=bool)
     renamed[:, order] = labels
     return renamed, names
+
+
+@dataclass(frozen=True, eq=False)
+class PassageTable:
+    """The passages of rows, one row's after the other's, of which at least one row has several.
+
+    ``keys``: float32 or float16 ``(P, D)``. ``spans``: int64 ``(P, 2)``, start and end in the text, in characters.
+    ``counts``: int64 ``(N,)``, passages per row, at least 1.
+    """
+
+    keys: np.ndarray
+    spans: np.ndarray
+    counts: np.ndarray
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Behind the last passage of each row, int64 ``(N,)``."""
+        return np.cumsum(self.counts)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The three arrays by name."""
+        return {"keys": self.keys, "spans": self.spans, "counts": self.counts}
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a row has several passages."""
+        return len(self.keys) > len(self.counts)
+
+    def take(self, rows: np.ndarray) -> PassageTable:
+        """The passages of some rows, int64 ``(M,)``, in arrays of their own."""
+        places = places_of(self.counts, self.ends, rows)
+        return PassageTable(self.keys[places], self.spans[places], self.counts[rows])
+
+    def keep(self, kept: np.ndarray) -> PassageTable | None:
+        """The passages of some rows, bool ``(N,)``; None where each of them has one."""
+        selected = self.take(np.flatnonzero(kept))
+        freeze(*selected.arrays.values())
+        return selected if selected.has_several else None
+
+
+def check_passages(passages: Passages | None, keys: np.ndarray, rows: pa.Table | None = None) -> PassageTable | None:
+    """The passages of some keys, checked; None where each has one, which then is its key. ``rows``: with the texts."""
+    if passages is None:
+        return None
+    embeddings = as_matrix(passages.embeddings, "embeddings of passages", keys.shape[1])
+    check_finite(embeddings, "embeddings of passages")
+    counts, spans = np.asarray(passages.counts), np.asarray(passages.spans)
+    for name, array, shape in (("counts", counts, (len(keys),)), ("spans", spans, (len(embeddings), 2))):
+        if array.dtype.kind not in "iu" or array.shape != shape:
+            raise ValueError(
+                f"{name} of passages must be integers of shape {shape}, got {array.dtype} of shape {array.shape}."
+            )
+    table = PassageTable(embeddings, spans.astype(np.int64), counts.astype(np.int64))
+    check_table(table, rows)
+    alone = np.flatnonzero(table.counts == 1)
+    for start in range(0, len(alone), BLOCK_ROWS):
+        part = alone[start : start + BLOCK_ROWS]
+        given, own = (array.astype(np.float32) for array in (embeddings[table.ends[part] - 1], keys[part]))
+        far = np.linalg.norm(given - own, axis=1) > SAME_KEY * np.linalg.norm(own, axis=1)
+        if far.any():
+            row = part[far.argmax()]
+            raise ValueError(
+                f"Row {row} has one passage, whose embedding is not its key: embed both alike, normalized or not."
+            )
+    return table if table.has_several else None
+
+
+def check_table(table: PassageTable, rows: pa.Table | None = None) -> None:
+    """Refuse counts and spans, of the right shapes, that do not fit each other or the texts of the rows."""
+    counts, total = table.counts, len(table.keys)
+    if (counts < 1).any() or counts.max(initial=0) > total or counts.sum() != total:  # whose sum may overflow
+        raise ValueError(
+            f"The counts of passages must be at least 1 each, and sum to {total}, the number of their embeddings."
+        )
+    wrong = (table.spans[:, 0] < 0) | (table.spans[:, 0] > table.spans[:, 1])
+    if wrong.any():
+        start, end = table.spans[wrong][0]
+        raise ValueError(
+            f"Passage {int(wrong.argmax())} stands at {start} to {end}: a span is 0 <= start <= end, in characters."
+        )
+    if rows is None or not len(rows):
+        return
+    lengths = _text_lengths(rows, missing=-1)
+    last = np.maximum.reduceat(table.spans[:, 1], table.ends - table.counts)
+    wrong = (lengths >= 0) & (last > lengths)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"A passage of row {row} ends at {last[row]}, but its text has {lengths[row]} characters: spans are in "
+            "characters of the text, not in bytes or tokens."
+        )
+
+
+def whole_rows(keys: np.ndarray, rows: pa.Table) -> PassageTable:
+    """The passages of rows that were not cut: of each its key, which stands for the whole text."""
+    spans = np.zeros((len(keys), 2), dtype=np.int64)
+    spans[:, 1] = _text_lengths(rows, missing=0)
+    return PassageTable(keys, spans, np.ones(len(keys), dtype=np.int64))
+
+
+def take_passages(table: PassageTable | None, rows: np.ndarray) -> Passages | None:
+    """The passages of some rows, as a search takes them of queries; None where there is no table."""
+    if table is None:
+        return None
+    taken = table.take(rows)
+    return Passages(taken.keys, taken.counts, taken.spans)
+
+
+def places_of(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Where the passages of some rows stand, one row's after the other's."""
+    lengths = counts[rows]
+    return np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+
+
+def _text_lengths(rows: pa.Table, missing: int) -> np.ndarray:
+    """The characters of each row's text, int64 ``(N,)``; ``missing`` where it is not kept."""
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries, nearest_of
+from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
 from .index import IndexOptions, approximate_search, exact_search, nearest_candidates
 from .keys import MappedKeys, as_queries, freeze
-from .passage_table import PassageTable, check_passages
-from .row_table import rows_at, values_of
+from .row_table import PassageTable, check_passages, rows_at, values_of
 
 if TYPE_CHECKING:
     import faiss
@@ -189,12 +188,10 @@ class Snapshot:
             found = approximate_search(self.index, query, min(fetched, entries))
             rows = np.unique(self.index_rows[found[found >= 0]])
             rows = rows[rows >= 0]
-        tail = np.arange(self.indexed, len(self.keys))
-        among = [part for part in (rows, tail) if len(part)]
-        parts = [grouped_among(query, self.searched, counts, part, min(k, len(part))) for part in among]
-        if sum(part.rows.shape[1] for part in parts) < k:  # a graph may not be connected
+        among = np.concatenate([rows, np.arange(self.indexed, len(self.keys))])
+        if len(among) < k:  # a graph may not be connected
             return grouped_search(query, np.array([len(query)]), self.searched, counts, k)
-        return nearest_of(parts, k)
+        return grouped_among(query, self.searched, counts, among, k)
 
     def _search_keys(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         if self.index is None:

@@ -66,13 +66,6 @@ def test_several_labels_a_row_and_new_ones():
     assert KNNDatastore([[0, 0]], [[]], []).multi_label and not KNNDatastore(np.zeros((0, 2)), [], []).multi_label
 
 
-def test_labels_as_the_datastore_numbers_them():
-    datastore = make_datastore()
-    assert datastore.label_array(["mineral", 0]).tolist() == [1, 0]
-    with pytest.raises(ValueError, match="no label 'metal', only fruit, mineral, vegetable"):
-        datastore.label_array(["metal"])
-
-
 def test_what_it_gives_away_cannot_be_changed(tmp_path):
     datastore = make_datastore()
     given = np.zeros((1, 8), dtype=np.float32)

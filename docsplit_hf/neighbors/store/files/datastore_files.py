@@ -31,8 +31,7 @@ from ..changes import no_documents
 from ..fitted_state import FittedState
 from ..index import IndexOptions
 from ..keys import KeyFile, MappedKeys, check_finite, write_tensors
-from ..passage_table import PassageTable, check_table
-from ..row_table import TEXTS, fault_of_ids, ids_among
+from ..row_table import TEXTS, PassageTable, check_table, fault_of_ids, ids_among
 from ..snapshot import Snapshot
 from ..snapshot_index import store_index, update_index
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
@@ -148,6 +147,8 @@ def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, di
 
 
 def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> Snapshot:
+    import pyarrow as pa
+
     paths = {role: folder / entry["name"] for role, entry in manifest["files"].items()}
     for role, entry in manifest["files"].items():
         size = paths[role].stat().st_size
@@ -155,7 +156,8 @@ def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> 
             raise DatastoreError(f"{paths[role]} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
         if not (memory_map and role in MAPPED):
             _check_sha256(paths[role], entry)
-    columns = _columns(manifest)
+    label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
+    columns = dict.fromkeys(TEXTS, pa.string()) | {"label": label}
     if memory_map:
         keys, probe, table = _map_examples(paths, manifest, columns)
     else:
@@ -168,14 +170,6 @@ def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> 
     documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
     fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
     return replace(examples, documents=documents, fitted=fitted)
-
-
-def _columns(manifest: dict[str, Any]) -> dict[str, pa.DataType]:
-    """The columns of the examples' rows."""
-    import pyarrow as pa
-
-    label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
-    return dict.fromkeys(TEXTS, pa.string()) | {"label": label}
 
 
 def _check_sha256(path: Path, entry: dict[str, Any]) -> None:

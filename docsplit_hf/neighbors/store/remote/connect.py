@@ -118,14 +118,11 @@ def parse_address(address: str | Path, collection: str | None = None) -> tuple[s
         raise ValueError(f"Which collection of {address!r}? Pass its name, or write {SCHEME}HOST:19530/COLLECTION.")
     if not isinstance(collection, str) or not _NAME.fullmatch(collection):
         raise ValueError(f"{collection!r} is no name of a collection: take letters, digits and '_', no digit first.")
-    if not address.startswith(_SERVER) and not address.endswith(".db"):
+    is_server = address.startswith(_SERVER) and not urlsplit(address).path.strip("/")
+    if not is_server and (address.startswith(_SERVER) or not address.endswith(".db")):
         raise ValueError(
-            f"{address!r} is neither an address (http://HOST:19530) nor a folder of milvus-lite, which ends in .db."
-        )
-    if address.startswith(_SERVER) and urlsplit(address).path.strip("/"):
-        raise ValueError(
-            f"{address!r} has a path: leave it out, and pass the collection by its name, or write "
-            f"{SCHEME}{urlsplit(address).netloc}{urlsplit(address).path}."
+            f"{address!r} is neither an address (http://HOST:19530, without the collection) nor a folder of "
+            "milvus-lite, which ends in .db."
         )
     return address, collection
 

@@ -18,11 +18,9 @@ import numpy as np
 from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
 from ..datastore import KNNDatastore
 from ..keys import as_matrix
-from ..passage_table import take_passages
 from ..probe import check_same_encoder
-from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
+from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels, take_passages
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection
-from .remote_search import remote_search
 from .rows import (
     DOCUMENT,
     LOCATING,
@@ -33,6 +31,7 @@ from .rows import (
     names_of,
     read_about,
     read_changed,
+    remote_search,
     to_rows,
     to_snapshot,
     with_ids,
@@ -65,7 +64,8 @@ class RemoteDatastore:
 
     Differences from ``KNNDatastore``: keys are float32; ids that are not given are made of content and labels, so that
     equal examples of two calls are one; ``add`` may be repeated after it failed, and writes again what is there
-    already; what ``fit`` learned stays in this process; and ``save_pretrained`` saves nothing of it.
+    already; what ``fit`` learned stays in this process; ``save_pretrained`` saves nothing of it; and each method raises
+    ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
     """
 
     dtype = "float32"
@@ -122,11 +122,7 @@ class RemoteDatastore:
 
     @property
     def snapshot(self) -> Snapshot:
-        """All rows, fetched once, and again when they were changed by somebody else.
-
-        Raises:
-            ValueError: If their keys have more than 2 GiB.
-        """
+        """All rows, of at most 2 GiB of keys: fetched once, and again when they were changed by somebody else."""
         return self._whole_copy().snapshot
 
     @property
@@ -178,18 +174,7 @@ class RemoteDatastore:
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add rows, which the next search sees, and return their ids.
-
-        Where it fails half-way, a part of the rows is there: repeat it, and none is doubled.
-
-        Args:
-            keys, labels, texts, text_pairs, ids, passages: As for ``KNNDatastore``.
-            replacing: The ids of rows and unlabeled documents that they take the place of; removed after the adding.
-
-        Raises:
-            ValueError: As for ``KNNDatastore``, and if an id is there already, of another text, key or label.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
-        """
+        """As ``KNNDatastore.add``. Where it fails half-way, a part is there: repeat it, and none is doubled."""
         with self._writing:
             several = is_multi_label(labels) if self._about.multi_label is None else self.multi_label
             if len(encode_labels(labels, self.label_names, several)[1]) > len(self.label_names):
@@ -209,7 +194,7 @@ class RemoteDatastore:
         ids: Iterable[str] | None = None,
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add unlabeled documents, which no search of the examples sees, and return their ids. As ``add``."""
+        """As ``KNNDatastore.add_documents``, and may be repeated as ``add``."""
         with self._writing:
             grown = add_documents(empty_snapshot(self.dimension), keys, texts, text_pairs, ids, passages)
             return self._put(_named(grown.documents, DOCUMENTS, ids), DOCUMENTS, [])
@@ -217,14 +202,7 @@ class RemoteDatastore:
     def merge(self, other: Store) -> None:
         """Add all rows and documents of another datastore, 10,000 at a time. Where it fails half-way, repeat it.
 
-        So ten million rows of shards (``KNNDatastore.from_shards``) need the memory of 10,000.
-
         Ids that the other's counters gave are replaced by ids of their content; other ids stay.
-
-        Raises:
-            ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is there
-                already.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
         """
         state = other.snapshot
         as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)
@@ -245,25 +223,15 @@ class RemoteDatastore:
                 self._merge(state.documents, DOCUMENTS)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Remove rows, which the next search does not see.
-
-        Raises:
-            ValueError: If there is no row of an id, or ``ids`` is one string.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
-        """
+        """As ``KNNDatastore.remove``."""
         self._remove(EXAMPLES, ids, KNNDatastore.remove)
 
     def remove_documents(self, ids: Iterable[str]) -> None:
-        """Remove unlabeled documents. As ``remove``."""
+        """As ``KNNDatastore.remove_documents``."""
         self._remove(DOCUMENTS, ids, KNNDatastore.remove_documents)
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Give rows other labels, which the next search sees.
-
-        Raises:
-            ValueError: If there is no row of an id, or a label is not known here.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
-        """
+        """As ``KNNDatastore.relabel``."""
         with self._writing:
             encoded = encode_known_labels(labels.values(), self.label_names, self.multi_label)
             names = dict(zip(labels, names_of(encoded, self.label_names), strict=True))

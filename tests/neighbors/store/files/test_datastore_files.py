@@ -24,8 +24,7 @@ from docsplit_hf.neighbors.store.files.manifest import (
 )
 from docsplit_hf.neighbors.store.fitted_state import FittedState
 from docsplit_hf.neighbors.store.index import IndexOptions
-from docsplit_hf.neighbors.store.passage_table import check_passages
-from docsplit_hf.neighbors.store.row_table import make_rows
+from docsplit_hf.neighbors.store.row_table import check_passages, make_rows
 from docsplit_hf.neighbors.store.snapshot import Snapshot
 
 from ..datastores import contents_of, make_fitted, make_passages
@@ -423,7 +422,7 @@ def test_tensors_of_documents_and_of_what_was_fitted_that_do_not_fit_are_refused
         (lambda t: t["spans"].__setitem__(0, (-1, 6)), "Passage 0 stands at -1 to 6"),
         (lambda t: t.update(counts=t["counts"][1:].copy()), "holds .* is expected"),
         (lambda t: t["counts"].__setitem__(1, 0), "Row 1 has 0 passages"),
-        (lambda t: t["counts"].__setitem__(1, 9), "counts of passages sum to"),
+        (lambda t: t["counts"].__setitem__(1, 9), "counts of passages must be at least 1 each, and sum to"),
         (lambda t: t["counts"].__setitem__(slice(2), 2**62), "A row has 4611686018427387904 passages"),
         (lambda t: t.pop("counts"), "holds .* is expected"),
         (lambda t: t.update(more=t["keys"]), "holds .*'more'.* is expected"),

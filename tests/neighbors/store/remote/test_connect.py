@@ -55,7 +55,7 @@ def test_an_address_names_a_server_or_a_folder(address, collection, expected):
         ("milvus://host/one", "another", "write milvus://HOST:19530/COLLECTION"),
         ("host:19530", "contracts", "neither an address"),
         ("data", "contracts", "ends in .db"),
-        ("http://host:19530/contracts", "contracts", "write milvus://host:19530/contracts"),
+        ("http://host:19530/contracts", "contracts", "without the collection"),
         ("http://root:hush@host:19530", "contracts", "pass token"),
     ],
 )

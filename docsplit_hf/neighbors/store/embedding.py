@@ -31,6 +31,7 @@ def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **option
     check_problem_type(config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
+    labels = [np.flatnonzero(row) for row in labels] if multi_label else labels
     keys, passages = _embed_by_all_processes(reader, texts, pairs)
     empty = empty_snapshot(keys.shape[1], names, multi_label, probe=reader.probe(), **options)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None

@@ -65,16 +65,16 @@ def connect_datastore(
         probe = as_matrix(probe, "probe", dimension)
         dimension = probe.shape[1]
     there = collection.dimension()
-    if there is None and dimension is None:
-        raise ValueError(f"{collection!r} is not there. To make it, pass dimension, that of the keys to come.")
-    if dimension not in (None, there) and there is not None:
+    if there is None:
+        if dimension is None:
+            raise ValueError(f"{collection!r} is not there. To make it, pass dimension, that of the keys to come.")
+        collection.create(dimension, index)
+        logger.info("Made %r, for keys of dimension %d.", collection, dimension)
+    elif dimension not in (None, there):
         raise ValueError(
             f"{collection!r} has keys of dimension {there}, not {dimension}: take another collection, or the encoder "
             "that it was built with."
         )
-    if there is None:
-        collection.create(dimension, index)
-        logger.info("Made %r, for keys of dimension %d.", collection, dimension)
     dimension = there or dimension
     new = empty_snapshot(dimension, label_names, bool(multi_label), probe=probe)
     about = read_about(collection, dimension)

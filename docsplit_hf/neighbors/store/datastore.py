@@ -71,7 +71,7 @@ class KNNDatastore:
             ``Flat``, ``PQ<bytes>``, ``SQ8``, ``SQfp16`` and their like. PQ is trained fastest by far with 8 dimensions
             a byte: ``PQ48`` for 384. An index is built when there are enough rows to train it; until then search is
             exact, which is logged. It is built again when the changes since exceed 1,000 rows and a tenth of it.
-        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 8.
+        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 16.
         rerank: Fetch ``rerank * k`` candidates from the index and keep those k that are nearest by the stored keys.
             None: 4 with PQ codes, whose order is rough, else 1. Distances are exact in any case.
         probe: Embeddings of a few fixed texts by the encoder that made the keys, ``(P, D)``: its fingerprint.

@@ -139,7 +139,12 @@ def test_nprobe_is_set_below_a_transformation_and_bounded_by_the_lists():
     import faiss
 
     keys = np.random.default_rng(0).standard_normal((4000, 16), dtype=np.float32)
-    for factory, nprobe, expected in (("PCA8,IVF64,Flat", 5, 5), ("IVF100,Flat", None, 12), ("IVF4,Flat", None, 4)):
+    for factory, nprobe, expected in (
+        ("PCA8,IVF64,Flat", 5, 5),
+        ("IVF100,Flat", None, 16),
+        ("IVF256,Flat", None, 32),
+        ("IVF4,Flat", None, 4),
+    ):
         index = build_index(keys, factory)
         set_nprobe(index, nprobe)
         assert faiss.extract_index_ivf(index).nprobe == expected

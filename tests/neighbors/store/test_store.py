@@ -1,7 +1,7 @@
 """The smallest engine: a dictionary of rows that has what ``Store`` asks for, and serves a pipeline."""
 
 import inspect
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -97,31 +97,35 @@ def columns(rows, empty):
 @pytest.mark.parametrize("several", [False, True], ids=["one label", "several labels"])
 def test_a_dictionary_serves_a_pipeline_as_a_datastore_does(several, tiny_config, tokenizer, texts, tmp_path):
     options = {"model": BertModel(tiny_config), "tokenizer": tokenizer, "device": "cpu", "long_documents": "first"}
-    reference = pipeline("docsplit-knn", **options)
-    probe = reference.reader.probe()
-    labels, told = labels_of(texts), []
+    reference, labels = pipeline("docsplit-knn", **options), labels_of(texts)
     if several:
         labels = [[name, "long"][: 1 + len(text) % 2] for name, text in zip(labels, texts, strict=True)]
-    for pipe in (reference, pipeline("docsplit-knn", datastore=DictionaryStore(probe, several), **options)):
-        pipe.add_documents(texts[20:40])
-        added = pipe.add_examples(texts[:20], labels[:20])
-        heard = [pipe(texts[40:]), shown(pipe(texts[40:42], return_neighbors=3, return_documents=1))]
-        pipe.fit(show_progress=False)
-        heard += [
-            pipe(texts[40:]),
-            shown(pipe(texts[40:], explain=True)),
-            len(pipe.suggest(2)),
-            pipe.audit(show_progress=False).checked,
-        ]
-        pipe.add_examples(texts[20:22], labels[20:22])  # which were documents
-        pipe.remove_examples(added[:1])
-        pipe.relabel({added[1]: ["engine"] if several else "engine"})
-        heard += [pipe(texts[40:]), len(pipe.datastore)]
-        pipe.calibrate()
-        pipe.save_pretrained(tmp_path / type(pipe.datastore).__name__)
-        told.append(heard)
+    pipe = pipeline("docsplit-knn", datastore=DictionaryStore(reference.reader.probe(), several), **options)
+    compare(*(journey(each, texts, labels) for each in (reference, pipe)))
     assert type(pipe.datastore) is DictionaryStore
-    assert told[0] == told[1]
+    pipe.save_pretrained(tmp_path)
+    assert "store of their own" in (tmp_path / "README.md").read_text()
+
+
+def journey(pipe, texts, labels):
+    """What a pipeline says while all is done that asks its store for something, or changes it."""
+    pipe.add_documents([*texts[20:40], texts[20], ""])
+    added = pipe.add_examples(texts[:20], labels[:20])
+    pipe.add_labels({"river": "A river and its valley", "engine": "An engine"})
+    assert pipe.add_examples(texts[:3], labels[:3]) == added[:3]  # which are there
+    pipe.add_examples(texts[20:22], labels[20:22])  # which were documents
+    heard = [len(pipe.datastore), len(pipe.datastore.snapshot.documents.keys), pipe.model.config.knn_temperature]
+    heard += [shown(pipe(texts[40:], top_k=None, return_neighbors=4, return_documents=2))]
+    assert pipe.datastore.fitted is None
+    report = pipe.fit(show_progress=False)
+    heard += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
+    audit = pipe.audit(show_progress=False)
+    heard += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
+    heard += [[one["text"] for one in pipe.suggest(3)], shown(pipe.report(texts[40:44]).most_novel)]
+    pipe.remove_examples(added[:2])
+    pipe.relabel({added[3]: "engine" if isinstance(labels[0], str) else ["engine"]})
+    heard += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]
+    return [*heard, pipe.calibrate().k]
 
 
 def shown(answers):
@@ -131,6 +135,20 @@ def shown(answers):
     if isinstance(answers, dict):
         return {name: shown(value) for name, value in answers.items() if name != "id"}
     return answers
+
+
+def compare(one, other):
+    assert type(one) is type(other) or {type(one), type(other)} <= {int, float}
+    if isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for pair in zip(one, other, strict=True):
+            compare(*pair)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            compare(one[name], other[name])
+    else:
+        assert one == (pytest.approx(other, rel=1e-4, abs=1e-5) if isinstance(one, float) else other)
 
 
 def test_all_engines_have_what_a_store_has():

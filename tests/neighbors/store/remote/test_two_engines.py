@@ -1,7 +1,5 @@
 """One suite, two engines: what a pipeline asks of a datastore has the same answers from both."""
 
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 from transformers import BertModel, pipeline
@@ -12,6 +10,7 @@ from docsplit_hf.neighbors.store.row_table import ids_among
 
 from ...conftest import labels_of
 from ..datastores import make_passages
+from ..test_store import compare, journey
 from .conftest import NAMES
 
 
@@ -185,51 +184,7 @@ def one_row(request, one_row_of_each):
 
 def test_a_pipeline_gives_the_same_answers(milvus, tiny_config, tokenizer, texts):
     """Adding, copies, names of labels, documents, calibration, fitting, audit, suggestions, removing, saving."""
-    model = BertModel(tiny_config)
-    made = [pipeline("docsplit-knn", model=model, tokenizer=tokenizer, device="cpu") for _ in range(2)]
+    options = {"model": BertModel(tiny_config), "tokenizer": tokenizer, "device": "cpu", "long_documents": "whole"}
     address = f"milvus://{milvus.address}/{next(milvus.names)}"
-    own = {"device": "cpu", "long_documents": "whole", "datastore": address}
-    made[1] = pipeline("docsplit-knn", model=model, tokenizer=tokenizer, **own)
-    given = labels_of(texts)
-    told = [[] for _ in made]
-    for pipe, heard in zip(made, told, strict=True):
-        pipe.add_documents([*texts[20:40], texts[20], ""])
-        pipe.add_labels({"river": "A river and its valley", "engine": "An engine"})
-        added = pipe.add_examples(texts[:20], given[:20])
-        assert pipe.add_examples(texts[:3], given[:3]) == added[:3]  # which are there
-        pipe.add_examples(texts[20:22], given[20:22])  # which were documents
-        heard += [len(pipe.datastore), len(pipe.datastore.documents), pipe.model.config.knn_temperature]
-        heard += [shown(pipe(texts[40:], top_k=None, return_neighbors=4, return_documents=2))]
-        assert pipe.datastore.fitted is None
-        report = pipe.fit(show_progress=False)
-        heard += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
-        audit = pipe.audit(show_progress=False)
-        heard += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
-        heard += [[one["text"] for one in pipe.suggest(3)], shown(pipe.report(texts[40:44]).most_novel)]
-        pipe.remove_examples(added[:2])
-        pipe.relabel({added[3]: "engine"})
-        heard += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]
-    compare(*told)
-
-
-def shown(answers):
-    """Answers without ids, which differ."""
-    if isinstance(answers, list):
-        return [shown(answer) for answer in answers]
-    if isinstance(answers, dict):
-        return {name: shown(value) for name, value in answers.items() if name != "id"}
-    return answers
-
-
-def compare(one, other):
-    assert type(one) is type(other) or {type(one), type(other)} <= {int, float}
-    if isinstance(one, (list, tuple)):
-        assert len(one) == len(other)
-        for pair in zip(one, other, strict=True):
-            compare(*pair)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for name in one:
-            compare(one[name], other[name])
-    else:
-        assert one == (pytest.approx(other, rel=1e-4, abs=1e-5) if isinstance(one, float) else other)
+    pipes = pipeline("docsplit-knn", **options), pipeline("docsplit-knn", datastore=address, **options)
+    compare(*(journey(pipe, texts, labels_of(texts)) for pipe in pipes))

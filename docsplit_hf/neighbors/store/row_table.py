@@ -142,16 +142,28 @@ def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, pref
     """
     given, missing = {row_id for row_id in ids if row_id is not None}, sum(row_id is None for row_id in ids)
     fresh: list[str] = []
-    size = max(missing, LOOKED_AT)
     while len(fresh) < missing:
-        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + size)]
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + max(missing - len(fresh), LOOKED_AT))]
         taken = ids_among(candidates, *tables) | given
         free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(fresh)]
         fresh += [candidates[place] for place in free]
-        next_id += size if len(fresh) < missing else free[-1] + 1
-        size *= 2  # ids that were given may be millions of such numbers
+        # Given ids may be millions of such numbers.
+        last = next_id + (free[-1] if free else len(candidates) - 1)
+        next_id = (last if free else max(last, _largest_number(prefix, *tables))) + 1
     numbers = iter(fresh)
     return [next(numbers) if row_id is None else row_id for row_id in ids], next_id
+
+
+def _largest_number(prefix: str, *tables: pa.Table) -> int:
+    """The largest number below a million million that stands behind the prefix in an id."""
+    import pyarrow.compute as pc
+
+    largest = 0
+    for rows in tables:
+        numbered = rows["id"].filter(pc.match_substring_regex(rows["id"], f"^{prefix}[0-9]{{1,12}}$"))
+        numbers = pc.cast(pc.utf8_slice_codeunits(numbered, len(prefix)), "int64")
+        largest = max(largest, pc.max(numbers).as_py() or 0)
+    return largest
 
 
 def is_counted(row_id: str, below: int, prefix: str = "") -> bool:

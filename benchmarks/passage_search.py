@@ -36,7 +36,7 @@ from tqdm.auto import tqdm
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.long_documents import Passages
-from docsplit_hf.neighbors.store.search.grouped_search import grouped_search, matched_distances
+from docsplit_hf.neighbors.store.grouped_search import grouped_search, matched_distances
 from docsplit_hf.training.markdown import table
 
 K, RECALL_AT, TOPICS, LATENT_DIMENSION = 64, 20, 2_000, 32

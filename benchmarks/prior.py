@@ -17,13 +17,13 @@ from docsplit_hf import DocumentEncoder
 from docsplit_hf.classification.evaluation import classification_metrics
 from docsplit_hf.neighbors.mixing.calibrate_datastore import without_self
 from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid
-from docsplit_hf.neighbors.mixing.distributions import (
+from docsplit_hf.neighbors.mixing.mixture import (
     add_one_smoothing,
     effective_neighbors,
     knn_probabilities,
     neighbor_weights,
 )
-from docsplit_hf.neighbors.store.search.index import exact_search
+from docsplit_hf.neighbors.store.index import exact_search
 from docsplit_hf.text.paper_tasks import load_task
 
 MOST_NEIGHBORS = 128

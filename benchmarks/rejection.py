@@ -30,6 +30,7 @@ from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
 from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
 from docsplit_hf.neighbors.rejection import confidence
+from docsplit_hf.neighbors.store.row_table import encode_known_labels
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"
@@ -130,7 +131,7 @@ def _fit(
         store.add_documents(pool[others], texts[others])
     held_out = None
     if len(fitted_on):
-        labels = store.label_array([task.names[task.test_labels[i]] for i in fitted_on])
+        labels = encode_known_labels([task.names[task.test_labels[i]] for i in fitted_on], task.names, False)
         held_out = HeldOut(test[fitted_on], [task.test[i] for i in fitted_on], labels, None)
     store.fitted = fit_experts(store.snapshot, held_out=held_out, show_progress=False).to_state()
     return ready_experts(store.snapshot)

@@ -25,7 +25,7 @@ from datastore_index import machine
 
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.models.inference.long_documents import Passages
-from docsplit_hf.neighbors.mixing.distributions import knn_probabilities
+from docsplit_hf.neighbors.mixing.mixture import knn_probabilities
 from docsplit_hf.training.markdown import table
 
 K, LABELS, TOPICS = 64, 200, 2_000

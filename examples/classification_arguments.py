@@ -10,7 +10,7 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf import KNNClassifierTrainingArguments, connect_datastore
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
-from docsplit_hf.neighbors.store.remote.address import is_remote, parse_address
+from docsplit_hf.neighbors.store.remote.connect import is_remote, parse_address
 from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore
 from docsplit_hf.text.paper_tasks import TASKS
 

@@ -33,7 +33,7 @@ from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.row_files import read_rows as read_texts
-from docsplit_hf.neighbors.store.files.hub_folder import FOLDER
+from docsplit_hf.neighbors.store.files.classifier_folder import FOLDER
 from docsplit_hf.text.labels import is_multi_label, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts
 from docsplit_hf.training.command_line import parse_arguments, run_script, show_log

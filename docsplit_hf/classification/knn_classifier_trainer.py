@@ -33,10 +33,9 @@ from ..neighbors.mixing.calibrate_datastore import (
     store_calibration,
 )
 from ..neighbors.mixing.calibration import Calibration
-from ..neighbors.mixing.distributions import classifier_probabilities
+from ..neighbors.mixing.mixture import classifier_probabilities
 from ..neighbors.store.datastore import KNNDatastore
-from ..neighbors.store.files.classifier_files import saved_together
-from ..neighbors.store.files.hub_folder import FOLDER
+from ..neighbors.store.files.classifier_folder import FOLDER, saved_together
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.base_trainer import BaseTrainer
 from ..training.markdown import describe_training, public_name

@@ -22,7 +22,7 @@ from ..neighbors.experts.baselines import LARGEST_CLASS
 from ..neighbors.experts.fit_experts import fit_experts
 from ..neighbors.experts.fitted_experts import ReadyExperts, ask_experts
 from ..neighbors.store.datastore import KNNDatastore
-from ..neighbors.store.keys.key_matrix import as_matrix, check_finite
+from ..neighbors.store.keys import as_matrix, check_finite
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
 from ..text.holding_out import hold_out_of_each_class
 from .experiment import (

@@ -11,6 +11,7 @@ import numpy as np
 from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, save_model_card, table
 from .experts.fit_report import FitReport
+from .store.datastore import KNNDatastore
 
 if TYPE_CHECKING:
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -93,9 +94,9 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
     names = config.label_names if datastore is None else datastore.label_names
     if datastore is None:
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
-    if not datastore.is_in_folder:
+    if not isinstance(datastore, KNNDatastore):
         return (
-            f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a collection of Milvus, "
+            f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a store of their own, "
             "which is no part of this folder: give it to the pipeline as `datastore`."
         )
     labels = datastore.labels

@@ -15,8 +15,7 @@ from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from .experts.held_out_scores import LABEL_ID
 from .store.datastore import KNNDatastore
 from .store.duplicates import first_of_equals, ids_of_examples, number_texts
-from .store.keys.passage_table import take_passages
-from .store.labels import is_multi_label
+from .store.row_table import is_multi_label, take_passages
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -30,7 +29,8 @@ def datastore_to_grow(reader: Reader, datastore: Store | None, labels: Sequence[
     """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
     config = reader.model.config
     several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
-    if datastore is not None and datastore.takes(several):
+    is_unused = isinstance(datastore, KNNDatastore) and not len(datastore) and datastore.multi_label != several
+    if datastore is not None and not is_unused:
         return datastore
     new = new_datastore(reader, config.label_names, several)
     if datastore is not None and datastore.documents is not None:  # they were there before the first labels
@@ -75,7 +75,7 @@ def add_examples(
     known: list[Any] = [None] * len(texts)
     first: Sequence[int] = range(len(texts))
     if not allow_duplicates:
-        known = ids_of_examples(datastore.with_texts(texts, pairs), texts, pairs, labels)
+        known = ids_of_examples(datastore.find(texts, pairs), texts, pairs, labels)
         first = first_of_equals(texts, pairs, labels)
     rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
     if len(rows) < len(texts):
@@ -98,7 +98,7 @@ def _embed_examples(
     reader: Reader, datastore: Store, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None, list[str]]:
     """Embeddings and passages of texts, and the ids of the documents among them, which keep their embeddings."""
-    documents = datastore.with_texts(texts, pairs).documents
+    documents = datastore.find(texts, pairs).documents
     if documents is None or not len(documents.keys):
         predictions = reader.read(texts, pairs)
         return predictions.retrieval_embeddings, predictions.passages, []
@@ -162,7 +162,7 @@ def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[st
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
     """Where the texts are that are neither empty, nor among examples and documents, nor given before."""
-    snapshot, known = datastore.with_texts(texts, pairs), set()
+    snapshot, known = datastore.find(texts, pairs), set()
     for state in (snapshot, snapshot.documents):
         if state is not None:
             known |= set(number_texts(state.rows, texts, pairs)[0].tolist())

@@ -15,8 +15,8 @@ from .experts.kept_corpus import KeptCorpus
 from .experts.names import readable_names
 from .experts.topics import EVIDENCE
 from .store.duplicates import number_texts
-from .store.row_table import joined_texts
-from .suggestions import SUGGESTED, suggested_before
+from .store.row_table import encode_known_labels, joined_texts
+from .suggestions import FITTING, SUGGESTED, suggested_before
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -59,13 +59,14 @@ def fit(
             fitted = alone
             fitted.settings["left_out"] = documents
     state = fitted.to_state()
-    datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
+    with FITTING:
+        datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
     return FitReport.of(fitted.settings)
 
 
 def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
     texts, pairs = texts_and_pairs(texts)
-    numbers = datastore.label_array(names_of_labels(labels))
+    numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
     in_table, own = number_texts(datastore.snapshot.rows, texts, pairs)
     examples = set(in_table.tolist())

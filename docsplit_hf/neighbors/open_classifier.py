@@ -17,10 +17,9 @@ from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from .store.datastore import KNNDatastore
 from .store.embedding import check_problem_type
-from .store.files.classifier_files import check_classifier
-from .store.precision_check import check_precision, in_one_precision
-from .store.remote.address import is_remote
-from .store.remote.connect import connect_datastore
+from .store.files.classifier_folder import check_classifier
+from .store.probe import check_precision, check_probe
+from .store.remote.connect import connect_datastore, is_remote
 
 if TYPE_CHECKING:
     from ..models.inference.reader import Reader
@@ -76,9 +75,8 @@ def find_datastore(
     if datastore is None:
         return None
     probe = reader.probe() if probe is None else probe
-    datastore.check_encoder(probe)
-    if datastore.probe is not None and not in_one_precision(probe, datastore.probe):
-        check_precision(reader, probe, datastore)
+    check_probe(probe, datastore.probe)
+    check_precision(reader, probe, datastore)
     if len(datastore) and not datastore.label_names:
         raise ValueError("No example of the datastore has a label: embed the corpus with labels (--label_column).")
     check_problem_type(model.config, datastore.multi_label, "The datastore's examples")

@@ -27,9 +27,8 @@ from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
 from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as
 from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
-from .store.files.classifier_files import saved_together
-from .store.files.hub_folder import CARD, upload
-from .store.row_table import joined_texts
+from .store.files.classifier_folder import CARD, saved_together, upload
+from .store.row_table import ids_among, joined_texts
 from .suggestions import suggest
 from .texts_and_labels import as_list, texts_and_pairs
 from .watching import watch
@@ -233,7 +232,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         texts, labels, ids = described_examples(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        before = set() if self.datastore is None else self.datastore.ids_there(ids)
+        before = set() if self.datastore is None else ids_among(ids, self.datastore.find(ids=ids).rows)
         return self._add_examples(texts, labels, ids, allow_duplicates=True, replacing=before)
 
     def add_documents(

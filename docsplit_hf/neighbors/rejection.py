@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import binom
 
 from .store.duplicates import EQUAL
-from .store.search.index import exact_search
+from .store.index import exact_search
 
 CERTAINTY = 0.9  # the share of draws of the held-out texts in which the promise holds
 TESTS = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from dataclasses import replace
 from numbers import Integral
@@ -12,8 +13,7 @@ import numpy as np
 
 from .experts.corpus import rows_of
 from .experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
-from .store.keys.passage_table import take_passages
-from .store.row_table import joined_texts
+from .store.row_table import joined_texts, take_passages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_CANDIDATES = 10_000  # documents that are asked about; more of them change the clusters little
+FITTING = threading.Lock()  # held while what was fitted is replaced by what follows from it
 SUGGESTED = "suggested"  # in the settings of what was fitted: the ids of documents that were suggested
 MOST_CLUSTERS, FEWEST_DOCUMENTS, STEPS = 300, 3, 20  # of the clusters; documents in each, on average; of k-means
 
@@ -54,12 +55,10 @@ def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | 
     choices = choose_documents(answers.vectors, doubt, vectors_of_examples(ready), count)
     found = [_suggestion(choice, table, answers.probabilities, doubt, ready) for choice in choices]
     ids = [one["id"] for one in found]
-
-    def with_suggested(fitted: FittedState) -> FittedState:
-        suggested = list(dict.fromkeys([*suggested_before(fitted), *ids]))
-        return replace(fitted, settings=fitted.settings | {SUGGESTED: suggested})
-
-    datastore.change_fitted(with_suggested)
+    with FITTING:
+        if (fitted := datastore.fitted) is not None:
+            suggested = list(dict.fromkeys([*suggested_before(fitted), *ids]))
+            datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED: suggested})
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .store.labels import is_multi_label
+from .store.row_table import is_multi_label
 
 
 def as_list(given: Any) -> Any:

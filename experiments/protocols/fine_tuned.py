@@ -18,7 +18,7 @@ from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.models.portable.modeling_knn_classifier import KNNClassifier
 from docsplit_hf.neighbors.mixing.calibration import Calibration
-from docsplit_hf.neighbors.mixing.distributions import classifier_probabilities
+from docsplit_hf.neighbors.mixing.mixture import classifier_probabilities
 from docsplit_hf.text.holding_out import hold_out_of_each_class
 from docsplit_hf.text.labels import texts_of
 

@@ -16,9 +16,9 @@ from docsplit_hf.evaluation.protocols import LabeledFeatures, held_out_settings,
 from docsplit_hf.evaluation.systems import Features
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.neighbors.mixing.calibration import calibrate
-from docsplit_hf.neighbors.mixing.distributions import knn_probabilities
-from docsplit_hf.neighbors.store.search.grouped_search import grouped_search
-from docsplit_hf.neighbors.store.search.index import exact_search
+from docsplit_hf.neighbors.mixing.mixture import knn_probabilities
+from docsplit_hf.neighbors.store.grouped_search import grouped_search
+from docsplit_hf.neighbors.store.index import exact_search
 
 from ..papers_options import PaperSettings
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..rejection import NEAREST, answer_level, confidence, familiarity, least_error, novelty
 from ..store.fitted_state import FittedState
-from ..store.keys.key_matrix import as_float32
+from ..store.keys import as_float32
 from .check_state import check_state
 from .corpus import id_numbers, texts_in
 from .document_vectors import DocumentVectors, unit

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..rejection import closeness
 from ..store.duplicates import number_texts
-from ..store.keys.passage_table import take_passages
+from ..store.row_table import take_passages
 from .corpus import texts_in
 from .expert import Asked, Lesson
 from .experts import SHIFT, SOFT, ask_all, first_lesson, fit_all

@@ -17,7 +17,7 @@ from .fitted_experts import ask_experts
 if TYPE_CHECKING:
     from ...models.inference.reader import Predictions
     from ..mixing.mixture import Shown
-    from ..store.neighbors import Neighbors
+    from ..store.snapshot import Neighbors
     from .fitted_experts import Answers, ReadyExperts
 
 

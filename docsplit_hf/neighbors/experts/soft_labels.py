@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..store.search.index import ROWS_PER_CENTROID, approximate_search, build_index, exact_search, set_nprobe
+from ..store.index import ROWS_PER_CENTROID, approximate_search, build_index, exact_search, set_nprobe
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

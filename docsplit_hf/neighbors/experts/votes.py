@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..mixing.distributions import neighbor_weights
+from ..mixing.mixture import neighbor_weights
 from ..store.duplicates import EQUAL_DISTANCE
-from ..store.keys.key_matrix import as_float32
+from ..store.keys import as_float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...models.inference.long_documents import Passages
-    from ..store import neighbors
+    from ..store.snapshot import Neighbors as Found
     from ..store.snapshot import Snapshot
     from .corpus import Corpus
     from .expert import Asked, Lesson, Sizes
@@ -54,8 +54,8 @@ class Neighbors:
 class Nearest(NamedTuple):
     """The nearest examples and documents of Q texts, and which of them vote: the 30 nearest of both together."""
 
-    examples: neighbors.Neighbors  # k of each text
-    documents: neighbors.Neighbors | None  # m of each text
+    examples: Found  # k of each text
+    documents: Found | None  # m of each text
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of the examples and then the documents; infinity: no vote
 
     @property

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..store.duplicates import equal_neighbors
-from ..store.keys.passage_table import take_passages
-from ..store.sampling import sample_rows, take_rows
+from ..store.row_table import encode_known_labels, take_passages
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 from .calibration import Calibration, calibrate
-from .distributions import classifier_probabilities
+from .mixture import classifier_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +46,7 @@ def recalibrate(reader: Reader, datastore: Store, texts: Any, labels: Sequence[A
         return _recalibrate_on_examples(config, datastore)
     texts, pairs = texts_and_pairs(texts)
     predictions = reader.read(texts, pairs)
-    numbers = datastore.label_array(names_of_labels(labels))
+    numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
     store_calibration(config, calibration, HELD_OUT, len(datastore))
     return calibration
@@ -80,7 +79,7 @@ def calibrate_on_held_out(
 ) -> Calibration:
     """Choose k, T and lambda on M held-out examples; those in the datastore are left out, as it knows their labels.
 
-    ``labels`` are as ``datastore.label_array`` gives them.
+    ``labels`` are numbers of the datastore's labels.
     """
     # As they would be kept, so that an example is as near to itself as can be.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
@@ -112,7 +111,7 @@ def calibrate_leaving_one_out(
     if rows is None:
         left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
     else:
-        left_out = take_rows(datastore.snapshot, rows)
+        left_out = datastore.snapshot.take(rows)
     queries, own, wanted = left_out.keys.astype(np.float32), left_out.rows.to_pydict(), MOST_NEIGHBORS + 1
     passages = take_passages(left_out.passages, np.arange(len(queries)))
     while True:
@@ -147,7 +146,7 @@ def without_self(is_self: np.ndarray) -> np.ndarray:
 
 def leave_one_out_rows(datastore: Store) -> np.ndarray:
     """The rows that are left out in turn, ascending: all, or a random sample with 2,000 passages, always the same."""
-    return sample_rows(datastore.snapshot, LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
+    return datastore.snapshot.sampled_rows(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
 
 
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .distributions import check_labels, effective_neighbors, interpolate, knn_probabilities, neighbor_weights
+from .mixture import check_labels, effective_neighbors, interpolate, knn_probabilities, neighbor_weights
 
 UNIFORM_SHARE = 0.05  # at 0.01 an overconfident classifier's errors still outweigh that it is more often right
 PAPER_TEMPERATURE = 10.0
@@ -42,21 +42,14 @@ def calibrate(
     ``neighbor_labels`` integers ``(M, K)`` or bool ``(M, K, C)``; ``labels`` ``(M,)`` or ``(M, C)``; ``classifier``
     probabilities ``(M, C)``, or fewer columns where labels came after training. Without it the weight is 1.
 
-    The paper fixes k = 64 and T = 10, and takes the lambda that is best on the test set. Here all three are chosen on
-    data that nothing is reported on. Likelihood alone would lose accuracy: an overconfident classifier pays more for
-    its errors than its probabilities are worth, so neighbors that are less often right but also less sure take over.
-    Two things prevent that:
-
-    - A little of the uniform distribution (``UNIFORM_SHARE``) is mixed into all candidates. It bounds the cost of one
-      wrong answer, and keeps the logarithm finite where no neighbor has the label.
-    - Each weight gets its most likely k and T. Then only weights compete whose accuracy, on the same data, is not below
-      that of either end (classifier alone, neighbors alone), and within one standard error of the paired difference to
-      the best (the one-standard-error rule of Breiman et al. 1984). With several labels per text, accuracy is the share
-      of labels that are right at 0.5.
+    Likelihood alone would lose accuracy: an overconfident classifier pays more for its errors than its probabilities
+    are worth, so neighbors that are less often right but also less sure take over. So a little of the uniform
+    distribution bounds the cost of one wrong answer; and each weight gets its most likely k and T, whereupon only
+    weights compete whose accuracy is not below that of either end (classifier alone, neighbors alone), and within one
+    standard error of the paired difference to the best (Breiman et al. 1984).
 
     Of equal likelihoods (up to 1e-9) the smaller k is taken, then the weight closer to the classifier, then the lower
-    temperature. Weight 0 depends on neither k nor T: it takes those of the smallest other weight, as they decide which
-    neighbors are shown.
+    temperature. Weight 0 takes k and T of the smallest other weight, as they decide which neighbors are shown.
     """
     distances, neighbor_labels, labels = np.asarray(distances), np.asarray(neighbor_labels), np.asarray(labels)
     if not len(labels):

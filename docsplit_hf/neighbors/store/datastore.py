@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,27 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.inference.reader import Reader
-from .documents import add_documents, remove_documents, remove_either
-from .embedding import embed_examples
-from .files.datastore_files import load_snapshot, save_snapshot
-from .files.from_shards import open_shards
-from .files.hub_folder import upload
-from .fitted_state import FittedState
-from .keys.key_matrix import as_matrix, freeze
-from .keys.passage_table import take_passages
-from .labels import encode_known_labels, encode_labels, is_multi_label
-from .merging import merge_snapshots
-from .row_table import ids_among
-from .sampling import sample_rows, take_rows
-from .search.index import EXACT, IndexOptions
-from .snapshot import (
-    Buffers,
-    Snapshot,
+from .changes import (
+    add_documents,
     add_rows,
     empty_snapshot,
+    merge_snapshots,
     relabel_rows,
+    remove_documents,
+    remove_either,
     remove_rows,
 )
+from .embedding import embed_examples
+from .files.classifier_folder import upload
+from .files.datastore_files import load_snapshot, save_snapshot
+from .files.from_shards import open_shards
+from .fitted_state import FittedState
+from .index import EXACT, IndexOptions
+from .keys import GrowingArrays, as_matrix
+from .row_table import encode_known_labels, is_multi_label, take_passages
+from .snapshot import Snapshot
 from .snapshot_index import change_index, update_index
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from ...models.inference.backend import BFloat16
     from ...models.inference.long_documents import Passages
     from ...models.portable.modeling_knn_classifier import KNNClassifier
-    from .neighbors import Neighbors
+    from .snapshot import Neighbors
     from .store import Store
 
 
@@ -73,7 +71,7 @@ class KNNDatastore:
             ``Flat``, ``PQ<bytes>``, ``SQ8``, ``SQfp16`` and their like. PQ is trained fastest by far with 8 dimensions
             a byte: ``PQ48`` for 384. An index is built when there are enough rows to train it; until then search is
             exact, which is logged. It is built again when the changes since exceed 1,000 rows and a tenth of it.
-        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 8.
+        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 16.
         rerank: Fetch ``rerank * k`` candidates from the index and keep those k that are nearest by the stored keys.
             None: 4 with PQ codes, whose order is rough, else 1. Distances are exact in any case.
         probe: Embeddings of a few fixed texts by the encoder that made the keys, ``(P, D)``: its fingerprint.
@@ -111,9 +109,7 @@ class KNNDatastore:
         keys = as_matrix(keys, "keys")
         multi_label = is_multi_label(labels) if multi_label is None else multi_label
         empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)
-        encoded, names = encode_labels(labels, empty.label_names, multi_label)
-        state = add_rows(empty, Buffers(empty), keys, encoded, names, texts, text_pairs, ids, passages)
-        self.__setstate__(update_index(state, rebuild=True))
+        self.__setstate__(update_index(add_rows(empty, keys, labels, texts, text_pairs, ids, passages), rebuild=True))
 
     @classmethod
     def empty(cls, dimension: int, label_names: Sequence[str] = (), **options: Any) -> Self:
@@ -204,15 +200,12 @@ class KNNDatastore:
         )
 
     def __getstate__(self) -> Snapshot:
-        # A copy has a lock and buffers of its own. FAISS puts an index into bytes itself.
+        # A copy has a lock of its own. FAISS puts an index into bytes itself.
         return self._state
 
     def __setstate__(self, state: Snapshot) -> None:
-        freeze(state.keys, state.labels)  # which neither a pickle nor a file keeps
-        if state.passages is not None:
-            state.passages.freeze()
-        self._writing = threading.Lock()
-        self._state, self._buffers = state, Buffers(state)
+        state.freeze()  # which neither a pickle nor a file keeps
+        self._state, self._writing, self._arrays = state, threading.Lock(), GrowingArrays()
 
     @classmethod
     def of(cls, state: Snapshot) -> Self:
@@ -227,11 +220,6 @@ class KNNDatastore:
         return self._state
 
     @property
-    def is_in_folder(self) -> bool:
-        """Whether ``save_pretrained`` writes the rows: yes."""
-        return True
-
-    @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change whenever a row, a label, a text or the index does."""
         digest = hashlib.sha256()
@@ -242,10 +230,6 @@ class KNNDatastore:
                 rows = [state.rows[name].to_pylist() for name in ("id", "text", "text_pair")]
                 digest.update(json.dumps([state.label_names, *rows, state.options.factory]).encode())
         return digest.hexdigest()
-
-    def takes(self, several: bool) -> bool:
-        """Whether the next examples may have several labels each, or one."""
-        return len(self) > 0 or self.multi_label == several
 
     @property
     def dimension(self) -> int:
@@ -307,31 +291,6 @@ class KNNDatastore:
         """The second texts of the rows."""
         return self._state.rows["text_pair"].to_pylist()
 
-    def label_array(self, labels: Sequence[Any]) -> np.ndarray:
-        """Labels as the datastore numbers them, to be compared with those of neighbors.
-
-        Args:
-            labels: As for the class, but none may be new.
-
-        Returns:
-            int64 ``(N,)``, or bool ``(N, C)``.
-
-        Raises:
-            ValueError: If a label is not known here.
-        """
-        return encode_known_labels(labels, self._state.label_names, self._state.multi_label)
-
-    def check_encoder(self, probe: Any) -> None:
-        """Refuse an encoder other than the one that made the keys.
-
-        Args:
-            probe: Its embeddings of the texts of the probe, ``(P, D)``.
-
-        Raises:
-            ValueError: If they are not nearly equal to those of the probe that is kept here.
-        """
-        self._state.check_encoder(probe)
-
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query.
 
@@ -354,17 +313,13 @@ class KNNDatastore:
         """
         return self._state.search(queries, k, passages)
 
-    def with_texts(self, texts: Sequence[str], pairs: Sequence[str | None]) -> Snapshot:
-        """A snapshot that has at least the examples and documents of these texts: here all of them."""
+    def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
+        """A snapshot that has at least the examples and documents of these texts or ids: here all of them."""
         return self._state
-
-    def ids_there(self, ids: Iterable[str]) -> set[str]:
-        """Those of some ids that rows have."""
-        return ids_among(ids, self._state.rows)
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Random rows, always the same: as many as have so many passages, but at least ``least``."""
-        return take_rows(self._state, sample_rows(self._state, passages, least))
+        return self._state.take(self._state.sampled_rows(passages, least))
 
     def passages_of(self, rows: Any) -> Passages | None:
         """The passages of some rows, as ``search`` takes them of queries; None if all rows have one, their key.
@@ -381,7 +336,7 @@ class KNNDatastore:
         It is a datastore of its own: what changes in it does not change here.
         """
         documents = self._state.documents
-        return self.of(documents) if documents is not None and len(documents.keys) else None
+        return None if documents is None or not len(documents.keys) else self.of(documents)
 
     @property
     def fitted(self) -> FittedState | None:
@@ -394,16 +349,6 @@ class KNNDatastore:
             raise ValueError(f"fitted is a FittedState or None, got {state!r}.")
         with self._writing:
             self._state = replace(self._state, fitted=state)
-
-    def change_fitted(self, change: Callable[[FittedState], FittedState]) -> None:
-        """Change what was fitted, if anything was, while nobody else does.
-
-        Args:
-            change: Gives the new state for the one that is there.
-        """
-        with self._writing:
-            if self._state.fitted is not None:
-                self._state = replace(self._state, fitted=change(self._state.fitted))
 
     def add(
         self,
@@ -425,14 +370,8 @@ class KNNDatastore:
             ValueError: As for the class, and if an id is there already.
         """
         with self._writing:
-            state, buffers = self._state, self._buffers
-            if replacing := list(replacing):
-                state = remove_either(state, replacing)
-                buffers = Buffers(state)
-            matrix = as_matrix(keys, "keys", state.keys.shape[1])
-            encoded, names = encode_labels(labels, state.label_names, state.multi_label)
-            grown = add_rows(state, buffers, matrix, encoded, names, texts, text_pairs, ids, passages)
-            self._buffers = buffers
+            state = remove_either(self._state, replacing)
+            grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, self._arrays)
             return self._grow(grown, len(state.keys))
 
     def merge(self, other: Store) -> list[str]:
@@ -448,7 +387,7 @@ class KNNDatastore:
             ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is in both.
         """
         with self._writing:
-            return self._grow(merge_snapshots(self._state, self._buffers, other.snapshot), len(self))
+            return self._grow(merge_snapshots(self._state, other.snapshot, self._arrays), len(self))
 
     def _grow(self, state: Snapshot, before: int) -> list[str]:
         new = state.rows["id"].slice(before)
@@ -466,7 +405,6 @@ class KNNDatastore:
         """
         with self._writing:
             self._state = update_index(remove_rows(self._state, ids))
-            self._buffers = Buffers(self._state)
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
         """Give rows other labels, which the next search sees; keys, ids and what was fitted stay. All of them, or none.
@@ -480,7 +418,6 @@ class KNNDatastore:
         with self._writing:
             encoded = encode_known_labels(labels.values(), self._state.label_names, self._state.multi_label)
             self._state = relabel_rows(self._state, list(labels), encoded)
-            self._buffers = Buffers(self._state)
 
     def add_documents(
         self,
@@ -500,11 +437,10 @@ class KNNDatastore:
             ValueError: As for the class, and if an id is there already.
         """
         with self._writing:
-            matrix = as_matrix(keys, "keys", self.dimension)
             before = 0 if self._state.documents is None else len(self._state.documents.keys)
-            grown = add_documents(self._state, self._buffers, matrix, texts, text_pairs, ids, passages)
+            grown = add_documents(self._state, keys, texts, text_pairs, ids, passages, self._arrays)
             self._state = update_index(grown)
-            return self._state.documents.rows["id"].slice(before).to_pylist()
+            return grown.documents.rows["id"].slice(before).to_pylist()
 
     def remove_documents(self, ids: Iterable[str]) -> None:
         """Remove unlabeled documents. All of them are removed, or none.
@@ -517,7 +453,6 @@ class KNNDatastore:
         """
         with self._writing:
             self._state = update_index(remove_documents(self._state, ids))
-            self._buffers = Buffers(self._state)
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Search with another index from now on. The same is built anew only if rows were added or removed since.

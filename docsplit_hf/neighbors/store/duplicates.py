@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...text.characters import replace_lone_surrogates
+from .index import candidate_distances
 from .row_table import values_of
-from .search.index import candidate_distances
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .neighbors import Neighbors
-    from .snapshot import Snapshot
+    from .snapshot import Neighbors, Snapshot
 
 # Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
 # different texts, that only a word of hundreds tells apart, by more than 1e-6.

@@ -9,15 +9,15 @@ import numpy as np
 from ...models.inference.long_documents import SEVERAL_VECTORS, Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
-from .snapshot import Buffers, Snapshot, add_rows, empty_snapshot
+from .changes import add_rows, empty_snapshot
 from .snapshot_index import update_index
 
 if TYPE_CHECKING:
-    from accelerate import PartialState
     from datasets import Dataset
 
     from ...models.inference.reader import Reader
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
+    from .snapshot import Snapshot
 
 
 def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **options: Any) -> Snapshot:
@@ -31,12 +31,12 @@ def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **option
     check_problem_type(config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
+    labels = [np.flatnonzero(row) for row in labels] if multi_label else labels
     keys, passages = _embed_by_all_processes(reader, texts, pairs)
     empty = empty_snapshot(keys.shape[1], names, multi_label, probe=reader.probe(), **options)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
     stored = (texts, pairs) if store_texts else (None, None)
-    grown = add_rows(empty, Buffers(empty), keys, labels, names, *stored, ids, passages)
-    return update_index(grown, rebuild=True)
+    return update_index(add_rows(empty, keys, labels, *stored, ids, passages), rebuild=True)
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
@@ -53,6 +53,7 @@ def _embed_by_all_processes(
 ) -> tuple[np.ndarray, Passages | None]:
     """Float32 ``(N, R)``, and passages. Under accelerate each process embeds its share, and all get the whole."""
     from accelerate import PartialState
+    from accelerate.utils import gather_object
 
     state = PartialState()
     own = np.array_split(np.arange(len(texts)), state.num_processes)[state.process_index]
@@ -62,19 +63,9 @@ def _embed_by_all_processes(
     keys, passages = predictions.retrieval_embeddings, predictions.passages
     if state.num_processes == 1:
         return keys, passages
-    if reader.model.config.long_documents in SEVERAL_VECTORS:
+    if reader.model.config.long_documents in SEVERAL_VECTORS and passages is None:
         spans = np.array([[0, len(text)] for text in own_texts], dtype=np.int64).reshape(-1, 2)
-        passages = passages or Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
-        passages = Passages(*(_of_all_processes(array, state) for array in passages))
-    return _of_all_processes(keys, state), passages
-
-
-def _of_all_processes(rows: np.ndarray, state: PartialState) -> np.ndarray:
-    """The rows of each process, in their order."""
-    import torch
-    from accelerate.utils import gather, pad_across_processes
-
-    lengths = gather(torch.tensor([len(rows)], device=state.device)).tolist()
-    padded = gather(pad_across_processes(torch.from_numpy(rows).to(state.device)))
-    parts = padded.cpu().numpy().reshape(state.num_processes, -1, *rows.shape[1:])
-    return np.concatenate([part[:length] for part, length in zip(parts, lengths, strict=True)])
+        passages = Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
+    parts = gather_object([(keys, *(passages or ()))])
+    keys, *cut = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return keys, Passages(*cut) if cut else None

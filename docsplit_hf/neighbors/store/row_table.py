@@ -1,13 +1,17 @@
-"""The ids and texts of a datastore's rows: an Arrow table with the columns ``id``, ``text`` and ``text_pair``."""
+"""Rows: an Arrow table of ids and texts, labels as numbers of their names, and passages of rows that have several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.inference.long_documents import Passages
 from ...text.characters import replace_lone_surrogates
+from .keys import BLOCK_ROWS, as_matrix, check_finite, freeze
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,6 +20,7 @@ TEXTS = ("id", "text", "text_pair")
 # Small chunks of a column; adding one example at a time makes a chunk each, and each makes look-ups slower.
 MOST_CHUNKS, SMALL_CHUNK = 256, 4_096
 LOOKED_AT = 100  # numbers, for ids that nobody has
+SAME_KEY = 1e-2  # of the key's norm: what rounding, as to float16, may move the passage of a row that has only one
 
 
 def make_rows(
@@ -44,28 +49,26 @@ def make_rows(
                 "docsplit_hf.text.characters.replace_lone_surrogates."
             ) from error
     table = pa.table(columns)
-    if (repeated := repeated_id(table)) is not None:
+    if (repeated := _repeated(table["id"])) is not None:
         raise ValueError(f"The id {repeated!r} is given twice: give each row an id of its own.")
     return table
 
 
-def repeated_id(rows: pa.Table) -> str | None:
+def fault_of_ids(ids: pa.ChunkedArray) -> str | None:
+    """What is wrong with the ids of rows that were read; None if nothing is."""
+    if ids.null_count:
+        return "a row has no id"
+    repeated = _repeated(ids)
+    return None if repeated is None else f"the id {repeated!r} is there twice"
+
+
+def _repeated(ids: pa.ChunkedArray) -> str | None:
     """The first id that more than one row has."""
     import pyarrow.compute as pc
 
-    counts = pc.value_counts(rows["id"])
+    counts = pc.value_counts(ids)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     return repeated[0]["values"].as_py() if len(repeated) else None
-
-
-def fault_of_ids(ids: pa.ChunkedArray) -> str | None:
-    """What is wrong with the ids of rows that were read; None if nothing is."""
-    import pyarrow as pa
-
-    if ids.null_count:
-        return "a row has no id"
-    repeated = repeated_id(pa.table({"id": ids}))
-    return None if repeated is None else f"the id {repeated!r} is there twice"
 
 
 def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
@@ -132,17 +135,23 @@ def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
     return {row_id for column in found for row_id in column.to_pylist()}
 
 
-def automatic_ids(count: int, next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
-    """Ids by a counter that stands at ``next_id`` and skips ids that tables have, and where it stands then."""
-    ids: list[str] = []
-    while len(ids) < count:
-        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + max(count - len(ids), LOOKED_AT))]
-        taken = ids_among(candidates, *tables)
-        free = [place for place, candidate in enumerate(candidates) if candidate not in taken][: count - len(ids)]
-        ids += [candidates[place] for place in free]
+def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
+    """Ids in which those that are None are numbered, from ``next_id`` on; and the number that comes next.
+
+    Ids that are given or in the tables are skipped.
+    """
+    given, missing = {row_id for row_id in ids if row_id is not None}, sum(row_id is None for row_id in ids)
+    fresh: list[str] = []
+    while len(fresh) < missing:
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + max(missing - len(fresh), LOOKED_AT))]
+        taken = ids_among(candidates, *tables) | given
+        free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(fresh)]
+        fresh += [candidates[place] for place in free]
         # Given ids may be millions of such numbers.
-        next_id = next_id + free[-1] + 1 if free else max(next_id, _largest_number(prefix, *tables)) + 1
-    return ids, next_id
+        last = next_id + (free[-1] if free else len(candidates) - 1)
+        next_id = (last if free else max(last, _largest_number(prefix, *tables))) + 1
+    numbers = iter(fresh)
+    return [next(numbers) if row_id is None else row_id for row_id in ids], next_id
 
 
 def _largest_number(prefix: str, *tables: pa.Table) -> int:
@@ -157,27 +166,194 @@ def _largest_number(prefix: str, *tables: pa.Table) -> int:
     return largest
 
 
-def renew_automatic_ids(
-    rows: pa.Table, counter: int, next_id: int, *tables: pa.Table, prefix: str = ""
-) -> tuple[pa.Table, int]:
-    """Rows with ids that fit into another datastore: those that their ``counter`` gave are new, the others stay.
-
-    Also where the other datastore's counter, which stands at ``next_id`` and skips ids that its tables have, stands
-    then.
-    """
-    import pyarrow as pa
-
-    ids = rows["id"].to_pylist()
-    were_counted = [is_counted(row_id, counter, prefix) for row_id in ids]
-    given = rows.filter(pa.array([not counted for counted in were_counted], pa.bool_()))
-    fresh, next_id = automatic_ids(sum(were_counted), next_id, given, *tables, prefix=prefix)
-    numbers = iter(fresh)
-    renewed = [next(numbers) if counted else row_id for row_id, counted in zip(ids, were_counted, strict=True)]
-    return rows.set_column(0, "id", pa.array(renewed, pa.string())), next_id
-
-
 def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
     """Whether an id has the form of those that a counter gave before it stood at ``below``."""
     number = row_id[len(prefix) :]
     digits = number.isascii() and number.isdecimal() and len(number) <= len(str(below))
     return row_id.startswith(prefix) and digits and str(int(number)) == number and int(number) < below
+
+
+def is_multi_label(labels: Sequence[Any]) -> bool:
+    """Whether the first of some labels is a list, tuple, set or array."""
+    first = next(iter(labels), None)
+    return isinstance(first, (list, tuple, set, frozenset)) or np.ndim(first) > 0
+
+
+def encode_labels(
+    labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels as int64 ``(N,)``, or bool ``(N, C)``, and the C names: those given, and new ones after them."""
+    labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    known = len(label_names)
+    numbers = {name: i for i, name in enumerate(label_names)}
+
+    def number(label: Any, row: int) -> int:
+        if isinstance(label, str):
+            return numbers.setdefault(label, len(numbers))
+        if not isinstance(label, (int, np.integer)) or isinstance(label, bool):
+            expected = "a list of names or numbers" if multi_label else "a name or a number"
+            raise ValueError(f"The label of row {row} is {label!r}: pass {expected}.")
+        if not 0 <= label < known:
+            raise ValueError(f"The label of row {row} is {label}, but there are {known} labels: {list(label_names)}.")
+        return int(label)
+
+    if not multi_label:
+        encoded = np.fromiter((number(label, row) for row, label in enumerate(labels)), np.int64, len(labels))
+        return encoded, tuple(numbers)
+    rows, columns = [], []
+    for row, several in enumerate(labels):
+        if not isinstance(several, (list, tuple, set, frozenset, np.ndarray)):
+            raise ValueError(f"The labels of row {row} are {several!r}: pass a list, as rows have several labels here.")
+        found = [number(label, row) for label in several]
+        if len(set(found)) < len(found):
+            raise ValueError(
+                f"The labels of row {row} name one twice: {several!r}. Pass the labels that it has, not a vector of 0 "
+                "and 1."
+            )
+        rows += [row] * len(found)
+        columns += found
+    encoded = np.zeros((len(labels), len(numbers)), dtype=bool)
+    encoded[rows, columns] = True
+    return encoded, tuple(numbers)
+
+
+def encode_known_labels(labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool) -> np.ndarray:
+    """As ``encode_labels``, but a label that is new is an error."""
+    encoded, names = encode_labels(labels, label_names, multi_label)
+    if new := names[len(label_names) :]:
+        raise ValueError(f"The datastore has no label {new[0]!r}, only {', '.join(label_names) or 'none'}.")
+    return encoded
+
+
+def rename_labels(
+    labels: np.ndarray, label_names: tuple[str, ...], others: tuple[str, ...]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Encoded labels numbered by other names, and these: names that are not among them come at the end."""
+    names = (*others, *(name for name in label_names if name not in others))
+    numbers = {name: i for i, name in enumerate(names)}
+    order = np.array([numbers[name] for name in label_names], dtype=np.int64)
+    if labels.ndim == 1:
+        return order[labels], names
+    renamed = np.zeros((len(labels), len(names)), dtype=bool)
+    renamed[:, order] = labels
+    return renamed, names
+
+
+@dataclass(frozen=True, eq=False)
+class PassageTable:
+    """The passages of rows, one row's after the other's, of which at least one row has several.
+
+    ``keys``: float32 or float16 ``(P, D)``. ``spans``: int64 ``(P, 2)``, start and end in the text, in characters.
+    ``counts``: int64 ``(N,)``, passages per row, at least 1.
+    """
+
+    keys: np.ndarray
+    spans: np.ndarray
+    counts: np.ndarray
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Behind the last passage of each row, int64 ``(N,)``."""
+        return np.cumsum(self.counts)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The three arrays by name."""
+        return {"keys": self.keys, "spans": self.spans, "counts": self.counts}
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a row has several passages."""
+        return len(self.keys) > len(self.counts)
+
+    def take(self, rows: np.ndarray) -> PassageTable:
+        """The passages of some rows, int64 ``(M,)``, in arrays of their own."""
+        places = places_of(self.counts, self.ends, rows)
+        return PassageTable(self.keys[places], self.spans[places], self.counts[rows])
+
+    def keep(self, kept: np.ndarray) -> PassageTable | None:
+        """The passages of some rows, bool ``(N,)``; None where each of them has one."""
+        selected = self.take(np.flatnonzero(kept))
+        freeze(*selected.arrays.values())
+        return selected if selected.has_several else None
+
+
+def check_passages(passages: Passages | None, keys: np.ndarray, rows: pa.Table | None = None) -> PassageTable | None:
+    """The passages of some keys, checked; None where each has one, which then is its key. ``rows``: with the texts."""
+    if passages is None:
+        return None
+    embeddings = as_matrix(passages.embeddings, "embeddings of passages", keys.shape[1])
+    check_finite(embeddings, "embeddings of passages")
+    counts, spans = np.asarray(passages.counts), np.asarray(passages.spans)
+    for name, array, shape in (("counts", counts, (len(keys),)), ("spans", spans, (len(embeddings), 2))):
+        if array.dtype.kind not in "iu" or array.shape != shape:
+            raise ValueError(
+                f"{name} of passages must be integers of shape {shape}, got {array.dtype} of shape {array.shape}."
+            )
+    table = PassageTable(embeddings, spans.astype(np.int64), counts.astype(np.int64))
+    check_table(table, rows)
+    alone = np.flatnonzero(table.counts == 1)
+    for start in range(0, len(alone), BLOCK_ROWS):
+        part = alone[start : start + BLOCK_ROWS]
+        given, own = (array.astype(np.float32) for array in (embeddings[table.ends[part] - 1], keys[part]))
+        far = np.linalg.norm(given - own, axis=1) > SAME_KEY * np.linalg.norm(own, axis=1)
+        if far.any():
+            row = part[far.argmax()]
+            raise ValueError(
+                f"Row {row} has one passage, whose embedding is not its key: embed both alike, normalized or not."
+            )
+    return table if table.has_several else None
+
+
+def check_table(table: PassageTable, rows: pa.Table | None = None) -> None:
+    """Refuse counts and spans, of the right shapes, that do not fit each other or the texts of the rows."""
+    counts, total = table.counts, len(table.keys)
+    if (counts < 1).any() or counts.max(initial=0) > total or counts.sum() != total:  # whose sum may overflow
+        raise ValueError(
+            f"The counts of passages must be at least 1 each, and sum to {total}, the number of their embeddings."
+        )
+    wrong = (table.spans[:, 0] < 0) | (table.spans[:, 0] > table.spans[:, 1])
+    if wrong.any():
+        start, end = table.spans[wrong][0]
+        raise ValueError(
+            f"Passage {int(wrong.argmax())} stands at {start} to {end}: a span is 0 <= start <= end, in characters."
+        )
+    if rows is None or not len(rows):
+        return
+    lengths = _text_lengths(rows, missing=-1)
+    last = np.maximum.reduceat(table.spans[:, 1], table.ends - table.counts)
+    wrong = (lengths >= 0) & (last > lengths)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"A passage of row {row} ends at {last[row]}, but its text has {lengths[row]} characters: spans are in "
+            "characters of the text, not in bytes or tokens."
+        )
+
+
+def whole_rows(keys: np.ndarray, rows: pa.Table) -> PassageTable:
+    """The passages of rows that were not cut: of each its key, which stands for the whole text."""
+    spans = np.zeros((len(keys), 2), dtype=np.int64)
+    spans[:, 1] = _text_lengths(rows, missing=0)
+    return PassageTable(keys, spans, np.ones(len(keys), dtype=np.int64))
+
+
+def take_passages(table: PassageTable | None, rows: np.ndarray) -> Passages | None:
+    """The passages of some rows, as a search takes them of queries; None where there is no table."""
+    if table is None:
+        return None
+    taken = table.take(rows)
+    return Passages(taken.keys, taken.counts, taken.spans)
+
+
+def places_of(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Where the passages of some rows stand, one row's after the other's."""
+    lengths = counts[rows]
+    return np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+
+
+def _text_lengths(rows: pa.Table, missing: int) -> np.ndarray:
+    """The characters of each row's text, int64 ``(N,)``; ``missing`` where it is not kept."""
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)

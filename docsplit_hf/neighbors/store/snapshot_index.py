@@ -1,16 +1,25 @@
-"""The index of a snapshot: built when it is due, merged with what was added, replaced by another."""
+"""The index of a snapshot: built when it is due, merged with what was added, and kept on this machine.
+
+A datastore's folder never holds one: to read a FAISS file is to trust native code with its bytes, and a folder may come
+from a stranger. The cache may be deleted at any time.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import logging
+import os
+import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .keys.mapped_keys import MappedKeys
-from .search.index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
-from .search.index_cache import cached_index
+from ...models.checkpoints.atomic_replacement import locked, sha256_of
+from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
+from .keys import MappedKeys
 
 if TYPE_CHECKING:
     import faiss
@@ -23,72 +32,145 @@ logger = logging.getLogger(__name__)
 MOST_CHANGES, MOST_CHANGES_OF_INDEX = 1_000, 0.1
 
 
-def update_index(snapshot: Snapshot, rebuild: bool = False) -> Snapshot:
+def update_index(snapshot: Snapshot, rebuild: bool = False, sha256: str | None = None) -> Snapshot:
     """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed.
 
-    So have its documents, which are as many rows of their own.
+    So have its documents, which are as many rows of their own. ``sha256``: of the keys in a file, if they are in one.
     """
     if snapshot.documents is not None:
-        snapshot = replace(snapshot, documents=_updated(snapshot.documents, rebuild))
-    return _updated(snapshot, rebuild)
-
-
-def _updated(snapshot: Snapshot, rebuild: bool) -> Snapshot:
-    factory, rows = snapshot.options.factory, len(snapshot.searched)
+        snapshot = replace(snapshot, documents=update_index(snapshot.documents, rebuild))
+    factory, keys = snapshot.options.factory, snapshot.searched
     without_index = replace(snapshot, index=None, index_rows=None, indexed=0)
     if factory == EXACT:
         return without_index
     if snapshot.index is not None and not rebuild:
         if snapshot.outside_index <= max(MOST_CHANGES, MOST_CHANGES_OF_INDEX * len(snapshot.index_rows)):
             return snapshot
-        if isinstance(snapshot.searched, MappedKeys):  # which may take an hour: not in the middle of an add
+        if isinstance(keys, MappedKeys):  # which may take an hour: not in the middle of an add
             logger.warning("%d rows were added or removed since the index was built: reindex.", snapshot.outside_index)
             return snapshot
-    fewest = fewest_rows(factory, snapshot.keys.shape[1])
-    if rows < fewest:
+    fewest = fewest_rows(factory, keys.shape[1])
+    if len(keys) < fewest:
         if rebuild or snapshot.index is not None:  # not at each row that is added
-            logger.warning("%d rows are too few for %r: search is exact until there are %d.", rows, factory, fewest)
+            logger.warning(
+                "%d rows are too few for %r: search is exact until there are %d.", len(keys), factory, fewest
+            )
         return without_index
-    if getattr(snapshot.searched, "sha256", None):
-        index = cached_index(snapshot.searched, factory)
-    else:
-        index = build_index(snapshot.searched, factory)
-    return use_index(snapshot, index)
+    sha256 = sha256 or getattr(keys, "sha256", None)
+    index = build_index(keys, factory) if sha256 is None else _kept_index(keys, sha256, factory)
+    set_nprobe(index, snapshot.options.nprobe)
+    index_rows = np.repeat(np.arange(len(snapshot.keys)), snapshot.counts)
+    return replace(snapshot, index=index, index_rows=index_rows, indexed=len(snapshot.keys))
 
 
 def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
     """A snapshot with another index. The same is built anew only if rows were added or removed since."""
-    if snapshot.documents is not None:
-        snapshot = replace(snapshot, documents=change_index(snapshot.documents, options))
+    if (documents := snapshot.documents) is not None:
+        documents = change_index(documents, options)
     same = options.factory == snapshot.options.factory and snapshot.index is not None
-    snapshot = replace(snapshot, options=options)
-    if same and (snapshot.outside_index == 0 or _is_worth_merging(snapshot)):
-        return _merge_tail(snapshot)
-    return _updated(snapshot, rebuild=True)
-
-
-def _is_worth_merging(snapshot: Snapshot) -> bool:
-    """Whether the index of mapped keys is still of much the same rows."""
-    return isinstance(snapshot.searched, MappedKeys) and 2 * snapshot.outside_index <= len(snapshot.index_rows)
+    snapshot = replace(snapshot, options=options, documents=None)
+    # An index of mapped keys that is still of much the same rows gets the others, and is not trained again.
+    most = len(snapshot.index_rows) // 2 if same and isinstance(snapshot.keys, MappedKeys) else 0
+    if same and snapshot.outside_index <= most:
+        return replace(_merge_tail(snapshot), documents=documents)
+    return replace(update_index(snapshot, rebuild=True), documents=documents)
 
 
 def _merge_tail(snapshot: Snapshot) -> Snapshot:
     """A snapshot whose index, a copy, has all rows; it is not trained again."""
     import faiss
 
-    counts = snapshot.counts[snapshot.indexed :]
-    index = snapshot.index
+    counts, index = snapshot.counts[snapshot.indexed :], snapshot.index
     if len(counts):
         index = faiss.clone_index(index)
         fill_index(index, snapshot.searched, len(snapshot.searched) - int(counts.sum()))
     set_nprobe(index, snapshot.options.nprobe)
-    rows = len(snapshot.keys)
-    index_rows = np.concatenate([snapshot.index_rows, np.repeat(np.arange(snapshot.indexed, rows), counts)])
-    return replace(snapshot, index=index, index_rows=index_rows, indexed=rows)
+    tail = np.repeat(np.arange(snapshot.indexed, len(snapshot.keys)), counts)
+    index_rows = np.concatenate([snapshot.index_rows, tail])
+    return replace(snapshot, index=index, index_rows=index_rows, indexed=len(snapshot.keys))
 
 
-def use_index(snapshot: Snapshot, index: faiss.Index) -> Snapshot:
-    """A snapshot with an index that was built from all its rows."""
-    set_nprobe(index, snapshot.options.nprobe)
-    rows = len(snapshot.keys)
-    return replace(snapshot, index=index, index_rows=np.repeat(np.arange(rows), snapshot.counts), indexed=rows)
+def index_folder() -> Path:
+    """``docsplit_hf/indexes`` below ``HF_HOME``."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HOME) / "docsplit_hf" / "indexes"
+
+
+def _kept_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> faiss.Index:
+    """The index of keys in a file: kept, or built now; of mapped keys from where a killed process left it."""
+    rows, dimension = keys.shape
+    if (index := load_index(sha256, factory, rows, dimension)) is not None:
+        return index
+    if not isinstance(keys, MappedKeys):
+        index = build_index(keys, factory)
+        store_index(index, sha256, factory)
+        return index
+    unfinished = _key(sha256, f"{factory} unfinished")
+    index_folder().mkdir(parents=True, exist_ok=True)
+    with locked(index_folder() / f"{unfinished}.lock"):  # a second process waits, and finds it
+        if (index := load_index(sha256, factory, rows, dimension)) is None:
+            begun = _load(unfinished, dimension)
+            if begun is not None:
+                logger.info("An index was begun: it goes on at row %s.", f"{begun.ntotal:,}")
+            index = build_index(keys, factory, begun, lambda index: _store(index, unfinished))
+            store_index(index, sha256, factory)
+            _delete(unfinished)
+    return index
+
+
+def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
+    """Keep an index of all rows, unless it is kept."""
+    key = _key(keys_sha256, factory)
+    if not any(index_folder().glob(f"{key}-*.faiss")):
+        _store(index, key)
+
+
+def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> faiss.Index | None:
+    """An index that was kept by this version of FAISS."""
+    return _load(_key(keys_sha256, factory), dimension, rows)
+
+
+def _store(index: faiss.Index, key: str) -> None:
+    """Keep an index in place of what is kept under a key. If that fails, as in a read-only home, it is a warning."""
+    import faiss
+
+    folder = index_folder()
+    temporary = folder / f"{uuid.uuid4().hex}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        faiss.write_index(index, str(temporary))
+        # The name carries the checksum of the content, so that the two are never apart.
+        path = folder / f"{key}-{sha256_of(temporary)}.faiss"
+        os.replace(temporary, path)
+        _delete(key, path)
+    except (OSError, RuntimeError) as error:  # FAISS raises the latter
+        logger.warning("The index could not be kept in %s, and will be built again next time: %s", folder, error)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _load(key: str, dimension: int, rows: int | None = None) -> faiss.Index | None:
+    """What does not match its checksum is deleted with a warning."""
+    import faiss
+
+    for path in sorted(index_folder().glob(f"{key}-*.faiss")):
+        if path.name == f"{key}-{sha256_of(path)}.faiss":
+            index = faiss.read_index(str(path))
+            if index.d == dimension and rows in (None, index.ntotal):
+                return index
+        logger.warning("The index %s is damaged: it is deleted and built again.", path)
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _delete(key: str, but: Path | None = None) -> None:
+    for path in index_folder().glob(f"{key}-*.faiss"):
+        if path != but:
+            path.unlink(missing_ok=True)
+
+
+def _key(keys_sha256: str, factory: str) -> str:
+    import faiss
+
+    return hashlib.sha256(f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,22 +11,23 @@ if TYPE_CHECKING:
 
     from ...models.inference.long_documents import Passages
     from .fitted_state import FittedState
-    from .neighbors import Neighbors
-    from .snapshot import Snapshot
+    from .snapshot import Neighbors, Snapshot
 
 
 class Store(Protocol):
-    """``KNNDatastore`` keeps rows in memory or in mapped files, ``RemoteDatastore`` in a collection of Milvus."""
+    """``KNNDatastore`` keeps rows in memory or in mapped files, ``RemoteDatastore`` in a collection of Milvus.
+
+    Another engine needs these names and no others. It makes its snapshots by ``add_rows`` and ``add_documents``.
+    """
 
     label_names: tuple[str, ...]
-    multi_label: bool
-    dimension: int
-    has_passages: bool
+    multi_label: bool  # whether an example may have several labels
+    dtype: str  # of the keys
     probe: np.ndarray | None  # the fingerprint of the encoder
+    has_passages: bool  # whether an example has several vectors
     snapshot: Snapshot  # all rows at this moment
-    documents: Any  # the unlabeled documents, which are searched alike; None if there are none
-    fitted: FittedState | None
-    is_in_folder: bool  # whether ``save_pretrained`` writes its rows
+    documents: Any  # the documents without labels, which have ``search`` too; None if there are none
+    fitted: FittedState | None  # what was fitted on the rows, which the store keeps without knowing what it says
     content_sha256: str  # changes whenever a row, a label or a text does
 
     def __len__(self) -> int:
@@ -35,11 +36,28 @@ class Store(Protocol):
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The k nearest examples of each query."""
 
-    def add(self, keys: Any, labels: Sequence[Any], texts: Any, text_pairs: Any, ids: Any, **options: Any) -> list[str]:
-        """Add examples; gives their ids."""
+    def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
+        """At least the examples and documents of these texts, and the examples of these ids."""
 
-    def add_documents(self, keys: Any, texts: Any, text_pairs: Any, ids: Any, passages: Any) -> list[str]:
-        """Add documents; gives their ids."""
+    def sample(self, passages: int, least: int) -> Snapshot:
+        """Random examples, always the same: as many as have so many passages, but at least ``least``."""
+
+    def add(
+        self,
+        keys: Any,
+        labels: Sequence[Any],
+        texts: Any = None,
+        text_pairs: Any = None,
+        ids: Any = None,
+        replacing: Iterable[str] = (),
+        passages: Passages | None = None,
+    ) -> list[str]:
+        """Add examples, in place of the examples and documents ``replacing``; gives their ids."""
+
+    def add_documents(
+        self, keys: Any, texts: Any = None, text_pairs: Any = None, ids: Any = None, passages: Passages | None = None
+    ) -> list[str]:
+        """Add documents without labels; gives their ids."""
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove examples."""
@@ -48,28 +66,7 @@ class Store(Protocol):
         """Remove documents."""
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Give examples other labels."""
-
-    def with_texts(self, texts: Sequence[str], pairs: Sequence[str | None]) -> Snapshot:
-        """At least the examples and documents of these texts."""
-
-    def ids_there(self, ids: Iterable[str]) -> set[str]:
-        """Those of some ids that examples have."""
-
-    def sample(self, passages: int, least: int) -> Snapshot:
-        """Random examples, always the same."""
-
-    def takes(self, several: bool) -> bool:
-        """Whether the next examples may have several labels each, or one."""
-
-    def label_array(self, labels: Sequence[Any]) -> np.ndarray:
-        """Labels as the store numbers them."""
-
-    def check_encoder(self, probe: Any) -> None:
-        """Refuse an encoder other than the one that made the keys."""
-
-    def change_fitted(self, change: Callable[[FittedState], FittedState]) -> None:
-        """Change what was fitted, while nobody else does."""
+        """Give examples other labels, by id."""
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Save beside a classifier."""
+        """Save beside a classifier, if this store is kept in its folder."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.neighbors.mixing.calibration import UNIFORM_SHARE, Calibration, calibrate, temperature_grid
-from docsplit_hf.neighbors.mixing.distributions import (
+from docsplit_hf.neighbors.mixing.mixture import (
     effective_neighbors,
     interpolate,
     knn_probabilities,

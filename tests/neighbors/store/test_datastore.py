@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.fitted_state import FittedState
+from docsplit_hf.neighbors.store.probe import check_probe
 
 from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_queries
 
@@ -65,13 +66,6 @@ def test_several_labels_a_row_and_new_ones():
     assert KNNDatastore([[0, 0]], [[]], []).multi_label and not KNNDatastore(np.zeros((0, 2)), [], []).multi_label
 
 
-def test_labels_as_the_datastore_numbers_them():
-    datastore = make_datastore()
-    assert datastore.label_array(["mineral", 0]).tolist() == [1, 0]
-    with pytest.raises(ValueError, match="no label 'metal', only fruit, mineral, vegetable"):
-        datastore.label_array(["metal"])
-
-
 def test_what_it_gives_away_cannot_be_changed(tmp_path):
     datastore = make_datastore()
     given = np.zeros((1, 8), dtype=np.float32)
@@ -102,19 +96,6 @@ def test_what_it_gives_away_cannot_be_changed(tmp_path):
 def test_what_makes_no_datastore(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         KNNDatastore(*arguments, **options)
-
-
-@pytest.mark.parametrize(
-    ("queries", "k", "message"),
-    [
-        *(([[0.0] * 8], k, "k must be an integer of at least 1, got") for k in (0, -1, 1.0, "1", True, None)),
-        (np.zeros((1, 7)), 1, r"queries must be numbers of shape \(N, 8\).*\(1, 7\)"),
-        ([[0.0] * 7 + [np.nan]], 1, "queries: row 0 holds NaN"),
-    ],
-)
-def test_what_cannot_be_searched(queries, k, message):
-    with pytest.raises(ValueError, match=message):
-        make_datastore().search(queries, k)
 
 
 def test_an_empty_datastore_says_that_it_is_empty():
@@ -158,28 +139,19 @@ def test_a_failed_add_changes_nothing(arguments, options):
     assert_exact(datastore)
 
 
-def test_unknown_ids_are_named_and_nothing_is_removed():
-    datastore = make_datastore()
-    with pytest.raises(ValueError, match="no row with the id 'x': ids are strings"):
-        datastore.remove(["1", "x"])
-    with pytest.raises(ValueError, match=r"got one string: pass \['12'\]"):
-        datastore.remove("12")
-    assert len(datastore) == 50
-
-
 def test_another_encoder_is_told_from_rounding(caplog):
     probe = np.random.default_rng(0).standard_normal((3, 8))
-    datastore = make_datastore(probe=probe)
+    stored = make_datastore(probe=probe).probe
     with caplog.at_level(logging.WARNING):
         for same in (probe.astype(np.float16), 1.05 * probe):
-            datastore.check_encoder(same)
+            check_probe(same, stored)
     assert caplog.text == ""
     for other in (probe + 0.5, 1.2 * probe, 0 * probe, np.nan * probe):
         with pytest.raises(ValueError, match="built by another encoder"):
-            datastore.check_encoder(other)
+            check_probe(other, stored)
     with pytest.raises(ValueError, match=r"gives embeddings \(3, 4\), the datastore has \(3, 8\)"):
-        datastore.check_encoder(probe[:, :4])
-    make_datastore().check_encoder(probe)
+        check_probe(probe[:, :4], stored)
+    check_probe(probe, make_datastore().probe)
     assert "no probe" in caplog.text
 
 
@@ -197,19 +169,3 @@ def test_relabeling_changes_labels_alone(several):
     datastore.add([[0] * 4], [["fruit"] if several else "fruit"])
     assert datastore.labels[:4].tolist() == np.array(expected, dtype=datastore.labels.dtype).tolist()
     datastore.relabel({})
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ({"a": "mineral", "x": "mineral"}, "no row with the id 'x'"),
-        ({"a": "mineral", "b": "new"}, "has no label 'new'"),
-        ({"a": 9}, "9"),
-    ],
-)
-def test_a_failed_relabeling_changes_nothing(labels, message):
-    datastore = KNNDatastore(np.eye(2), [0, 1], NAMES, ids=["a", "b"])
-    before = datastore.snapshot
-    with pytest.raises(ValueError, match=message):
-        datastore.relabel(labels)
-    assert datastore.snapshot is before

@@ -1,12 +1,6 @@
 """Unlabeled documents beside the examples: neither knows of the other, and both are one state."""
 
-import contextlib
-import copy
-import pickle
-import threading
-import time
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -90,21 +84,6 @@ def test_documents_outlive_changes_of_examples_and_of_the_index():
     assert same(datastore.documents, documents) and datastore.fitted is fitted
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
-def test_copies_grow_apart(copied):
-    datastore = fill(make_datastore())
-    before, other = everything(datastore), copied(datastore)
-    assert everything(other) == before
-    assert other.add_documents([[1] * 8]) == datastore.add_documents([[2] * 8]) == ["d20"]
-    assert other.documents.keys[-1].tolist() == [1] * 8 and datastore.documents.keys[-1].tolist() == [2] * 8
-    for array in (other.documents.keys, other.fitted.arrays["float64"]):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-    view = datastore.documents
-    view.add([[3] * 8], [[]])
-    assert len(datastore.documents) == len(view) - 1
-
-
 def peak_of_adding(blocks):
     block = np.ones((64, 128), dtype=np.float32)
     datastore = KNNDatastore.empty(128)
@@ -119,43 +98,3 @@ def peak_of_adding(blocks):
 
 def test_the_memory_for_documents_is_linear_in_them():
     assert all(peak_of_adding(blocks) < 3.5 for blocks in (32, 128, 512))  # while it grows: what there is, and twice it
-
-
-def test_searches_are_never_torn_while_documents_come_and_go():
-    def key(number):
-        return np.stack([np.sin(number * (i + 1)) for i in range(6)], axis=-1).astype(np.float32)
-
-    def add(numbers):
-        datastore.add_documents(key(numbers), [f"Text {i}" for i in numbers], ids=[f"d{i}" for i in numbers])
-
-    datastore = KNNDatastore(key(np.arange(100)), ["a"] * 100, [])
-    add(np.arange(500))
-    done = threading.Event()
-
-    def search(thread):
-        rng, searches = np.random.default_rng(thread), 0
-        while not done.is_set():
-            queries = key(rng.integers(0, 2000, 5))
-            for neighbors, letters in ((datastore.search(queries, 8), 0), (datastore.documents.search(queries, 8), 1)):
-                numbers = np.array([[int(row_id[letters:]) for row_id in ids] for ids in neighbors.ids])
-                expected = ((queries[:, None] - key(numbers)) ** 2).sum(-1)
-                np.testing.assert_allclose(neighbors.distances, expected, rtol=1e-4, atol=1e-6)
-                assert neighbors.texts == [[f"Text {i}" if letters else None for i in row] for row in numbers]
-            copied = pickle.loads(pickle.dumps(datastore)).documents  # of one moment
-            assert np.array_equal(copied.keys, key(np.array([int(row_id[1:]) for row_id in copied.ids])))
-            searches += 1
-        return searches
-
-    rng, changes, present, end = np.random.default_rng(9), 0, set(range(500)), time.monotonic() + 1
-    with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
-        stack.callback(done.set)
-        searchers = [pool.submit(search, thread) for thread in range(2)]
-        while time.monotonic() < end:
-            gone = rng.permutation(list(present))[:40]
-            datastore.remove_documents([f"d{i}" for i in gone])
-            present -= set(gone.tolist())
-            new = rng.permutation([i for i in range(2000) if i not in present])[:40]
-            add(new)
-            present |= set(new.tolist())
-            changes += 1
-    assert min(searcher.result() for searcher in searchers) > 5 and changes > 5

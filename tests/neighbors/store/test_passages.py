@@ -10,10 +10,10 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.duplicates import equal_neighbors
-from docsplit_hf.neighbors.store.keys.passage_table import take_passages, whole_rows
+from docsplit_hf.neighbors.store.row_table import take_passages, whole_rows
 
 from .datastores import NAMES, answers, everything, fill, make_datastore, make_passages, make_queries, with_passages
-from .search.test_grouped_search import by_definition
+from .test_grouped_search import by_definition
 
 
 def passages_of(datastore):
@@ -124,7 +124,11 @@ def test_copies_grow_apart(copied):
     other.add([[1] * 8], [0], passages=Passages(np.ones((2, 8)), [2], [[0, 1], [1, 2]]))
     other.add_documents([[1] * 8])
     assert everything(datastore) == before and everything(other) != before
-    for array in (other.snapshot.passages.keys, datastore.snapshot.passages.counts):
+    view = datastore.documents
+    view.add([[3] * 8], [[]])
+    assert len(datastore.documents) == len(view) - 1
+    kept = other.documents.keys, other.fitted.arrays["float64"], other.snapshot.passages.keys
+    for array in (*kept, datastore.snapshot.passages.counts):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
@@ -155,8 +159,8 @@ def test_merging_and_documents_take_passages_along():
         ((np.full((2, 8), np.nan), [2], [[0, 1]] * 2), "embeddings of passages: row 0 holds NaN"),
         ((np.zeros((2, 8)), [1, 1], [[0, 1]] * 2), r"counts of passages must be integers of shape \(1,\).*\(2,\)"),
         ((np.zeros((2, 8)), [2.0], [[0, 1]] * 2), "counts of passages must be integers"),
-        ((np.zeros((2, 8)), [3], [[0, 1]] * 2), "A row has 3 passages, but there are 2 embeddings in all"),
-        ((np.zeros((0, 8)), [0], np.zeros((0, 2), int)), "Row 0 has 0 passages: a row has at least one"),
+        ((np.zeros((2, 8)), [3], [[0, 1]] * 2), "counts of passages must be at least 1 each, and sum to 2"),
+        ((np.zeros((0, 8)), [0], np.zeros((0, 2), int)), "counts of passages must be at least 1 each, and sum to 0"),
         ((np.zeros((2, 8)), [2], [[0, 1]]), r"spans of passages must be integers of shape \(2, 2\)"),
         ((np.zeros((2, 8)), [2], [[0, 1], [5, 4]]), "Passage 1 stands at 5 to 4"),
         ((np.zeros((2, 8)), [2], [[-1, 1], [5, 6]]), "Passage 0 stands at -1 to 1"),

@@ -6,9 +6,11 @@ from docsplit_hf.neighbors.store.row_table import (
     MOST_CHUNKS,
     SMALL_CHUNK,
     append_rows,
-    automatic_ids,
+    counted_ids,
+    encode_labels,
+    is_counted,
+    is_multi_label,
     make_rows,
-    renew_automatic_ids,
     values_of,
     without,
 )
@@ -39,28 +41,28 @@ def test_many_small_additions_do_not_make_many_chunks():
     assert rows["id"].num_chunks <= 257
 
 
-def test_of_two_counters_the_second_is_renewed_and_given_ids_stay():
-    theirs = make_rows(5, ["0", "a", "01", "9", "1"], texts=list("vwxyz"))
-    rows, next_id = renew_automatic_ids(theirs, 2, 2, make_rows(3, ["0", "1", "b"]))
-    assert rows["id"].to_pylist() == ["2", "a", "01", "9", "3"]
-    assert rows["text"].to_pylist() == list("vwxyz")
-    assert next_id == 4
+def test_ids_that_are_missing_are_counted_and_given_ones_stay():
+    assert counted_ids([None, "a", "01", "3", None], 2, make_rows(1, ["0"])) == (["2", "a", "01", "3", "4"], 5)
     with pytest.raises(ValueError, match="The id 'a' is there already"):
-        append_rows(make_rows(1, ["b"]), rows, make_rows(1, ["a"]))
+        append_rows(make_rows(1, ["b"]), make_rows(2, ["a", "c"]), make_rows(1, ["a"]))
 
 
 def test_a_counter_goes_beyond_many_ids_that_were_given():
     given = make_rows(5_000, map(str, range(5_000)))
-    assert automatic_ids(2, 0, given) == (["5000", "5001"], 5002)
-    assert automatic_ids(1, 4_999, given, make_rows(1, ["7000"])) == (["5000"], 5001)
+    assert counted_ids([None] * 2, 0, given) == (["5000", "5001"], 5002)
+    assert counted_ids([None], 4_999, given, make_rows(1, ["7000"])) == (["5000"], 5001)
+    assert counted_ids([*map(str, range(500)), None], 0)[0][-1] == "500"
 
 
 def test_counters_with_and_without_a_prefix_do_not_meet():
-    rows, next_id = renew_automatic_ids(make_rows(4, ["d0", "1", "d9", "d01"]), 2, 5, make_rows(1, ["d5"]), prefix="d")
-    assert (rows["id"].to_pylist(), next_id) == (["d6", "1", "d9", "d01"], 7)
     tables = make_rows(1, ["d0"]), make_rows(1, ["d2"])
-    assert automatic_ids(2, 0, *tables, prefix="d") == (["d1", "d3"], 4)
-    assert automatic_ids(2, 0, *tables) == (["0", "1"], 2)
+    assert counted_ids([None] * 2, 0, *tables, prefix="d") == (["d1", "d3"], 4)
+    assert counted_ids([None] * 2, 0, *tables) == (["0", "1"], 2)
+
+
+def test_ids_of_a_counter_are_told_by_their_form():
+    told = [row_id for row_id in ("d0", "1", "d9", "d01", "d1", "d", "0") if is_counted(row_id, 2, "d")]
+    assert told == ["d0", "d1"] and is_counted("0", 2) and not is_counted("2", 2)
 
 
 def test_small_chunks_are_joined_and_large_ones_stay_where_they_lie():
@@ -79,3 +81,49 @@ def test_small_chunks_are_joined_and_large_ones_stay_where_they_lie():
     assert left["id"].to_pylist() == [row_id for row_id in grown["id"].to_pylist() if row_id != f"a{SMALL_CHUNK + 1}"]
     asked = np.array([len(left) - 1, 0, SMALL_CHUNK, 0])
     assert values_of(left["id"], asked) == [f"b{MOST_CHUNKS}", "a0", f"a{SMALL_CHUNK}", "a0"]
+
+
+NAMES = ("fruit", "mineral")
+
+
+@pytest.mark.parametrize("labels", [["fruit", 1, "metal"], np.array([0, 1, 1]), [np.int32(0), np.int64(1), 1]])
+def test_numbers_and_names(labels):
+    encoded, names = encode_labels(labels, NAMES, multi_label=False)
+    assert encoded.dtype == np.int64
+    assert encoded.tolist()[:2] == [0, 1]
+    assert names[:2] == NAMES
+
+
+@pytest.mark.parametrize("several", [list, tuple, set, np.array])
+def test_several_labels_a_row(several):
+    encoded, names = encode_labels([several([1]), several([]), several([0, 1])], NAMES, multi_label=True)
+    assert encoded.tolist() == [[False, True], [False, False], [True, True]]
+    encoded, names = encode_labels([["metal", 0], ["metal"]], NAMES, multi_label=True)
+    assert encoded.tolist() == [[True, False, True], [False, False, True]]
+    assert names == (*NAMES, "metal")
+
+
+def test_whether_rows_have_several_labels_is_told_from_the_first():
+    assert all(is_multi_label([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
+    assert not any(is_multi_label(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
+
+
+@pytest.mark.parametrize(
+    ("labels", "multi_label", "message"),
+    [
+        ([0, 2], False, r"row 1 is 2, but there are 2 labels: \['fruit', 'mineral'\]"),
+        ([-1], False, "row 0 is -1"),
+        (["metal", 2], False, "row 1 is 2, but there are 2"),  # a new name gets no number that can be used at once
+        ([True], False, "row 0 is True: pass a name or a number"),
+        ([1.0], False, "row 0 is 1.0: pass a name or a number"),
+        ([None], False, "row 0 is None"),
+        ([[0]], False, r"row 0 is \[0\]: pass a name or a number"),
+        ([[0], 1], True, "row 1 are 1: pass a list"),
+        (["fruit"], True, "row 0 are 'fruit': pass a list"),
+        ([[0, 1, 0]], True, "row 0 name one twice.*not a vector of 0 and 1"),
+        (np.array([[True, False]]), True, "row 0 is True: pass a list of names or numbers"),
+    ],
+)
+def test_labels_that_are_none(labels, multi_label, message):
+    with pytest.raises(ValueError, match=message):
+        encode_labels(labels, NAMES, multi_label)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.store.search.index import build_index
-from docsplit_hf.neighbors.store.search.index_cache import index_folder
+from docsplit_hf.neighbors.store.index import build_index
+from docsplit_hf.neighbors.store.snapshot_index import index_folder
 
 from .datastores import NAMES, answers, everything, fill, make_datastore, with_passages
 

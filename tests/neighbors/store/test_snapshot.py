@@ -1,6 +1,7 @@
 """Rows come and go: all that a datastore says stays what it would be had it been made anew, for every reader."""
 
 import contextlib
+import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -89,6 +90,8 @@ def test_searches_are_never_torn_while_others_add_and_remove(index, monkeypatch)
             assert (names == np.array(NAMES)[numbers % 3]).all()
             assert neighbors.texts == [[f"Text {i}" for i in row] for row in numbers]
             assert neighbors.example(0, 0)["id"] == str(numbers[0, 0])
+            copied = pickle.loads(pickle.dumps(datastore))  # of one moment
+            assert np.array_equal(copied.keys, key(np.array(copied.ids).astype(int)))
             searches += 1
         return searches
 

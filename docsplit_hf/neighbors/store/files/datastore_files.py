@@ -18,46 +18,47 @@ or the new one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once, sha256_of
-from ..datastore_error import REMEDY, DatastoreError
-from ..documents import no_documents
+from ..changes import no_documents
 from ..fitted_state import FittedState
-from ..keys.key_matrix import check_finite
-from ..keys.mapped_keys import write_tensors
-from ..keys.passage_table import PassageTable, check_spans, find_fault
-from ..row_table import TEXTS, fault_of_ids, ids_among
-from ..search.index import EXACT, IndexOptions
-from ..search.index_cache import load_index, store_index
+from ..index import IndexOptions
+from ..keys import KeyFile, MappedKeys, check_finite, write_tensors
+from ..row_table import TEXTS, PassageTable, check_table, fault_of_ids, ids_among
 from ..snapshot import Snapshot
-from ..snapshot_index import update_index, use_index
-from .classifier_files import classifier_checksums
-from .hub_folder import FOLDER, local_folder
+from ..snapshot_index import store_index, update_index
+from .classifier_folder import FOLDER, classifier_checksums, local_folder
 from .manifest import (
     MANIFEST,
+    REMEDY,
+    DatastoreError,
+    blamed_on,
     data_files,
     file_name,
     make_manifest,
     read_manifest,
     render_manifest,
 )
-from .mapped_examples import MAPPED, check_sha256, label_type, map_examples
-from .parquet_files import read_table, write_table
+from .tables import mapped_rows, read_batches, read_table, write_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MAPPED = ("keys", "rows")  # the roles of the files that may stay on the disk
+KINDS = ("", "document_")  # what the roles of examples and of documents begin with
 
 
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     """Save beside the classifier in a folder, if there is one; the index goes to the cache of this machine."""
     manifest = write_datastore(Path(folder) / FOLDER, snapshot, classifier_checksums(Path(folder)))
-    for kind, rows in (("", snapshot), ("document_", snapshot.documents)):
+    for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:
             store_index(rows.index, _searched_sha256(manifest, kind), rows.options.factory)
 
@@ -70,86 +71,45 @@ def load_snapshot(
     if Path(name_or_folder).is_dir():
         finish_replacement(folder)
     snapshot, manifest = read_datastore(folder / FOLDER, memory_map)
-    if snapshot.options.factory == EXACT:
-        return snapshot
-    documents = snapshot.documents and _with_index(snapshot.documents, _searched_sha256(manifest, "document_"))
-    examples = _with_index(replace(snapshot, documents=None), _searched_sha256(manifest))
+    if (documents := snapshot.documents) is not None:
+        documents = update_index(documents, True, _searched_sha256(manifest, "document_"))
+    examples = update_index(replace(snapshot, documents=None), True, _searched_sha256(manifest, ""))
     return replace(examples, documents=documents)
 
 
-def _with_index(rows: Snapshot, sha256: str) -> Snapshot:
-    """Examples or documents with an index of their keys: the one that is kept, or a new one, which is kept."""
-    index = load_index(sha256, rows.options.factory, *rows.searched.shape)
-    if index is not None:
-        return use_index(rows, index)
-    rows = update_index(rows, rebuild=True)
-    if rows.index is not None:
-        store_index(rows.index, sha256, rows.options.factory)
-    return rows
-
-
-def _searched_sha256(manifest: dict[str, Any], kind: str = "") -> str:
-    """The checksum of the keys that an index is built from: of the examples, or of the kind ``document_``."""
+def _searched_sha256(manifest: dict[str, Any], kind: str) -> str:
+    """The checksum of the keys that an index of examples or documents is built from."""
     files = manifest["files"]
     return files.get(f"{kind}passage_keys", files[f"{kind}keys"])["sha256"]
 
 
 def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Write a datastore in place of what the folder held before, and return its manifest. Other files there stay."""
-    with replaced_at_once(folder, MANIFEST, data_files) as staging:
-        files = {role: _name(staging / role) for role in _write_data(staging, snapshot)}
-        manifest = make_manifest(snapshot, classifier or {}, files)
-        (staging / MANIFEST).write_bytes(render_manifest(manifest))
-    return manifest
-
-
-def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, dict[str, Any]]:
-    """Read a datastore, without an index, and its manifest; all of it is checked before any is used.
-
-    ``memory_map``: keys and rows of examples stay on the disk, and are checked when they are opened for the first time.
-    """
-    finish_replacement(folder)
-    previous = None
-    while True:
-        manifest = read_manifest(folder)
-        try:
-            return _read_data(folder, manifest, memory_map), manifest
-        except FileNotFoundError as error:
-            if manifest == previous:  # else somebody saves at the same time: the new manifest names other files
-                raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
-            previous = manifest
-
-
-def _write_data(folder: Path, snapshot: Snapshot) -> list[str]:
-    """Write the data files, each named by its role, and return the roles."""
     import pyarrow as pa
 
-    tensors = {"keys": {"keys": snapshot.keys} | ({} if snapshot.probe is None else {"probe": snapshot.probe})}
-    tables = {"rows": _texts(snapshot).add_column(1, "label", _label_column(snapshot))}
-    if snapshot.passages is not None:
-        tensors["passage_keys"] = _passage_tensors(snapshot.passages)
-    if snapshot.documents is not None:
-        tensors["document_keys"] = {"keys": snapshot.documents.keys}
-        if snapshot.documents.passages is not None:
-            tensors["document_passage_keys"] = _passage_tensors(snapshot.documents.passages)
-        tables["document_rows"] = _texts(snapshot.documents)
+    tensors: dict[str, dict[str, Any]] = {}
+    tables: dict[str, pa.Table] = {}
+    for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
+        if rows is None:
+            continue
+        tensors[f"{kind}keys"] = {"keys": rows.keys} | ({} if rows.probe is None else {"probe": rows.probe})
+        if rows.passages is not None:
+            tensors[f"{kind}passage_keys"] = rows.passages.arrays
+        has_pairs = rows.rows["text_pair"].null_count < len(rows.rows)
+        tables[f"{kind}rows"] = rows.rows if has_pairs else rows.rows.drop_columns("text_pair")
+    tables["rows"] = tables["rows"].add_column(1, "label", _label_column(snapshot))
     if snapshot.fitted is not None:
         tensors["fitted"] = snapshot.fitted.arrays
         tables["vocabulary"] = pa.table({"term": pa.array(snapshot.fitted.vocabulary, pa.string())})
-    for role, arrays in tensors.items():
-        write_tensors(arrays, folder / role)
-    for role, table in tables.items():
-        write_table(table, folder / role)
-    return [*tensors, *tables]
-
-
-def _passage_tensors(passages: PassageTable) -> dict[str, np.ndarray]:
-    return {field.name: getattr(passages, field.name) for field in fields(passages)}
-
-
-def _texts(snapshot: Snapshot) -> pa.Table:
-    rows = snapshot.rows
-    return rows.drop_columns("text_pair") if rows["text_pair"].null_count == len(rows) else rows
+    with replaced_at_once(folder, MANIFEST, data_files) as staging:
+        for role, arrays in tensors.items():
+            write_tensors(arrays, staging / role)
+        for role, table in tables.items():
+            write_table(table, staging / role)
+        files = {role: _name(staging / role) for role in (*tensors, *tables)}
+        manifest = make_manifest(snapshot, classifier or {}, files)
+        (staging / MANIFEST).write_bytes(render_manifest(manifest))
+    return manifest
 
 
 def _label_column(snapshot: Snapshot) -> pa.Array:
@@ -169,53 +129,117 @@ def _name(path: Path) -> dict[str, Any]:
     return {"name": named.name, **entry}
 
 
-def _read_data(folder: Path, manifest: dict[str, Any], memory_map: bool) -> Snapshot:
+def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, dict[str, Any]]:
+    """Read a datastore, without an index, and its manifest; all of it is checked before any is used.
+
+    ``memory_map``: keys and rows of examples stay on the disk, and are checked when they are opened for the first time.
+    """
+    finish_replacement(folder)
+    previous = None
+    while True:
+        manifest = read_manifest(folder)
+        try:
+            return _read_snapshot(folder, manifest, memory_map), manifest
+        except FileNotFoundError as error:
+            if manifest == previous:  # else somebody saves at the same time: the new manifest names other files
+                raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
+            previous = manifest
+
+
+def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> Snapshot:
+    import pyarrow as pa
+
     paths = {role: folder / entry["name"] for role, entry in manifest["files"].items()}
     for role, entry in manifest["files"].items():
         size = paths[role].stat().st_size
         if size != entry["bytes"]:
             raise DatastoreError(f"{paths[role]} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
         if not (memory_map and role in MAPPED):
-            check_sha256(paths[role], entry)
+            _check_sha256(paths[role], entry)
+    label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
+    columns = dict.fromkeys(TEXTS, pa.string()) | {"label": label}
     if memory_map:
-        keys, probe, table = map_examples(manifest, paths["keys"], paths["rows"])
+        keys, probe, table = _map_examples(paths, manifest, columns)
     else:
         keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
-        table = _read_texts(paths["rows"], {"label": label_type(manifest)}, manifest["rows"])
-    rows = table.select(TEXTS)
+        table = _read_rows(paths["rows"], columns, manifest["rows"])
     labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
-    names, options = tuple(manifest["label_names"]), IndexOptions(**manifest["index"])
+    names, options, rows = tuple(manifest["label_names"]), IndexOptions(**manifest["index"]), table.select(TEXTS)
     passages = _read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"])
     examples = Snapshot(keys, labels, rows, names, manifest["next_id"], options, probe, passages=passages)
-    documents = manifest["documents"] and _read_documents(paths, examples, manifest)
+    documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
     fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
     return replace(examples, documents=documents, fitted=fitted)
 
 
+def _check_sha256(path: Path, entry: dict[str, Any]) -> None:
+    if sha256_of(path) != entry["sha256"]:
+        raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
+
+
+def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Table:
+    table = read_table(path, columns, count)
+    if (fault := fault_of_ids(table["id"])) is not None:
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
+    return table
+
+
+def _map_examples(
+    paths: dict[str, Path], manifest: dict[str, Any], columns: dict[str, pa.DataType]
+) -> tuple[MappedKeys, np.ndarray | None, pa.Table]:
+    """Keys, probe and rows with their labels; checked in full when they are opened for the first time."""
+    import pyarrow as pa
+
+    path, shape = paths["keys"], (manifest["rows"], manifest["dimension"])
+    with blamed_on(path):
+        file = KeyFile(path)
+        probe = KeyFile(path, "probe").array.astype(np.float32) if "probe" in file.names else None
+    _check_keys(path, manifest, shape, file.array, probe, set())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        ids = []
+        for batch in read_batches(paths["rows"], columns, manifest["rows"]):
+            ids.append(batch["id"])
+            yield batch
+        if (fault := fault_of_ids(pa.chunked_array(ids, pa.string()))) is not None:
+            raise DatastoreError(f"{paths['rows']}: {fault}. {REMEDY}")
+
+    def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        for role in MAPPED:
+            _check_sha256(paths[role], manifest["files"][role])
+        with blamed_on(path):
+            check_finite(file.array, "keys")
+        file.release()
+        return pa.schema(columns), batches()
+
+    checksums = [manifest["files"][role]["sha256"] for role in MAPPED]
+    table = mapped_rows(hashlib.sha256("".join(checksums).encode()).hexdigest(), read)
+    return MappedKeys([file], checksums[0]), probe, table
+
+
 def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: dict[str, Any]) -> Snapshot:
+    import pyarrow as pa
+
     path, count = paths["document_rows"], manifest["documents"]["rows"]
     keys, probe = _read_keys(paths["document_keys"], manifest, count)
     if probe is not None:
         raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
-    rows = _read_texts(path, {}, count)
+    rows = _read_rows(path, dict.fromkeys(TEXTS, pa.string()), count)
     if taken := sorted(ids_among(rows["id"], examples.rows)):
         raise DatastoreError(f"{path}: the id {taken[0]!r} is that of an example too. {REMEDY}")
-    labels, next_id = np.zeros((count, 0), dtype=bool), manifest["documents"]["next_id"]
     passages = _read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
-    changes = {"keys": keys, "labels": labels, "rows": rows.select(TEXTS), "next_id": next_id, "passages": passages}
-    return replace(no_documents(examples), **changes)
+    changes = {"labels": np.zeros((count, 0), dtype=bool), "next_id": manifest["documents"]["next_id"]}
+    return replace(no_documents(examples), keys=keys, rows=rows, passages=passages, **changes)
 
 
 def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedState:
     import pyarrow as pa
 
-    terms = read_table(paths["vocabulary"], {"term": pa.string()}, {})["term"]
+    terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
     if terms.null_count:
         raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
-    try:
+    with blamed_on(paths["fitted"]):
         return FittedState(settings, _read_tensors(paths["fitted"]), tuple(terms.to_pylist()))
-    except ValueError as error:
-        raise DatastoreError(f"{paths['fitted']}: {error} {REMEDY}") from error
 
 
 def _read_tensors(path: Path) -> dict[str, np.ndarray]:
@@ -231,22 +255,30 @@ def _read_tensors(path: Path) -> dict[str, np.ndarray]:
 def _read_keys(path: Path, manifest: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray | None]:
     tensors = _read_tensors(path)
     keys, probe = tensors.pop("keys", None), tensors.pop("probe", None)
-    dimension, dtype = manifest["dimension"], manifest["dtype"]
-    if keys is None or keys.shape != (rows, dimension) or keys.dtype != dtype or tensors:
-        found = "no keys" if keys is None else f"keys {keys.dtype} {keys.shape}"
-        raise DatastoreError(
-            f"{path} holds {found} and {sorted(tensors) or 'nothing'} besides, {MANIFEST} says {dtype} "
-            f"{(rows, dimension)}. {REMEDY}"
-        )
-    if probe is not None and (probe.dtype != np.float32 or probe.shape[1:] != (dimension,)):
-        raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {dimension} wide. {REMEDY}")
-    try:
+    _check_keys(path, manifest, (rows, manifest["dimension"]), keys, probe, set(tensors))
+    with blamed_on(path):
         check_finite(keys, "keys")
         if probe is not None:
             check_finite(probe, "probe")
-    except ValueError as error:
-        raise DatastoreError(f"{path}: {error} {REMEDY}") from error
     return keys, probe
+
+
+def _check_keys(
+    path: Path,
+    manifest: dict[str, Any],
+    shape: tuple[int, int],
+    keys: np.ndarray | None,
+    probe: np.ndarray | None,
+    others: set[str],
+) -> None:
+    if keys is None or keys.shape != shape or keys.dtype != manifest["dtype"] or others:
+        found = "no keys" if keys is None else f"keys {keys.dtype} {keys.shape}"
+        raise DatastoreError(
+            f"{path} holds {found} and {sorted(others) or 'nothing'} besides, {MANIFEST} says {manifest['dtype']} "
+            f"{shape}. {REMEDY}"
+        )
+    if probe is not None and (probe.dtype != np.float32 or probe.shape[1:] != shape[1:]):
+        raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {shape[1]} wide. {REMEDY}")
 
 
 def _read_passages(
@@ -261,27 +293,10 @@ def _read_passages(
     if found != expected:
         raise DatastoreError(f"{path} holds {found}, from {MANIFEST} {expected} is expected. {REMEDY}")
     passages = PassageTable(**tensors)
-    if (fault := find_fault(passages)) is not None:
-        raise DatastoreError(f"{path}: {fault} {REMEDY}")
-    try:
+    with blamed_on(path):
         check_finite(passages.keys, "keys")
-        check_spans(passages, rows)
-    except ValueError as error:
-        raise DatastoreError(f"{path}: {error} {REMEDY}") from error
+        check_table(passages, rows)
     return passages
-
-
-def _read_texts(path: Path, columns: dict[str, pa.DataType], rows: int) -> pa.Table:
-    """Ids and texts, as ``make_rows`` gives them, and other columns."""
-    import pyarrow as pa
-
-    expected = {"id": pa.string(), **columns, "text": pa.string()}
-    table = read_table(path, expected, {"text_pair": pa.string()}, rows)
-    if (fault := fault_of_ids(table["id"])) is not None:
-        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
-    if "text_pair" not in table.column_names:
-        table = table.append_column("text_pair", pa.nulls(len(table), pa.string()))
-    return table
 
 
 def _read_labels(path: Path, column: pa.Array, manifest: dict[str, Any]) -> np.ndarray:

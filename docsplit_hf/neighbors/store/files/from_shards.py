@@ -11,14 +11,12 @@ import numpy as np
 
 from ....models.checkpoints.atomic_replacement import sha256_of
 from ....shards import Shard, Shards, ShardsError, read_shards
-from ..keys.key_matrix import check_finite
-from ..keys.mapped_keys import KeyFile, MappedKeys
+from ..index import EXACT, IndexOptions, fewest_rows
+from ..keys import KeyFile, MappedKeys, check_finite
 from ..row_table import TEXTS, fault_of_ids
-from ..search.index import IndexOptions, fewest_rows
 from ..snapshot import Snapshot
 from ..snapshot_index import update_index
-from .parquet_files import read_batches
-from .row_cache import ROWS_PER_CHUNK, mapped_rows
+from .tables import mapped_rows, read_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +28,7 @@ def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snap
     """The state of a datastore of all documents; ``verify``: read and check all again."""
     shards = read_shards(folder)
     keys = MappedKeys([_map(shard, shards) for shard in shards.shards], shards.sha256)
-    if options.factory != "Flat":
+    if options.factory != EXACT:
         fewest_rows(options.factory, shards.dimension)  # FAISS's own refusal comes now, not after minutes of reading
     table = mapped_rows(shards.sha256, lambda: _read(shards, keys), verify)
     names = tuple(json.loads(table.schema.metadata[NAMES]))
@@ -41,7 +39,11 @@ def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snap
 
 
 def _map(shard: Shard, shards: Shards) -> KeyFile:
-    file, expected = KeyFile(shard.keys), (shards.dtype, (shard.passages, shards.dimension))
+    expected = (shards.dtype, (shard.passages, shards.dimension))
+    try:
+        file = KeyFile(shard.keys)
+    except ValueError as error:
+        raise ShardsError(f"{shard.keys}: {error}.") from error
     if (file.array.dtype.name, file.array.shape) != expected:
         raise ShardsError(f"{shard.keys} holds keys {file.array.dtype} {file.array.shape}, expected are {expected}.")
     if shard.rows != shard.passages:
@@ -55,45 +57,39 @@ def _map(shard: Shard, shards: Shards) -> KeyFile:
 def _read(shards: Shards, keys: MappedKeys) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     import pyarrow as pa
 
-    for shard in shards.shards:
+    for shard, file in zip(shards.shards, keys.files, strict=True):
         for path, sha256 in shard.sha256.items():
             if sha256_of(path) != sha256:
                 raise ShardsError(
                     f"{path} is damaged: it does not match its checksum. Delete its .json, run the task again."
                 )
-    names = _label_names(shards)
-    columns = {**dict.fromkeys(TEXTS, pa.string()), "label": pa.int64()}
-    schema = pa.schema(columns, metadata={NAMES: json.dumps(names).encode()})
-    return schema, _batches(shards, keys, schema, names)
-
-
-def _label_names(shards: Shards) -> list[str]:
-    """The names of the labels, in the order of the corpus, or of the alphabet."""
-    if shards.label_names is not None:
-        return list(shards.label_names)
-    import pyarrow as pa
-
-    names: set[str] = set()
-    for shard in shards.shards:
-        for batch in read_batches(shard.table, {"label": pa.string()}, {}, shard.rows, ROWS_PER_CHUNK):
-            names.update(batch["label"].unique().to_pylist())
-    return sorted(names - {None})
-
-
-def _batches(shards: Shards, keys: MappedKeys, schema: pa.Schema, names: list[str]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    value_set, ids, labeled = pa.array(names, pa.string()), [], 0
-    expected = {"id": pa.string(), "text": pa.string(), "label": pa.string(), "passages": pa.int32()}
-    for shard, file in zip(shards.shards, keys.files, strict=True):
         try:
             check_finite(file.array, "keys")
         except ValueError as error:
             raise ShardsError(f"{shard.keys}: {error}") from error
         file.release()
-        for batch in read_batches(shard.table, expected, {}, shard.rows, ROWS_PER_CHUNK):
-            label = pc.index_in(batch["label"], value_set=value_set, skip_nulls=True).cast(pa.int64())
+    names = shards.label_names
+    if names is None:  # in the order of the alphabet
+        labels = (
+            batch["label"].unique().to_pylist()
+            for shard in shards.shards
+            for batch in read_batches(shard.table, {"label": pa.string()}, shard.rows, others=True)
+        )
+        names = sorted({name for found in labels for name in found} - {None})
+    columns = {**dict.fromkeys(TEXTS, pa.string()), "label": pa.int64()}
+    schema = pa.schema(columns, metadata={NAMES: json.dumps(list(names)).encode()})
+    return schema, _batches(shards, schema, pa.array(names, pa.string()))
+
+
+def _batches(shards: Shards, schema: pa.Schema, names: pa.Array) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids, labeled = [], 0
+    expected = {**dict.fromkeys((*TEXTS, "label"), pa.string()), "passages": pa.int32()}
+    for shard in shards.shards:
+        for batch in read_batches(shard.table, expected, shard.rows, others=True):
+            label = pc.index_in(batch["label"], value_set=names, skip_nulls=True).cast(pa.int64())
             unknown = pc.and_(pc.is_null(label), pc.is_valid(batch["label"]))
             if pc.any(unknown).as_py():
                 name = batch["label"].filter(unknown)[0].as_py()
@@ -102,9 +98,9 @@ def _batches(shards: Shards, keys: MappedKeys, schema: pa.Schema, names: list[st
                 raise ShardsError(f"{shard.table}: a document has not one passage, and {shard.rows} have {shard.rows}.")
             labeled += len(label) - label.null_count
             ids.append(batch["id"])
-            pairs = pa.nulls(len(batch), pa.string())
-            yield pa.record_batch([batch["id"], batch["text"], pairs, label], schema=schema)
-    if labeled not in (0, len(keys)):
-        raise ShardsError(f"{labeled} of {len(keys)} documents have a label: give all of them one, or none.")
+            yield pa.record_batch([*(batch[name] for name in TEXTS), label], schema=schema)
+    rows = sum(shard.rows for shard in shards.shards)
+    if labeled not in (0, rows):
+        raise ShardsError(f"{labeled} of {rows} documents have a label: give all of them one, or none.")
     if (fault := fault_of_ids(pa.chunked_array(ids, pa.string()))) is not None:
         raise ShardsError(f"{shards.shards[0].table.parent}: {fault}: give each document an id of its own.")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..datastore_error import REMEDY, DatastoreError
-from ..search.index import IndexOptions
+from ..index import IndexOptions
 
 if TYPE_CHECKING:
     from ..snapshot import Snapshot
@@ -29,6 +29,22 @@ _FIELDS = {
     "format": str, "version": int, "rows": int, "dimension": int, "dtype": str, "metric": str, "multi_label": bool,
     "label_names": list, "next_id": int, "index": dict, "files": dict, "classifier": dict, "sha256": str,
 }  # fmt: skip
+REMEDY = "Copy or download the datastore again, or build it again."
+
+
+class DatastoreError(ValueError):
+    """The files of a datastore are damaged, incomplete or of another format."""
+
+
+@contextlib.contextmanager
+def blamed_on(path: Path) -> Iterator[None]:
+    """What is found wrong within is the fault of a file."""
+    try:
+        yield
+    except DatastoreError:
+        raise
+    except ValueError as error:
+        raise DatastoreError(f"{path}: {error} {REMEDY}") from error
 
 
 def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, Any]) -> dict[str, Any]:
@@ -123,10 +139,8 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
         _require(count is None or several, path, f"{name} is {count!r}, of {rows} rows")
     fitted = manifest.get("fitted", ...)
     _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
-    try:
+    with blamed_on(path):
         IndexOptions(**manifest["index"])
-    except ValueError as error:
-        raise DatastoreError(f"{path}: {error}") from error
 
 
 def _check_files(path: Path, manifest: dict[str, Any]) -> None:

@@ -20,9 +20,9 @@ FOLDER_QUERIES = 8  # of a request: milvus-lite holds the differences of each fr
 ANY = "row >= 0"  # milvus-lite counts all partitions where there is no filter
 REQUEST_ROWS = 1_000  # of texts of up to 64 KB each
 UNFLUSHED_ROWS = 1_000  # what milvus-lite searches slowly
-_TEXTS = {"id": False, "content": False, "labels": False, "text": True, "text_pair": True}  # and whether null is one
-_NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
-FIELDS = [PK, *_TEXTS, *_NUMBERS, VECTOR]
+TEXTS = {"id": False, "content": False, "labels": False, "text": True, "text_pair": True}  # and whether null is one
+NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
+FIELDS = [PK, *TEXTS, *NUMBERS, VECTOR]
 
 
 class RemoteDatastoreError(OSError):
@@ -66,9 +66,9 @@ class Collection:
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(PK, DataType.VARCHAR, is_primary=True, max_length=64)
-        for name, nullable in _TEXTS.items():
+        for name, nullable in TEXTS.items():
             schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES, nullable=nullable)
-        for name in _NUMBERS:
+        for name in NUMBERS:
             schema.add_field(name, DataType.INT64)
         schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         indexes = MilvusClient.prepare_index_params()

@@ -1,21 +1,27 @@
-"""Connecting: the datastore in a collection, which is made if it is not there and its dimension is known."""
+"""Connecting to a remote datastore: what its address names, and the collection, which is made if it is not there."""
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from ..keys.key_matrix import as_matrix
-from ..snapshot import empty_snapshot
-from .about import About, read_about, write_about, write_labels
-from .address import find_token, parse_address
+from ..changes import empty_snapshot
+from ..keys import as_matrix
 from .collection import EXAMPLES, Collection, check_installed
 from .remote_datastore import RemoteDatastore
+from .rows import About, read_about, write_about, write_labels
 
 logger = logging.getLogger(__name__)
+
+SCHEME = "milvus://"
+_SERVER = ("http://", "https://", "tcp://")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 
 
 def connect_datastore(
@@ -59,30 +65,74 @@ def connect_datastore(
         probe = as_matrix(probe, "probe", dimension)
         dimension = probe.shape[1]
     there = collection.dimension()
-    if there is None and dimension is None:
-        raise ValueError(f"{collection!r} is not there. To make it, pass dimension, that of the keys to come.")
-    if dimension not in (None, there) and there is not None:
+    if there is None:
+        if dimension is None:
+            raise ValueError(f"{collection!r} is not there. To make it, pass dimension, that of the keys to come.")
+        collection.create(dimension, index)
+        logger.info("Made %r, for keys of dimension %d.", collection, dimension)
+    elif dimension not in (None, there):
         raise ValueError(
             f"{collection!r} has keys of dimension {there}, not {dimension}: take another collection, or the encoder "
             "that it was built with."
         )
-    if there is None:
-        collection.create(dimension, index)
-        logger.info("Made %r, for keys of dimension %d.", collection, dimension)
-    about = read_about(collection, there or dimension)
+    dimension = there or dimension
+    new = empty_snapshot(dimension, label_names, bool(multi_label), probe=probe)
+    about = read_about(collection, dimension)
     if about is None:  # also where the making was interrupted
-        empty = empty_snapshot(there or dimension, label_names, bool(multi_label), probe=probe)
-        new = About(there or dimension, empty.label_names, multi_label, empty.probe, "new")
-        write_labels(collection, new, new.label_names, 0)
-        write_about(collection, new)
-        about = read_about(collection, new.dimension)
-    elif multi_label is not None and about.multi_label not in (None, multi_label):
+        about = About(dimension, new.label_names, multi_label, new.probe)
+        write_labels(collection, about, new.label_names, 0)
+        write_about(collection, about)
+        about = read_about(collection, dimension)
+    if multi_label is not None and about.multi_label not in (None, multi_label):
         has = "several labels" if about.multi_label else "one label"
         raise ValueError(f"The rows of {collection!r} have {has} each: leave out multi_label={multi_label}.")
-    elif multi_label is not None and about.multi_label is None:
+    known = about
+    if multi_label is not None and about.multi_label is None:
         about = replace(about, multi_label=multi_label)
-        write_about(collection, about)
     if about.probe is None and probe is not None and not collection.count(EXAMPLES):  # made by hand, before it
-        about = replace(about, probe=empty_snapshot(about.dimension, (), False, probe=probe).probe)
+        about = replace(about, probe=new.probe)
+    if about is not known:
         write_about(collection, about)
     return RemoteDatastore(collection, about)
+
+
+def is_remote(name: object) -> bool:
+    """Whether a datastore is named by an address, not by a folder or repository of its own."""
+    return isinstance(name, str) and name.startswith((SCHEME, *_SERVER))
+
+
+def parse_address(address: str | Path, collection: str | None = None) -> tuple[str, str]:
+    """What pymilvus opens, an address or a folder, and the name of the collection.
+
+    ``milvus://HOST:PORT/COLLECTION``, or ``milvus://FOLDER.db/COLLECTION``, names both.
+    """
+    address = os.fspath(address)
+    if "@" in urlsplit(address).netloc:  # not shown: it holds a password
+        raise ValueError("The address names a user or a token before the '@': leave them out, and pass token.")
+    if address.startswith(SCHEME):
+        place, _, named = address.removeprefix(SCHEME).rstrip("/").rpartition("/")
+        if not place or collection not in (None, named):
+            raise ValueError(f"{address!r} is no address of a datastore: write milvus://HOST:19530/COLLECTION.")
+        address, collection = (place if place.endswith(".db") else f"http://{place}"), named
+    if collection is None:
+        raise ValueError(f"Which collection of {address!r}? Pass its name, or write {SCHEME}HOST:19530/COLLECTION.")
+    if not isinstance(collection, str) or not _NAME.fullmatch(collection):
+        raise ValueError(f"{collection!r} is no name of a collection: take letters, digits and '_', no digit first.")
+    is_server = address.startswith(_SERVER) and not urlsplit(address).path.strip("/")
+    if not is_server and (address.startswith(_SERVER) or not address.endswith(".db")):
+        raise ValueError(
+            f"{address!r} is neither an address (http://HOST:19530, without the collection) nor a folder of "
+            "milvus-lite, which ends in .db."
+        )
+    return address, collection
+
+
+def find_token(token: str | None, token_variable: str | None) -> str:
+    """The token that was given, or that of a named environment variable; empty if there is none."""
+    if token_variable is None:
+        return token or ""
+    if token is not None:
+        raise ValueError("Pass token or token_variable, not both.")
+    if not os.environ.get(token_variable):
+        raise ValueError(f"The environment variable {token_variable!r}, named by token_variable, is not set.")
+    return os.environ[token_variable]

@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..keys.key_matrix import as_matrix
-from ..labels import encode_known_labels, encode_labels, is_multi_label, rename_labels
-from ..precision_check import in_one_precision
-from ..sampling import take_rows
-from ..snapshot import Snapshot, empty_snapshot
-from .about import About, read_about, read_changed, write_about, write_labels
+from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ..datastore import KNNDatastore
+from ..keys import as_matrix
+from ..probe import check_same_encoder
+from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels, take_passages
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection
-from .local_copy import LocalCopy
-from .remote_search import remote_search
-from .rows import LOCATING, all_keys, content_numbers, names_of, to_snapshot
-from .writing import check_found, find_rows, new_rows, put, renumbered
+from .rows import (
+    DOCUMENT,
+    LOCATING,
+    About,
+    all_keys,
+    content_numbers,
+    document_key,
+    names_of,
+    read_about,
+    read_changed,
+    remote_search,
+    to_rows,
+    to_snapshot,
+    with_ids,
+    write_about,
+    write_changed,
+    write_labels,
+)
 
 if TYPE_CHECKING:
     from ....models.inference.long_documents import Passages
-    from ..datastore import KNNDatastore
     from ..fitted_state import FittedState
-    from ..neighbors import Neighbors
+    from ..snapshot import Neighbors, Snapshot
     from ..store import Store
 
 logger = logging.getLogger(__name__)
 
 BLOCK_ROWS = 10_000  # of another datastore, written at a time
+MOST_COPIED = 2**31  # bytes of keys
 SAMPLE = 500  # examples to calibrate on: each is a search
 ONE_EACH = "passage == 0"  # of a document's rows
+SAME = ("content", "labels", "passages")  # what an added row and one of the same id must share
 
 
 class RemoteDatastore:
@@ -50,12 +64,16 @@ class RemoteDatastore:
 
     Differences from ``KNNDatastore``: keys are float32; ids that are not given are made of content and labels, so that
     equal examples of two calls are one; ``add`` may be repeated after it failed, and writes again what is there
-    already; what ``fit`` learned stays in this process; and ``save_pretrained`` saves nothing of it.
+    already; what ``fit`` learned stays in this process; ``save_pretrained`` saves nothing of it; and each method raises
+    ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
     """
 
+    dtype = "float32"
+
     def __init__(self, collection: Collection, about: About) -> None:
-        self._collection, self._about = collection, about
-        self._copy, self._writing, self._last_row = LocalCopy(collection), threading.Lock(), 0
+        self._collection, self._about, self._writing, self._last_row = collection, about, threading.Lock(), 0
+        self._copy: KNNDatastore | None = None  # of all rows; and the token of the last change that it has
+        self._copied = ""
 
     def __len__(self) -> int:
         return self._collection.count(EXAMPLES, ONE_EACH)
@@ -75,11 +93,6 @@ class RemoteDatastore:
     def dimension(self) -> int:
         """D of the keys."""
         return self._about.dimension
-
-    @property
-    def dtype(self) -> str:
-        """``"float32"``."""
-        return "float32"
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -109,49 +122,38 @@ class RemoteDatastore:
 
     @property
     def snapshot(self) -> Snapshot:
-        """All rows, fetched once, and again when they were changed by somebody else.
-
-        Raises:
-            ValueError: If their keys have more than 2 GiB.
-        """
-        return self._local().snapshot
+        """All rows, of at most 2 GiB of keys: fetched once, and again when they were changed by somebody else."""
+        return self._whole_copy().snapshot
 
     @property
     def fitted(self) -> FittedState | None:
         """What was fitted by this process; None if nothing was."""
-        return None if self._copy.datastore is None else self._copy.datastore.fitted
+        return None if self._copy is None else self._copy.fitted
 
     @fitted.setter
     def fitted(self, state: FittedState | None) -> None:
-        self._local().fitted = state
+        self._whole_copy().fitted = state
         logger.info("What was fitted is kept by this process alone, not in %r.", self._collection)
 
-    def change_fitted(self, change: Callable[[FittedState], FittedState]) -> None:
-        """Change what was fitted, if anything was."""
-        if self._copy.datastore is not None:
-            self._copy.datastore.change_fitted(change)
-
-    def label_array(self, labels: Sequence[Any]) -> np.ndarray:
-        """Labels as ``KNNDatastore.label_array`` gives them."""
-        return encode_known_labels(labels, self.label_names, self.multi_label)
-
-    def check_encoder(self, probe: Any) -> None:
-        """Refuse an encoder other than the one that made the keys."""
-        self._empty().check_encoder(probe)
+    @property
+    def content_sha256(self) -> str:
+        """64 hexadecimal digits that change whenever anything in the collection does."""
+        content = [self._collection.name, self.label_names, read_changed(self._collection)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query, as ``KNNDatastore.search`` gives them; ``rows`` number what was fetched."""
         return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
 
-    def with_texts(self, texts: Sequence[str], pairs: Sequence[str | None]) -> Snapshot:
-        """The examples and documents that have these texts."""
+    def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
+        """The examples and documents that have these texts, and the examples that have these ids."""
         contents = sorted(set(content_numbers(texts, pairs)))
-        found = [self._with_contents(kind, contents) for kind in (EXAMPLES, DOCUMENTS)]
-        return replace(self._decoded(found[0]), documents=to_snapshot(found[1], self._about, labeled=False))
-
-    def ids_there(self, ids: Iterable[str]) -> set[str]:
-        """Those of some ids that examples have."""
-        return {row["id"] for row in find_rows(self._collection, EXAMPLES, ids)}
+        located = {
+            kind: self._collection.find(kind, "content", contents, [PK, *LOCATING]) for kind in (EXAMPLES, DOCUMENTS)
+        }
+        located[EXAMPLES] += self._find_ids(EXAMPLES, ids)
+        examples, documents = (self._collection.get(all_keys(found), FIELDS) for found in located.values())
+        return replace(self._decoded(examples), documents=to_snapshot(documents, self._about, labeled=False))
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same; the order of keys is that of hashes, and so random."""
@@ -172,29 +174,16 @@ class RemoteDatastore:
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add rows, which the next search sees, and return their ids.
-
-        Where it fails half-way, a part of the rows is there: repeat it, and none is doubled.
-
-        Args:
-            keys, labels, texts, text_pairs, ids, passages: As for ``KNNDatastore``.
-            replacing: The ids of rows and unlabeled documents that they take the place of; removed after the adding.
-
-        Raises:
-            ValueError: As for ``KNNDatastore``, and if an id is there already, of another text, key or label.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
-        """
+        """As ``KNNDatastore.add``. Where it fails half-way, a part is there: repeat it, and none is doubled."""
         with self._writing:
             several = is_multi_label(labels) if self._about.multi_label is None else self.multi_label
-            encoded, names = encode_labels(labels, self.label_names, several)
-            if len(names) > len(self.label_names):  # somebody else may have added them
-                self._refresh_about()
-                encoded, names = encode_labels(labels, self.label_names, several)
-            more = (texts, text_pairs, ids, passages)
-            rows = new_rows(EXAMPLES, self.dimension, keys, encoded, names, *more)
+            if len(encode_labels(labels, self.label_names, several)[1]) > len(self.label_names):
+                self._refresh_about()  # somebody else may have added them
+            empty = empty_snapshot(self.dimension, self.label_names, several)
+            rows = _named(add_rows(empty, keys, labels, texts, text_pairs, ids, passages), EXAMPLES, ids)
             if self._about.multi_label is None and len(rows.keys):
-                self._set(multi_label=several)
-            self._add_labels(names)
+                self._set_about(multi_label=several)
+            self._add_labels(rows.label_names)
             return self._put(rows, EXAMPLES, list(replacing))
 
     def add_documents(
@@ -205,31 +194,27 @@ class RemoteDatastore:
         ids: Iterable[str] | None = None,
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add unlabeled documents, which no search of the examples sees, and return their ids. As ``add``."""
+        """As ``KNNDatastore.add_documents``, and may be repeated as ``add``."""
         with self._writing:
-            none = np.zeros((len(keys), 0), dtype=bool)
-            rows = new_rows(DOCUMENTS, self.dimension, keys, none, (), texts, text_pairs, ids, passages)
-            return self._put(rows, DOCUMENTS, [])
+            grown = add_documents(empty_snapshot(self.dimension), keys, texts, text_pairs, ids, passages)
+            return self._put(_named(grown.documents, DOCUMENTS, ids), DOCUMENTS, [])
 
     def merge(self, other: Store) -> None:
         """Add all rows and documents of another datastore, 10,000 at a time. Where it fails half-way, repeat it.
 
-        So ten million rows of shards (``KNNDatastore.from_shards``) need the memory of 10,000.
-
         Ids that the other's counters gave are replaced by ids of their content; other ids stay.
-
-        Raises:
-            ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is there
-                already.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
         """
         state = other.snapshot
-        self._check_other(state)
+        as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)
+        if self._about.multi_label not in (None, state.multi_label):
+            raise ValueError("One of the two has several labels per row, the other has one: build both alike.")
+        if state.probe is not None and self.probe is not None:
+            check_same_encoder(self.probe, state.probe)
         with self._writing:
             if self._about.multi_label is None:
-                self._set(multi_label=state.multi_label)
+                self._set_about(multi_label=state.multi_label)
             if self._about.probe is None and not len(self):
-                self._set(probe=state.probe)
+                self._set_about(probe=state.probe)
             self._refresh_about()
             labels, names = rename_labels(state.labels, state.label_names, self.label_names)
             self._add_labels(names)
@@ -238,55 +223,27 @@ class RemoteDatastore:
                 self._merge(state.documents, DOCUMENTS)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Remove rows, which the next search does not see.
-
-        Raises:
-            ValueError: If there is no row of an id, or ``ids`` is one string.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
-        """
-        self._remove(EXAMPLES, ids, "remove")
+        """As ``KNNDatastore.remove``."""
+        self._remove(EXAMPLES, ids, KNNDatastore.remove)
 
     def remove_documents(self, ids: Iterable[str]) -> None:
-        """Remove unlabeled documents. As ``remove``."""
-        self._remove(DOCUMENTS, ids, "remove_documents")
+        """As ``KNNDatastore.remove_documents``."""
+        self._remove(DOCUMENTS, ids, KNNDatastore.remove_documents)
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Give rows other labels, which the next search sees.
-
-        Raises:
-            ValueError: If there is no row of an id, or a label is not known here.
-            RemoteDatastoreError: If Milvus cannot be reached, or refuses.
-        """
+        """As ``KNNDatastore.relabel``."""
         with self._writing:
             encoded = encode_known_labels(labels.values(), self.label_names, self.multi_label)
             names = dict(zip(labels, names_of(encoded, self.label_names), strict=True))
-            found = find_rows(self._collection, EXAMPLES, labels, FIELDS)
-            check_found(labels, found)
+            found = self._find_ids(EXAMPLES, labels, FIELDS)
+            _check_found(labels, found)
             rows = [row | {"labels": json.dumps(names[row["id"]])} for row in found]
-            with self._copy.change(self._about, lambda copy: copy.relabel(labels)):
+            with self._changing(lambda copy: copy.relabel(labels)):
                 self._collection.write(EXAMPLES, rows)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save nothing: the examples stay where they are, and a folder names no server that its user did not choose."""
         logger.warning("%r is not saved in %s: give it to the pipeline as datastore again.", self._collection, folder)
-
-    @property
-    def is_in_folder(self) -> bool:
-        """Whether ``save_pretrained`` writes the rows: no."""
-        return False
-
-    @property
-    def content_sha256(self) -> str:
-        """64 hexadecimal digits that change whenever anything in the collection does."""
-        content = [self._collection.name, self.label_names, read_changed(self._collection)]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-    def takes(self, several: bool) -> bool:
-        """Yes: its first labels say whether a text may have several."""
-        return True
-
-    def _empty(self) -> Snapshot:
-        return empty_snapshot(self.dimension, self.label_names, self.multi_label, probe=self.probe)
 
     def _decoded(self, rows: list[dict[str, Any]]) -> Snapshot:
         snapshot = to_snapshot(rows, self._about)
@@ -295,10 +252,21 @@ class RemoteDatastore:
             snapshot = to_snapshot(rows, self._about)
         return snapshot
 
+    def _find_ids(
+        self, kind: str, ids: Iterable[str], fields: Sequence[str] = (PK, "id", *SAME, "rest")
+    ) -> list[dict[str, Any]]:
+        """The first rows of documents by their ids."""
+        keys = []
+        for row_id in dict.fromkeys(ids):
+            if not isinstance(row_id, str):
+                raise ValueError(NO_ROW.format(row_id))
+            keys.append(f"{document_key(kind, row_id)}p0")
+        return self._collection.get(keys, fields)
+
     def _refresh_about(self) -> None:
         self._about = read_about(self._collection, self.dimension)
 
-    def _set(self, **changes: Any) -> None:
+    def _set_about(self, **changes: Any) -> None:
         self._about = replace(self._about, **changes)
         write_about(self._collection, self._about)
 
@@ -313,44 +281,79 @@ class RemoteDatastore:
         return first
 
     def _put(self, rows: Snapshot, kind: str, replacing: list[str]) -> list[str]:
-        change = partial(self._copy.change, self._about)
-        return put(self._collection, rows, kind, self._next_rows(len(rows.keys)), replacing, change)
+        """Write rows, then remove what they replace, here and in the copy. Gives the ids."""
+        ids = rows.rows["id"].to_pylist()
+        replaced, there = ([row for part in (EXAMPLES, DOCUMENTS) for row in self._find_ids(part, which)]
+                           for which in (replacing, ids))  # fmt: skip
+        _check_found(replacing, replaced)
+        gone = {row[PK][:DOCUMENT] for row in replaced}
+        own, rest = to_rows(rows, kind, self._next_rows(len(ids)))
+        new = {row[PK]: row for row in own if row["passage"] == 0}
+        there = [row for row in there if row[PK][:DOCUMENT] not in gone]
+        for row in there:
+            if not (before := new.get(row[PK])) or any(before[name] != row[name] for name in SAME):
+                raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
+        written, doubled = {row[PK] for row in (*own, *rest)}, [row["id"] for row in there]
+        with self._changing(lambda copy: _put_into(copy, rows, kind, replacing, doubled)):
+            self._collection.write(REST, rest, len(ids))
+            self._collection.write(kind, own, len(ids))
+            self._collection.delete([key for key in all_keys(replaced) if key not in written])
+        return ids
 
     def _merge(self, state: Snapshot, kind: str) -> None:
         times: dict[str, int] = {}
         for start in range(0, count := len(state.keys), BLOCK_ROWS):
-            end = min(start + BLOCK_ROWS, count)
-            self._put(renumbered(take_rows(state, np.arange(start, end)), kind, times), kind, [])
-            logger.info("%d of %d rows are in %r.", end, count, self._collection)
+            rows = state.take(np.arange(start, min(start + BLOCK_ROWS, count)))
+            given = uncounted_ids(rows, PREFIX if kind == DOCUMENTS else "")
+            self._put(with_ids(rows, given, kind, times), kind, [])
+            logger.info("%d of %d rows are in %r.", start + len(rows.keys), count, self._collection)
 
-    def _check_other(self, state: Snapshot) -> None:
-        as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)
-        if self._about.multi_label not in (None, state.multi_label):
-            raise ValueError("One of the two has several labels per row, the other has one: build both alike.")
-        if state.probe is not None and self.probe is not None:
-            self.check_encoder(state.probe)
-            if not in_one_precision(state.probe, self.probe):
-                raise ValueError("One of the two was built in int8, or by another export: build both in one precision.")
-
-    def _remove(self, kind: str, ids: Iterable[str], method: str) -> None:
+    def _remove(self, kind: str, ids: Iterable[str], method: Callable[[KNNDatastore, Iterable[str]], None]) -> None:
         if isinstance(ids, str):
-            raise ValueError(f"{method} takes a list of ids, got one string: pass [{ids!r}].")
+            raise ValueError(f"{method.__name__} takes a list of ids, got one string: pass [{ids!r}].")
         ids = list(ids)
         with self._writing:
-            found = find_rows(self._collection, kind, ids)
-            check_found(ids, found)
-            with self._copy.change(self._about, lambda copy: getattr(copy, method)(ids)):
+            found = self._find_ids(kind, ids)
+            _check_found(ids, found)
+            with self._changing(lambda copy: method(copy, ids)):
                 self._collection.delete(all_keys(found))
 
-    def _local(self) -> KNNDatastore:
-        if not self._copy.is_current():
-            self._refresh_about()
-            self._copy.fetch(self._about)
-        return self._copy.datastore
+    @contextlib.contextmanager
+    def _changing(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
+        """Change the collection within; then the copy in the same way, and tell all others."""
+        before, self._copied = self._copied, ""  # what fails half-way leaves a copy that is fetched again
+        yield
+        is_known = self._copy is not None and read_changed(self._collection) == before
+        token = write_changed(self._collection, self._about)
+        if is_known:
+            change(self._copy)
+            self._copied = token
 
-    def _with_contents(self, kind: str, contents: Sequence[str]) -> list[dict[str, Any]]:
-        found = self._collection.find(kind, "content", contents, [PK, *LOCATING])
-        return self._collection.get(all_keys(found), FIELDS)
+    def _whole_copy(self) -> KNNDatastore:
+        """A local datastore of all rows, fetched unless it is current; what was fitted stays."""
+        collection, change = self._collection, read_changed(self._collection)
+        if self._copy is not None and change == self._copied:
+            return self._copy
+        self._refresh_about()
+        count = sum(collection.count(partition) for partition in (EXAMPLES, DOCUMENTS, REST))
+        if (size := 4 * count * self.dimension) > MOST_COPIED:
+            raise ValueError(
+                f"This needs all rows, and the keys of {collection!r} have {size / 2**30:.1f} GiB, more than "
+                f"{MOST_COPIED / 2**30:g}: build a KNNDatastore of fewer examples for it."
+            )
+        rest = list(collection.rows(REST, FIELDS))
+        examples, documents = (
+            [*collection.rows(kind, FIELDS), *(row for row in rest if row[PK][0] == kind[0])]
+            for kind in (EXAMPLES, DOCUMENTS)
+        )
+        snapshot, unlabeled = to_snapshot(examples, self._about), to_snapshot(documents, self._about, labeled=False)
+        fetched = len(snapshot.keys) + len(unlabeled.keys)
+        logger.info("Fetched %d rows from %r.", fetched, collection)
+        if lost := len({row[PK][:DOCUMENT] for row in (*examples, *documents)}) - fetched:
+            logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", lost)
+        whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None, fitted=self.fitted)
+        self._copy, self._copied = KNNDatastore.of(whole), change
+        return self._copy
 
 
 class RemoteDocuments:
@@ -369,3 +372,29 @@ class RemoteDocuments:
             return to_snapshot(rows, self._about, labeled=False)
 
         return remote_search(self._collection, DOCUMENTS, self._about.dimension, decoded, queries, k, passages)
+
+
+def _named(rows: Snapshot, kind: str, ids: Iterable[str] | None) -> Snapshot:
+    return rows if ids is not None else with_ids(rows, [None] * len(rows.keys), kind, {})
+
+
+def _check_found(ids: Iterable[str], found: list[dict[str, Any]]) -> None:
+    """Refuse ids that nothing has."""
+    known = {row["id"] for row in found}
+    for row_id in ids:
+        if row_id not in known:
+            raise ValueError(f"{NO_ROW.format(row_id)} What a removal whose answer was lost has removed is gone.")
+
+
+def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], doubled: list[str]) -> None:
+    columns = [rows.rows[name].to_pylist() for name in ("text", "text_pair", "id")]
+    passages = take_passages(rows.passages, np.arange(len(rows.keys)))
+    tables = [state.rows for state in (copy.snapshot, copy.snapshot.documents) if state is not None]
+    doubled = sorted(ids_among(doubled, *tables))  # not what was written in part
+    if kind == DOCUMENTS:
+        copy.remove_documents(doubled)
+        copy.add_documents(rows.keys, *columns, passages)
+        return
+    names = names_of(rows.labels, rows.label_names)
+    labels = names if copy.multi_label else [name for (name,) in names]
+    copy.add(rows.keys, labels, *columns, replacing=[*replacing, *doubled], passages=passages)

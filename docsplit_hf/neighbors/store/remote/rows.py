@@ -1,28 +1,97 @@
-"""Documents as rows of a collection, and back: one row for each passage, and the rest of what is too long for these.
+"""What stands in a collection: one row for each passage, the rest of what is too long for these, and what it is.
 
 The first row of a document has its id, labels and texts. Where it has several passages, or a text that is longer than a
-field may be, the partition "rest" has the document's own key and the rest of the text.
+field may be, the partition "rest" has the document's own key and the rest of the text. The partition "about" has what
+the collection says of itself: format, encoder, labels, and a token of the last change. A search takes candidates from
+Milvus, and of these the nearest as a local datastore finds them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ....models.inference.long_documents import Passages
-from ..labels import encode_labels
-from ..snapshot import Buffers, Snapshot, add_rows, empty_snapshot
-from .collection import MOST_BYTES, PK, VECTOR
+from ..changes import add_documents, add_rows, empty_snapshot
+from ..keys import as_queries
+from ..row_table import check_passages
+from ..snapshot import Neighbors, Snapshot
+from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXTS, VECTOR, Collection
 
-if TYPE_CHECKING:
-    from .about import About
-
+FORMAT, VERSION = "docsplit_hf datastore", 1
 DOCUMENT = 33  # characters of a key that name the document
 LOCATING = ("passages", "rest")  # the fields by which all rows of a document are found
+LONG = ("text", "text_pair")  # the fields whose values go on in the partition "rest"
+SPARE = 16  # candidates beyond k: a server's own distances are off by rounding
+PER_PASSAGE = 4  # candidates for each row that is wanted: what is near by one passage need not be by several
+EMPTY = {name: None if may_be_null else "" for name, may_be_null in TEXTS.items()} | dict.fromkeys(NUMBERS, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What a collection says of itself. ``multi_label`` is None before the first labels."""
+
+    dimension: int
+    label_names: tuple[str, ...]
+    multi_label: bool | None
+    probe: np.ndarray | None
+
+
+def read_about(collection: Collection, dimension: int) -> About | None:
+    """What is there; None where nothing was written yet."""
+    rows = {row[PK]: row for row in collection.rows(ABOUT, FIELDS)}
+    if "about" not in rows:
+        return None
+    settings = json.loads(rows["about"]["text"])
+    if settings.get("format") != FORMAT or settings.get("version") != VERSION:
+        raise ValueError(
+            f"{collection!r} says {settings.get('format')!r}, version {settings.get('version')!r}, and this "
+            f"docsplit_hf reads {FORMAT!r}, version {VERSION}: upgrade docsplit_hf, or take another collection."
+        )
+    names = [name for _, name in sorted((row["row"], row["text"]) for pk, row in rows.items() if pk[:6] == "label-")]
+    probe = [rows[f"probe-{i}"][VECTOR] for i in range(settings["probe"])]
+    return About(dimension, tuple(names), settings["multi_label"], np.array(probe, np.float32) if probe else None)
+
+
+def write_about(collection: Collection, about: About) -> None:
+    """Write all but the labels."""
+    probe = () if about.probe is None else about.probe
+    settings = {"format": FORMAT, "version": VERSION, "multi_label": about.multi_label, "probe": len(probe)}
+    for number, vector in enumerate(probe):
+        collection.write(ABOUT, [_about_row(about, f"probe-{number}", vector=vector)])
+    write_changed(collection, about)
+    # The settings are the last: without them, nothing is there.
+    collection.write(ABOUT, [_about_row(about, "about", json.dumps(settings))])
+
+
+def write_labels(collection: Collection, about: About, names: Iterable[str], first: int) -> None:
+    """Write names of labels, each as a row: two processes may add different ones."""
+    if rows := [_about_row(about, f"label-{_digest(name.encode())}", name, first + i) for i, name in enumerate(names)]:
+        collection.write(ABOUT, rows)
+
+
+def read_changed(collection: Collection) -> str:
+    """The token of the last change."""
+    found = collection.get(["changed"], ["text"])
+    return found[0]["text"] if found else ""
+
+
+def write_changed(collection: Collection, about: About) -> str:
+    """Say that something changed; gives the token."""
+    token = uuid.uuid4().hex
+    collection.write(ABOUT, [_about_row(about, "changed", token)])
+    return token
+
+
+def _about_row(about: About, key: str, text: str = "", number: int = 0, vector: Any = None) -> dict[str, Any]:
+    vector = np.zeros(about.dimension, np.float32) if vector is None else vector
+    return EMPTY | {PK: key, "text": text, "row": number, VECTOR: vector}
 
 
 def document_key(kind: str, row_id: str) -> str:
@@ -42,16 +111,21 @@ def content_numbers(
     ]
 
 
-def repeatable_ids(
-    contents: Sequence[str], labels: Sequence[Sequence[str]], kind: str, times: dict[str, int]
-) -> list[str]:
-    """Ids that the same rows get again: of content and labels; equal rows are numbered, on from ``times``."""
-    ids = []
-    for content, names in zip(contents, labels, strict=True):
-        digest = kind[0] + _digest(json.dumps([content, *names]).encode())[:16]
-        times[digest] = times.get(digest, 0) + 1
-        ids.append(digest if times[digest] == 1 else f"{digest}-{times[digest]}")
-    return ids
+def with_ids(rows: Snapshot, given: Sequence[str | None], kind: str, times: dict[str, int]) -> Snapshot:
+    """Rows with the ids that are given; where that is None, one that the same row gets again, of content and labels.
+
+    ``times``: how often each was given to rows before. Of equal rows the later ones get a number more.
+    """
+    import pyarrow as pa
+
+    ids, columns = list(given), rows.rows.to_pydict()
+    contents = content_numbers(columns["text"], columns["text_pair"], rows.keys)
+    for place, names in enumerate(names_of(rows.labels, rows.label_names)):
+        if ids[place] is None:
+            digest = kind[0] + _digest(json.dumps([contents[place], *names]).encode())[:16]
+            times[digest] = times.get(digest, 0) + 1
+            ids[place] = digest if times[digest] == 1 else f"{digest}-{times[digest]}"
+    return replace(rows, rows=rows.rows.set_column(0, "id", pa.chunked_array([pa.array(ids, pa.string())])))
 
 
 def names_of(labels: np.ndarray, label_names: Sequence[str]) -> list[list[str]]:
@@ -63,16 +137,15 @@ def names_of(labels: np.ndarray, label_names: Sequence[str]) -> list[list[str]]:
 
 def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of documents for their partition and for the partition "rest"; they are numbered from ``first``."""
-    table = snapshot.rows.to_pydict()
-    contents = content_numbers(table["text"], table["text_pair"], snapshot.keys)
-    labels, ends = names_of(snapshot.labels, snapshot.label_names), np.cumsum(snapshot.counts)
+    columns, counts = snapshot.rows.to_pydict(), snapshot.counts
+    contents = content_numbers(columns["text"], columns["text_pair"], snapshot.keys)
+    labels, ends = names_of(snapshot.labels, snapshot.label_names), np.cumsum(counts)
     rows, rest = [], []
-    for place, row_id in enumerate(table["id"]):
-        key, count = document_key(kind, row_id), int(snapshot.counts[place])
-        parts, pair_parts = (_parts(table[name][place]) for name in ("text", "text_pair"))
-        more = max(len(parts), len(pair_parts), 2 if count > 1 else 1) - 1
-        base = {"row": first + place, "passages": count, "rest": more, "start": 0, "end": 0, "passage": 0}
-        base |= {"id": "", "content": "", "labels": "", "text": None, "text_pair": None}
+    for place, row_id in enumerate(columns["id"]):
+        key, count = document_key(kind, row_id), int(counts[place])
+        parts = {name: _parts(columns[name][place]) for name in LONG}
+        more = max(*map(len, parts.values()), 2 if count > 1 else 1) - 1
+        base = EMPTY | {"row": first + place, "passages": count, "rest": more}
         vectors, spans = snapshot.keys[[place]], [[0, 0]]
         if snapshot.passages is not None:
             own = slice(ends[place] - count, ends[place])
@@ -80,12 +153,12 @@ def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, A
         for number, (vector, (start, end)) in enumerate(zip(vectors, spans, strict=True)):
             row = base | {PK: f"{key}p{number}", "passage": number, "start": start, "end": end}
             rows.append(row | {VECTOR: vector.astype(np.float32)})
-        first_row = rows[-count]
-        first_row |= {"id": row_id, "content": contents[place], "labels": json.dumps(labels[place])}
-        first_row |= {"text": parts[0], "text_pair": pair_parts[0]}
+        rows[-count] |= {"id": row_id, "content": contents[place], "labels": json.dumps(labels[place])}
+        rows[-count] |= {name: of_text[0] for name, of_text in parts.items()}
+        base |= {VECTOR: snapshot.keys[place].astype(np.float32)}
         for number in range(more):
-            long = {"text": _part(parts, number + 1), "text_pair": _part(pair_parts, number + 1)}
-            rest.append(base | long | {PK: f"{key}r{number}", VECTOR: snapshot.keys[place].astype(np.float32)})
+            long = {name: of_text[number + 1] for name, of_text in parts.items() if number + 1 < len(of_text)}
+            rest.append(base | long | {PK: f"{key}r{number}"})
     return rows, rest
 
 
@@ -106,21 +179,21 @@ def to_snapshot(found: Iterable[dict[str, Any]], about: About, labeled: bool = T
         of_documents.setdefault(row[PK][:DOCUMENT], {})[row[PK][DOCUMENT:]] = row
     whole = [rows for rows in of_documents.values() if _is_whole(rows)]
     whole.sort(key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
-    names, several = (about.label_names, bool(about.multi_label)) if labeled else ((), True)
-    empty = empty_snapshot(about.dimension, names, several, probe=about.probe if labeled else None)
-    firsts = [rows["p0"] for rows in whole]
-    labels = [json.loads(row["labels"]) for row in firsts]
-    encoded, names = encode_labels(labels if several else [given[0] for given in labels], names, several)
-    counts = np.array([row["passages"] for row in firsts], dtype=np.int64)
-    passages = [rows[f"p{number}"] for rows, count in zip(whole, counts, strict=True) for number in range(count)]
+    counts = [rows["p0"]["passages"] for rows in whole]
     keys = [rows["r0" if rows["p0"]["passages"] > 1 else "p0"][VECTOR] for rows in whole]
-    return add_rows(
-        empty, Buffers(empty), _vectors(keys, about.dimension), encoded, names,
-        *([_joined(rows, name) for rows in whole] for name in ("text", "text_pair")),
-        [row["id"] for row in firsts],
-        Passages(_vectors([row[VECTOR] for row in passages], about.dimension), counts, _spans(passages))
-        if counts.max(initial=1) > 1 else None,
-    )  # fmt: skip
+    columns = [[_joined(rows, name) for rows in whole] for name in LONG]
+    columns.append([rows["p0"]["id"] for rows in whole])
+    passages = None
+    if max(counts, default=1) > 1:
+        cut = [rows[f"p{number}"] for rows, count in zip(whole, counts, strict=True) for number in range(count)]
+        spans = np.array([[row["start"], row["end"]] for row in cut], dtype=np.int64)
+        passages = Passages(np.array([row[VECTOR] for row in cut], np.float32), np.array(counts), spans)
+    keys = np.array(keys, np.float32).reshape(-1, about.dimension)
+    if not labeled:
+        return add_documents(empty_snapshot(about.dimension), keys, *columns, passages).documents
+    labels = [json.loads(rows["p0"]["labels"]) for rows in whole]
+    empty = empty_snapshot(about.dimension, about.label_names, bool(about.multi_label), probe=about.probe)
+    return add_rows(empty, keys, labels if about.multi_label else [name for (name,) in labels], *columns, passages)
 
 
 def _is_whole(rows: dict[str, Any]) -> bool:
@@ -131,14 +204,6 @@ def _is_whole(rows: dict[str, Any]) -> bool:
 def _joined(rows: dict[str, Any], name: str) -> str | None:
     text = rows["p0"][name]
     return text and text + "".join(rows[f"r{i}"][name] or "" for i in range(rows["p0"]["rest"]))
-
-
-def _vectors(vectors: list[Any], dimension: int) -> np.ndarray:
-    return np.array(vectors, dtype=np.float32).reshape(-1, dimension)
-
-
-def _spans(passages: list[dict[str, Any]]) -> np.ndarray:
-    return np.array([[row["start"], row["end"]] for row in passages], dtype=np.int64).reshape(-1, 2)
 
 
 def _parts(text: str | None) -> list[str | None]:
@@ -155,8 +220,50 @@ def _parts(text: str | None) -> list[str | None]:
     return parts
 
 
-def _part(parts: list[str | None], number: int) -> str | None:
-    return parts[number] if number < len(parts) else None
+def remote_search(
+    collection: Collection,
+    partition: str,
+    dimension: int,
+    decoded: Callable[[list[dict[str, Any]]], Snapshot],
+    queries: Any,
+    k: int,
+    passages: Passages | None,
+) -> Neighbors:
+    """The nearest documents of a partition. Each query is compared with the candidates of all of them, exactly."""
+    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
+        raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
+    queries = as_queries(queries, "queries", dimension)
+    asked = check_passages(passages, queries)
+    vectors, counts = (queries, np.ones(len(queries), np.int64)) if asked is None else (asked.keys, asked.counts)
+    wanted = min((k if asked is None else PER_PASSAGE * k) + SPARE, MOST_FOUND)
+    near = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)
+    firsts = collection.get([f"{document}p0" for document in near], FIELDS)
+    there = {row[PK] for row in firsts}
+    others = collection.get([key for key in all_keys(firsts) if key not in there], FIELDS)
+    return decoded([*firsts, *others]).search(queries, int(k), passages)
+
+
+def _candidates(
+    collection: Collection, partition: str, vectors: np.ndarray, counts: np.ndarray, wanted: int
+) -> list[str]:
+    """What the keys of near documents begin with: as many for each query as are wanted, if there are so many."""
+    found: dict[str, None] = {}
+    ends, pending, limit = np.cumsum(counts), np.arange(len(counts)), wanted
+    while len(pending):
+        places = np.concatenate([np.arange(ends[query] - counts[query], ends[query]) for query in pending])
+        hits = collection.search(partition, vectors[places], limit)
+        short = []
+        for query in pending:
+            own, full = {}, False
+            for _ in range(counts[query]):
+                keys = next(hits)
+                full |= len(keys) == limit
+                own |= dict.fromkeys(key[:DOCUMENT] for key in keys)
+            found |= own
+            if full and len(own) < wanted and limit < MOST_FOUND:  # many passages of a few documents are near
+                short.append(query)
+        pending, limit = np.array(short, dtype=np.int64), min(4 * limit, MOST_FOUND)
+    return list(found)
 
 
 def _digest(content: bytes) -> str:

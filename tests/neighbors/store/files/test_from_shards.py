@@ -14,9 +14,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.store.datastore_error import DatastoreError
-from docsplit_hf.neighbors.store.files.row_cache import row_folder
-from docsplit_hf.neighbors.store.search import index_cache
+from docsplit_hf.neighbors.store import snapshot_index
+from docsplit_hf.neighbors.store.files.manifest import DatastoreError
+from docsplit_hf.neighbors.store.files.tables import row_folder
 from docsplit_hf.shards import ShardsError
 
 from ..datastores import NAMES, answers, everything, make_queries
@@ -58,8 +58,8 @@ def test_mapped_shards_answer_as_rows_in_memory_to_the_bit_while_rows_come_and_g
     tmp_path, keys, labels, options, dtype, monkeypatch
 ):
     for name, size in (("KEPT_BYTES", 0), ("RELEASE_BYTES", 2**20)):  # what was read is given back
-        monkeypatch.setattr(f"docsplit_hf.neighbors.store.keys.mapped_keys.{name}", size)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.keys.mapped_keys.TAKEN_ROWS", 7)
+        monkeypatch.setattr(f"docsplit_hf.neighbors.store.keys.{name}", size)
+    monkeypatch.setattr("docsplit_hf.neighbors.store.keys.TAKEN_ROWS", 7)
     keys = keys.astype(dtype)
     expected = in_memory(keys, labels, **options)
     found = KNNDatastore.from_shards(write_shards(tmp_path, keys, (1, 0, 3, 2), labels), **options)
@@ -126,9 +126,9 @@ def test_added_rows_are_searched_beside_and_merged_into_the_same_index(tmp_path,
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_build_goes_on_to_the_same_index(tmp_path, keys, labels, monkeypatch):
     folder = write_shards(tmp_path / "shards", keys, labels=labels)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.search.index.BLOCK_BYTES", 4 * 8 * 100)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.search.index.KEPT_ROWS", 500)
-    store, kept = index_cache._store, []
+    monkeypatch.setattr("docsplit_hf.neighbors.store.index.BLOCK_BYTES", 4 * 8 * 100)
+    monkeypatch.setattr("docsplit_hf.neighbors.store.index.KEPT_ROWS", 500)
+    store, kept = snapshot_index._store, []
 
     def build(home, dies_after=0):
         def store_and_die(index, key):
@@ -139,9 +139,9 @@ def test_a_killed_build_goes_on_to_the_same_index(tmp_path, keys, labels, monkey
 
         kept.clear()
         monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / home))
-        monkeypatch.setattr(index_cache, "_store", store_and_die)
+        monkeypatch.setattr(snapshot_index, "_store", store_and_die)
         KNNDatastore.from_shards(folder, **IVF)
-        return [path.name for path in index_cache.index_folder().glob("*.faiss")]
+        return [path.name for path in snapshot_index.index_folder().glob("*.faiss")]
 
     whole = build("undisturbed")
     assert kept == [0, 500, 1000, 1500, 2000] and len(whole) == 1
@@ -166,7 +166,7 @@ def test_opening_again_reads_neither_keys_nor_texts_and_verify_does(tmp_path, ke
     with pytest.raises(ShardsError, match=r"00001.safetensors is damaged: it does not match its checksum"):
         KNNDatastore.from_shards(folder, verify=True)
     path.write_bytes(content[:-1])
-    with pytest.raises(DatastoreError, match="does not fit its bytes"):
+    with pytest.raises(ShardsError, match="does not fit its bytes"):
         KNNDatastore.from_shards(folder)
     assert len(list(row_folder().glob("*.arrow"))) == 1 and not list(row_folder().glob("*.tmp"))
 
@@ -237,7 +237,7 @@ DAMAGES = {
 def test_what_is_damaged_or_made_up_is_named(tmp_path, keys, words):
     folder = write_shards(tmp_path, keys, labels=["fruit", "mineral"] * (ROWS // 2))
     DAMAGES[words](folder)
-    with pytest.raises((ShardsError, DatastoreError, FileNotFoundError), match=words):
+    with pytest.raises((ShardsError, FileNotFoundError), match=words):
         KNNDatastore.from_shards(folder)
     assert not row_folder().exists() or not list(row_folder().glob("*.arrow"))
 

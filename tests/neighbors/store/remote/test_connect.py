@@ -4,6 +4,7 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import connect_datastore
+from docsplit_hf.neighbors.store.remote.connect import find_token, parse_address
 
 
 def test_without_the_extra_it_says_how_to_install_it(monkeypatch):
@@ -27,3 +28,47 @@ def test_what_is_not_there_is_said(tmp_path):
         connect_datastore(tmp_path / "folder.db", "contracts")
     with pytest.raises(ValueError, match="Which collection of .* write milvus://HOST:19530/COLLECTION"):
         pipeline("docsplit-knn", datastore="http://host:19530")
+
+
+@pytest.mark.parametrize(
+    "address, collection, expected",
+    [
+        ("http://host:19530", "contracts", ("http://host:19530", "contracts")),
+        ("https://host", "_c1", ("https://host", "_c1")),
+        ("milvus://host:19530/contracts", None, ("http://host:19530", "contracts")),
+        ("milvus://host:19530/contracts/", "contracts", ("http://host:19530", "contracts")),
+        ("milvus:///data/x.db/contracts", None, ("/data/x.db", "contracts")),
+        ("milvus://x.db/contracts", None, ("x.db", "contracts")),
+        ("data/x.db", "contracts", ("data/x.db", "contracts")),
+    ],
+)
+def test_an_address_names_a_server_or_a_folder(address, collection, expected):
+    assert parse_address(address, collection) == expected
+
+
+@pytest.mark.parametrize(
+    "address, collection, message",
+    [
+        ("http://host:19530", None, "Pass its name, or write milvus://HOST:19530/COLLECTION"),
+        ("http://host:19530", "a b", "no name of a collection"),
+        ("milvus://host:19530", None, "write milvus://HOST:19530/COLLECTION"),
+        ("milvus://host/one", "another", "write milvus://HOST:19530/COLLECTION"),
+        ("host:19530", "contracts", "neither an address"),
+        ("data", "contracts", "ends in .db"),
+        ("http://host:19530/contracts", "contracts", "without the collection"),
+        ("http://root:hush@host:19530", "contracts", "pass token"),
+    ],
+)
+def test_what_is_no_address_is_refused_without_showing_a_password(address, collection, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        parse_address(address, collection)
+    assert "hush" not in str(refused.value)
+
+
+def test_a_token_is_given_or_named(monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "hush")
+    assert (find_token(None, "MY_TOKEN"), find_token("given", None), find_token(None, None)) == ("hush", "given", "")
+    with pytest.raises(ValueError, match="not both"):
+        find_token("hush", "MY_TOKEN")
+    with pytest.raises(ValueError, match="'NO_TOKEN', named by token_variable, is not set"):
+        find_token(None, "NO_TOKEN")

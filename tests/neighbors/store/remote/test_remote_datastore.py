@@ -11,7 +11,6 @@ from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.remote import collection as collection_module
-from docsplit_hf.neighbors.store.remote import local_copy
 from docsplit_hf.neighbors.store.remote import remote_datastore as remote_datastore_module
 
 from ..datastores import fill, make_datastore, make_passages, with_passages
@@ -87,17 +86,12 @@ def test_two_that_are_connected_see_each_other(milvus):
     other.add(np.eye(8)[4:5], ["sand"], ids=["e"])
     assert one.snapshot.rows["id"].to_pylist() == list("abcde") == other.snapshot.rows["id"].to_pylist()
     assert one.label_names == other.label_names == ("fruit", "mineral", "gravel", "sand")
-    copied = other._copy.datastore
+    copied = other._copy
     other.relabel({"a": "sand"})
     other.add(np.eye(8)[5:6], ["sand"], ids=["f"], replacing=["b"])
-    assert other._local() is copied  # its own changes are made in it
-    assert [other.snapshot.label_names[i] for i in other.snapshot.labels] == [
-        "sand",
-        "mineral",
-        "gravel",
-        "sand",
-        "sand",
-    ]
+    assert other._whole_copy() is copied  # its own changes are made in it
+    names = [other.snapshot.label_names[i] for i in other.snapshot.labels]
+    assert names == ["sand", "mineral", "gravel", "sand", "sand"]
     assert one.snapshot.rows["id"].to_pylist() == list("acdef")
 
 
@@ -121,7 +115,7 @@ def test_another_datastore_is_merged_and_again(milvus, monkeypatch, multi_label,
         assert {**own, "id": 0, "labels": sorted(own.get("labels", []))} == {
             **other, "id": 0, "distance": pytest.approx(other["distance"]), "labels": sorted(other.get("labels", []))
         }  # fmt: skip
-    assert remote.ids_there(["kept"]) == {"kept"}
+    assert remote.find(ids=["kept"]).rows["id"].to_pylist() == ["kept"]
     np.testing.assert_allclose(
         remote.documents.search(np.eye(8)[:3], 4, asked).distances,
         local.documents.search(np.eye(8)[:3], 4, asked).distances,
@@ -172,7 +166,7 @@ def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
 def test_all_rows_are_fetched_only_where_they_are_few(milvus, monkeypatch):
     datastore = milvus.make()
     datastore.add(np.eye(8), ["fruit"] * 8)
-    monkeypatch.setattr(local_copy, "MOST_COPIED", 8 * 8 * 4 - 1)
+    monkeypatch.setattr(remote_datastore_module, "MOST_COPIED", 8 * 8 * 4 - 1)
     with pytest.raises(ValueError, match="needs all rows, and the keys of the collection .* have 0.0 GiB, more than"):
         datastore.snapshot  # noqa: B018
     assert datastore.search(np.eye(8)[:1], 2).rows.shape == (1, 2)
@@ -196,7 +190,7 @@ def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, token
     pipe.add_examples(texts[:6], ["river", "engine"] * 3)
     pipe.save_pretrained(tmp_path)
     card = (tmp_path / "README.md").read_text()
-    assert "The 6 examples are in a collection of Milvus" in card
+    assert "The 6 examples are in a store of their own" in card
     assert not any(milvus.address in path.read_text() for path in tmp_path.glob("*.[jm]*"))
     assert not (tmp_path / "datastore").exists()
     again = pipeline("docsplit-knn", model=str(tmp_path), datastore=address, device="cpu")

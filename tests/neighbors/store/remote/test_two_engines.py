@@ -1,18 +1,16 @@
 """One suite, two engines: what a pipeline asks of a datastore has the same answers from both."""
 
-from dataclasses import asdict
-from inspect import signature
-
 import numpy as np
 import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.long_documents import Passages
-from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore
+from docsplit_hf.neighbors.store.row_table import ids_among
 
 from ...conftest import labels_of
 from ..datastores import make_passages
+from ..test_store import compare, journey
 from .conftest import NAMES
 
 
@@ -26,15 +24,6 @@ def some_rows(count, seed=0, dimension=8, multi_label=False):
         labels = [[NAMES[i] for i in rng.permutation(3)[: i % 4]] for i in range(count)]
     texts = [f"Text {seed} {i} 'quoted' \"twice\" ü" if i % 3 else None for i in range(count)]
     return keys, labels, texts, [f"row {seed} {i} ' \" \\" for i in range(count)]
-
-
-def test_both_engines_are_called_alike():
-    names = {name for name, member in vars(RemoteDatastore).items() if name[0] != "_" and callable(member)}
-    names -= {"content"}  # a collection's own
-    assert {"add", "search", "remove", "relabel", "add_documents", "merge", "with_texts", "sample"} < names
-    for name in names:
-        own, other = (list(signature(getattr(each, name)).parameters) for each in (RemoteDatastore, KNNDatastore))
-        assert own == other, name
 
 
 class Expected:
@@ -90,7 +79,7 @@ def test_rows_are_added_removed_relabeled_and_found_again(engine, multi_label):
     expected.check(datastore)
     reopened = engine.reopened(datastore)
     expected.check(reopened, k=200)
-    assert reopened.ids_there([ids[0], ids[5], "another"]) == {ids[0]}
+    assert ids_among([ids[0], ids[5], "another"], reopened.find(ids=[ids[0], ids[5], "another"]).rows) == {ids[0]}
 
 
 def test_new_labels_come_last_and_stay_in_order(engine):
@@ -99,7 +88,6 @@ def test_new_labels_come_last_and_stay_in_order(engine):
     assert datastore.label_names == ("b", "c", "a")
     datastore = engine.reopened(datastore)
     assert datastore.label_names == ("b", "c", "a")
-    assert datastore.label_array(["a", "b"]).tolist() == [2, 0]
     assert datastore.search(np.eye(8)[:1], 1).labels.tolist() == [[1]]
 
 
@@ -149,7 +137,7 @@ def test_documents_stand_apart_until_they_get_a_label(engine):
     reopened = engine.reopened(datastore)
     assert (len(reopened), len(reopened.documents)) == (9, 10)
     assert reopened.search(keys[2:3], 1).ids == [["labeled"]]
-    found = reopened.with_texts(["Text of nobody", texts[5], texts[14]], [None] * 3)
+    found = reopened.find(["Text of nobody", texts[5], texts[14]], [None] * 3)
     assert ids[14] in found.rows["id"].to_pylist() and ids[5] in found.documents.rows["id"].to_pylist()
 
 
@@ -164,15 +152,14 @@ def test_documents_stand_apart_until_they_get_a_label(engine):
         (lambda d: d.add(np.ones((2, 8)), ["fruit", "fruit"], ids=["a", "a"]), "given twice"),
         (lambda d: d.add(np.ones((1, 8)), ["fruit"], texts=["\ud800"]), "half a character"),
         (lambda d: d.remove(["b"]), "no row with the id 'b'"),
-        (lambda d: d.remove("taken"), "got one string"),
+        (lambda d: d.remove(["taken", "b"]), "no row with the id 'b': ids are strings"),
+        (lambda d: d.remove("taken"), r"got one string: pass \['taken'\]"),
         (lambda d: d.remove_documents(["taken"]), "no row with the id 'taken'"),
         (lambda d: d.relabel({"taken": "gravel"}), "no label 'gravel'"),
-        (lambda d: d.relabel({"b": "fruit"}), "no row with the id 'b'"),
+        (lambda d: d.relabel({"taken": "mineral", "b": "fruit"}), "no row with the id 'b'"),
         (lambda d: d.search(np.ones((1, 9)), 3), r"shape \(N, 8\)"),
-        (lambda d: d.search(np.ones((1, 8)), 0), "k must be an integer"),
+        *((lambda d, k=k: d.search(np.ones((1, 8)), k), "k must be an integer") for k in (0, 1.0, True, None)),
         (lambda d: d.search(np.full((1, 8), np.inf), 1), "NaN, infinity"),
-        (lambda d: d.check_encoder(np.ones((3, 8))), "another encoder"),
-        (lambda d: d.check_encoder(np.ones((3, 9))), "the datastore has"),
     ],
 )
 def test_what_is_wrong_is_refused_and_changes_nothing(one_row, call, message):
@@ -197,51 +184,7 @@ def one_row(request, one_row_of_each):
 
 def test_a_pipeline_gives_the_same_answers(milvus, tiny_config, tokenizer, texts):
     """Adding, copies, names of labels, documents, calibration, fitting, audit, suggestions, removing, saving."""
-    model = BertModel(tiny_config)
-    made = [pipeline("docsplit-knn", model=model, tokenizer=tokenizer, device="cpu") for _ in range(2)]
+    options = {"model": BertModel(tiny_config), "tokenizer": tokenizer, "device": "cpu", "long_documents": "whole"}
     address = f"milvus://{milvus.address}/{next(milvus.names)}"
-    own = {"device": "cpu", "long_documents": "whole", "datastore": address}
-    made[1] = pipeline("docsplit-knn", model=model, tokenizer=tokenizer, **own)
-    given = labels_of(texts)
-    told = [[] for _ in made]
-    for pipe, heard in zip(made, told, strict=True):
-        pipe.add_documents([*texts[20:40], texts[20], ""])
-        pipe.add_labels({"river": "A river and its valley", "engine": "An engine"})
-        added = pipe.add_examples(texts[:20], given[:20])
-        assert pipe.add_examples(texts[:3], given[:3]) == added[:3]  # which are there
-        pipe.add_examples(texts[20:22], given[20:22])  # which were documents
-        heard += [len(pipe.datastore), len(pipe.datastore.documents), pipe.model.config.knn_temperature]
-        heard += [shown(pipe(texts[40:], top_k=None, return_neighbors=4, return_documents=2))]
-        assert pipe.datastore.fitted is None
-        report = pipe.fit(show_progress=False)
-        heard += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
-        audit = pipe.audit(show_progress=False)
-        heard += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
-        heard += [[one["text"] for one in pipe.suggest(3)], shown(pipe.report(texts[40:44]).most_novel)]
-        pipe.remove_examples(added[:2])
-        pipe.relabel({added[3]: "engine"})
-        heard += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]
-    compare(*told)
-
-
-def shown(answers):
-    """Answers without ids, which differ."""
-    if isinstance(answers, list):
-        return [shown(answer) for answer in answers]
-    if isinstance(answers, dict):
-        return {name: shown(value) for name, value in answers.items() if name != "id"}
-    return answers
-
-
-def compare(one, other):
-    assert type(one) is type(other) or {type(one), type(other)} <= {int, float}
-    if isinstance(one, (list, tuple)):
-        assert len(one) == len(other)
-        for pair in zip(one, other, strict=True):
-            compare(*pair)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for name in one:
-            compare(one[name], other[name])
-    else:
-        assert one == (pytest.approx(other, rel=1e-4, abs=1e-5) if isinstance(one, float) else other)
+    pipes = pipeline("docsplit-knn", **options), pipeline("docsplit-knn", datastore=address, **options)
+    compare(*(journey(pipe, texts, labels_of(texts)) for pipe in pipes))

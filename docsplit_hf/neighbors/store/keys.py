@@ -1,10 +1,11 @@
-"""MappedKeys: keys that stay in their files and are read where they are asked for, with added ones in memory behind."""
+"""Keys: matrices of embeddings, in memory or in files, which are checked and get more rows at the end."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import mmap
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..datastore_error import REMEDY, DatastoreError
-from .key_matrix import BLOCK_ROWS, GrowableArray
-
+LARGEST_VALUE = 1e15  # a squared distance stays far below the largest float32, 3.4e38
+BLOCK_ROWS = 65_536
 # What was read counts as memory of the process until it is given back, and stays in the page cache of the system then.
 # Small files may count whole; of large ones it is given back a little at a time, as much at once takes long.
 KEPT_BYTES, RELEASE_BYTES = 2**30, 2**26
@@ -24,13 +24,101 @@ _LONGEST_HEADER = 100_000_000  # as safetensors has it
 _DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16)}
 
 
+def as_matrix(given: Any, what: str, dimension: int | None = None) -> np.ndarray:
+    """An array, a CPU tensor or lists as ``(N, D)``, of the dtype that it has; the error calls it ``what``."""
+    matrix = np.asarray(given)
+    columns = "D" if dimension is None else dimension
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or matrix.shape[1] != (dimension or matrix.shape[1] or -1):
+        raise ValueError(
+            f"{what} must be numbers of shape (N, {columns}), one row for each text, got {matrix.dtype} of shape "
+            f"{matrix.shape}."
+        )
+    return matrix
+
+
+def as_queries(given: Any, what: str, dimension: int) -> np.ndarray:
+    """Finite numbers as contiguous float32 ``(Q, D)``."""
+    matrix = as_matrix(given, what, dimension)
+    check_finite(matrix, what)
+    return matrix.astype(np.float32, order="C", copy=False)
+
+
+def as_float32(array: np.ndarray) -> np.ndarray:
+    """An array as float32: itself, if it is, else a copy; of float16 by torch, which takes a tenth of NumPy's time."""
+    if array.dtype != np.float16:
+        return array.astype(np.float32, copy=False)
+    import torch
+
+    return torch.from_numpy(np.asarray(_Unguarded(array))).float().numpy()
+
+
+class _Unguarded:
+    """An array that is read-only, of which torch would warn, though it is only read."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+
+
+def check_finite(matrix: np.ndarray, what: str) -> None:
+    """Refuse NaN, infinity, and numbers whose squares come near the largest float32."""
+    for start in range(0, len(matrix), BLOCK_ROWS):
+        block = matrix[start : start + BLOCK_ROWS]
+        if block.dtype == np.float16:  # whose comparisons are slow: finite is what has an exponent below the largest
+            fine = int((block.view(np.uint16) & 0x7FFF).max()) < 0x7C00
+        else:  # False for NaN, and without a copy of the block
+            fine = float(block.min()) >= -LARGEST_VALUE and float(block.max()) <= LARGEST_VALUE
+        if not fine:
+            row = start + int(np.argmin((np.abs(block.astype(np.float64)) <= LARGEST_VALUE).all(axis=1)))
+            raise ValueError(
+                f"{what}: row {row} holds NaN, infinity or a number beyond {LARGEST_VALUE:g} (as {matrix.dtype}). "
+                "Embed its text again."
+            )
+
+
+def freeze(*arrays: Any) -> None:
+    """Make arrays read-only; keys in files are."""
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+
+
+class GrowingArrays:
+    """Arrays, by name, that get rows at the end in time that does not depend on how many they have.
+
+    One writer at a time. What was handed out never changes: new rows are written behind all that is in use.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, np.ndarray] = {}
+
+    def append(self, name: str, array: np.ndarray | MappedKeys, rows: np.ndarray) -> Any:
+        """An array with more rows, read-only and of its dtype. Where they are wider, the first rows get zeros.
+
+        It is copied, unless this is where its rows come from.
+        """
+        if isinstance(array, MappedKeys):
+            return array.with_added(self.append(name, array.added, rows))
+        buffer, length, end = self._buffers.get(name), len(array), len(array) + len(rows)
+        if buffer is None or array.base is not buffer or end > len(buffer) or rows.shape[1:] != buffer.shape[1:]:
+            # Doubled, but not at first: a datastore that stays as it was built takes no more than it needs.
+            buffer = np.zeros((max(end, 2 * length), *rows.shape[1:]), array.dtype)
+            buffer[(slice(length), *map(slice, array.shape[1:]))] = array
+            self._buffers[name] = buffer
+        with np.errstate(over="ignore"):  # what is too large for float16 becomes infinite: check_finite refuses it
+            buffer[length:end] = rows
+        view = buffer[:end]
+        view.flags.writeable = False
+        return view
+
+
 class KeyFile:
     """One matrix of a safetensors file, mapped; pickled as its path."""
 
     def __init__(self, path: Path, name: str = "keys") -> None:
         self.path, self.name = Path(path), name
         with open(path, "rb") as file:
-            self.names, (dtype, shape, offset) = _find_matrix(self.path, file, name)
+            self.names, (dtype, shape, offset) = _find_matrix(file, name)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_RANDOM)  # else each row that is read from the disk brings 128 KB along
@@ -148,17 +236,6 @@ class MappedKeys:
                 file.release()
 
 
-class GrowableMappedKeys:
-    """As ``GrowableArray``, of mapped keys: what is appended lies in memory."""
-
-    def __init__(self, keys: MappedKeys) -> None:
-        self._keys, self._added = keys, GrowableArray(keys.added)
-
-    def appended(self, length: int, rows: np.ndarray) -> MappedKeys:
-        """The first ``length`` rows, those of the longest that was handed out, and others after them."""
-        return self._keys.with_added(self._added.appended(length - self._keys.mapped, rows))
-
-
 def write_tensors(arrays: dict[str, np.ndarray | MappedKeys], path: Path) -> None:
     """As ``save_file`` of safetensors, but of keys in files a part at a time."""
     from safetensors.numpy import save_file
@@ -182,19 +259,9 @@ def write_tensors(arrays: dict[str, np.ndarray | MappedKeys], path: Path) -> Non
     return None
 
 
-def growable(keys: np.ndarray | MappedKeys) -> GrowableArray | GrowableMappedKeys:
-    """What grows by rows at the end, without being copied."""
-    return GrowableMappedKeys(keys) if isinstance(keys, MappedKeys) else GrowableArray(keys)
-
-
-def keep(keys: np.ndarray | MappedKeys, kept: np.ndarray) -> np.ndarray | MappedKeys:
-    """Some rows, bool ``(N,)``: of an array a copy of its own."""
-    return keys.keep(kept) if isinstance(keys, MappedKeys) else keys[kept]
-
-
-def _find_matrix(path: Path, file: Any, name: str) -> tuple[list[str], tuple[np.dtype, tuple[int, int], int]]:
+def _find_matrix(file: Any, name: str) -> tuple[list[str], tuple[np.dtype, tuple[int, int], int]]:
     """What a safetensors file (8 bytes of length, a header of JSON, data) holds; dtype, shape and place of a matrix."""
-    size = path.stat().st_size
+    size = os.fstat(file.fileno()).st_size
     try:
         (length,) = struct.unpack("<Q", file.read(8))
         if length > min(_LONGEST_HEADER, size - 8):
@@ -206,5 +273,5 @@ def _find_matrix(path: Path, file: Any, name: str) -> tuple[list[str], tuple[np.
         if not fits or end - start != rows * width * dtype.itemsize or 8 + length + end > size:
             raise ValueError(f"{name} {entry['shape']} does not fit its bytes, {start} to {end} of {size}")
     except (struct.error, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DatastoreError(f"{path} holds no matrix {name!r} of float32 or float16: {error}. {REMEDY}") from error
+        raise ValueError(f"it holds no matrix {name!r} of float32 or float16: {error}") from error
     return list(header), (dtype, (rows, width), 8 + length + start)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.search.index import (
+from docsplit_hf.neighbors.store.index import (
     IndexOptions,
     approximate_search,
     build_index,
@@ -19,7 +19,7 @@ def test_blocks_make_no_difference(dtype, monkeypatch):
     queries = rng.standard_normal((30, 8), dtype=np.float32)
     distances, rows = exact_search(queries, keys, 50)
     monkeypatch.setattr(
-        "docsplit_hf.neighbors.store.search.index.SEARCHED_BYTES", 4 * 8 * 33
+        "docsplit_hf.neighbors.store.index.SEARCHED_BYTES", 4 * 8 * 33
     )  # 33 keys at a time, fewer than k
     again, rows_again = exact_search(queries, keys, 50)
     assert np.array_equal(rows, rows_again)
@@ -139,7 +139,12 @@ def test_nprobe_is_set_below_a_transformation_and_bounded_by_the_lists():
     import faiss
 
     keys = np.random.default_rng(0).standard_normal((4000, 16), dtype=np.float32)
-    for factory, nprobe, expected in (("PCA8,IVF64,Flat", 5, 5), ("IVF100,Flat", None, 12), ("IVF4,Flat", None, 4)):
+    for factory, nprobe, expected in (
+        ("PCA8,IVF64,Flat", 5, 5),
+        ("IVF100,Flat", None, 16),
+        ("IVF256,Flat", None, 32),
+        ("IVF4,Flat", None, 4),
+    ):
         index = build_index(keys, factory)
         set_nprobe(index, nprobe)
         assert faiss.extract_index_ivf(index).nprobe == expected

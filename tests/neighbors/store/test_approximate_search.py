@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from ..datastores import assert_exact, brute_force, make_datastore
+from .datastores import assert_exact, brute_force, make_datastore
 
 
 def recall(datastore, k=10, queries=100):

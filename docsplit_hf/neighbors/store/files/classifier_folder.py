@@ -1,19 +1,21 @@
-"""The classifier that lies beside a datastore: saved together with it, all at once, and known to it by checksums."""
+"""A folder or repository with a classifier and its datastore: saved together, known by checksums, on the Hub."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ....models.checkpoints.atomic_replacement import model_files, replaced_at_once, sha256_of
+from ....text.sources import refuse_mistyped_path
 from ...self_contained.save_code import code_files
-from ..datastore_error import DatastoreError
-from .hub_folder import FOLDER, local_folder
-from .manifest import MANIFEST, data_files, read_manifest
+from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 
-CONFIG = "config.json"
+FOLDER = "datastore"  # in the folder or repository of a model
+CARD, CONFIG = "README.md", "config.json"
 TOKENIZER = re.compile(r".*token.*\.json|vocab\.\w+|merges\.txt|.*\.model")
 REMEDY = (
     "Load the weights with KNNClassifier.from_pretrained, give the pipeline its examples again, and save all of it "
@@ -58,6 +60,48 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
     for name in model_files(folder) if named else ():
         if name not in named:
             raise DatastoreError(f"{folder / name} was not saved with the datastore beside it: delete it. {REMEDY}")
+
+
+def upload(
+    repo_id: str,
+    save: Callable[[Path, str], None],
+    commit_message: str,
+    code: Sequence[str] = (),
+    **kwargs: Any,
+) -> Any:
+    """Push what ``save(folder, full name)`` writes, in one commit, in place of the datastore that is there.
+
+    Other files stay, and so does the model card, if there is one: it may have been written by hand. ``code``: patterns
+    of the files of a self-contained classifier, which are replaced too if the first of them is there.
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=kwargs.pop("token", None))
+    repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
+
+    def is_there(name: str) -> bool:
+        return api.file_exists(repo_id, name, revision=kwargs.get("revision"))
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save(folder, repo_id)
+        if (folder / CARD).exists() and is_there(CARD):
+            (folder / CARD).unlink()
+        replaced = [f"{FOLDER}/*", *(code if code and is_there(code[0]) else ())]
+        options = {"commit_message": commit_message, "delete_patterns": replaced, **kwargs}
+        return api.upload_folder(repo_id=repo_id, folder_path=folder, **options)
+
+
+def local_folder(
+    name_or_folder: str | Path, files: str | list[str], revision: str | None = None, token: str | bool | None = None
+) -> Path:
+    """The folder with some files of a repository on the Hub; a folder on this machine is that folder."""
+    if Path(name_or_folder).is_dir():
+        return Path(name_or_folder)
+    from huggingface_hub import snapshot_download
+
+    refuse_mistyped_path(str(name_or_folder))
+    return Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))
 
 
 def _files_of_before(folder: Path) -> list[str]:

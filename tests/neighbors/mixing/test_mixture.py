@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.reader import Predictions
-from docsplit_hf.neighbors.mixing.distributions import (
+from docsplit_hf.neighbors.mixing.mixture import (
     add_one_smoothing,
     effective_neighbors,
     interpolate,
     knn_probabilities,
+    mix_with_neighbors,
     neighbor_weights,
 )
-from docsplit_hf.neighbors.mixing.mixture import mix_with_neighbors
 
 LABELS = 5
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 9))
@@ -82,8 +82,6 @@ def test_effective_neighbors():
     (np.zeros((1, 2)), 0, "temperature must be above 0, got 0"),
     (np.zeros((1, 2)), -1, "got -1"),
     (np.zeros((1, 2)), math.nan, "got nan"),
-    (np.zeros((2, 0)), 1.0, "distances must be of shape"),
-    (np.zeros(3), 1.0, "distances must be of shape"),
     (np.array([[0.0, math.nan]]), 1.0, "distances must be finite"),
     (np.full((1, 2), np.inf), 1.0, "distances must be finite"),
 ])  # fmt: skip
@@ -95,11 +93,9 @@ def test_distances_and_temperatures_that_give_no_weights_are_refused(distances, 
 @pytest.mark.parametrize("labels, said", [
     (np.array([[0, -1]]), "Label -1 is not one of the 3"),
     (np.array([[0, 3]]), "Label 3 is not one of the 3"),
-    (np.zeros((1, 3), int), "shape"),
-    (np.zeros((1, 2, 4), bool), "shape"),
     (np.zeros((1, 2)), "integers"),
 ])  # fmt: skip
-def test_labels_outside_or_of_another_shape_or_type_are_refused(labels, said):
+def test_labels_outside_or_of_another_type_are_refused(labels, said):
     with pytest.raises(ValueError, match=said):
         knn_probabilities(np.zeros((1, 2)), labels, 3, 1.0)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..keys.key_matrix import as_float32
+from .keys import as_float32
 
 if TYPE_CHECKING:
     import faiss
@@ -27,6 +27,7 @@ ROWS_PER_CENTROID = 39  # FAISS's own lower bound for k-means; below it, it prin
 TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, and find no more
 TRAINING_ROWS = 65_536  # at least, as far as there are so many
 KEPT_ROWS = 2**20  # after so many more an unfinished index is kept
+FEWEST_LISTS = 16  # looked into: 99 % of fitted answers have the label of exact search (benchmarks/fitted_answers.py)
 
 # The families that are tested here. FAISS takes more, but ends the process for some (HNSW0, RR0, PQ8x0), and takes
 # minutes to train others (OPQ), which exact re-ranking makes needless.
@@ -135,7 +136,7 @@ def build_index(
             part.do_polysemous_training = False  # minutes of sorting codes, for a kind of search that is not used here
     try:
         if begun is None:
-            size = training_rows(index, len(keys))
+            size = min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), len(keys))
             sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
             index.train(as_float32(keys[sample]))
             if len(keys) > KEPT_ROWS:
@@ -163,18 +164,13 @@ def fill_index(
         index.add(as_float32(keys[first : first + step]))
 
 
-def training_rows(index: faiss.Index, rows: int) -> int:
-    """How many rows an index is trained on."""
-    return min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), rows)
-
-
 def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
     """Set how many lists an IVF index looks into; other indexes have none."""
     import faiss
 
     lists = faiss.try_extract_index_ivf(index)
     if lists is not None:
-        lists.nprobe = min(nprobe or max(lists.nlist // 8, 8), lists.nlist)
+        lists.nprobe = min(nprobe or max(lists.nlist // 8, FEWEST_LISTS), lists.nlist)
 
 
 def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:

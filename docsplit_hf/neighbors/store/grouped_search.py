@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..keys.key_matrix import as_float32
-from ..keys.passage_table import places_of
 from .index import BLOCK_BYTES
+from .keys import as_float32
+from .row_table import places_of
 
 # A distance by products is off by at most (D + 3)(|q|^2 + |x|^2) / 2^24: twice that is to spare.
 ROUNDING = 2.0**-23
@@ -109,13 +109,6 @@ def grouped_among(
     places = places_of(counts, np.cumsum(counts), rows)
     found = grouped_search(query, np.array([len(query)]), keys[places], counts[rows], k)
     return found._replace(rows=rows[found.rows], passages=places[found.passages])
-
-
-def nearest_of(parts: list[GroupedNeighbors], k: int) -> GroupedNeighbors:
-    """The k nearest of several answers to the same queries, whose rows differ."""
-    joined = GroupedNeighbors(*map(np.hstack, zip(*parts, strict=True)))
-    order = np.lexsort((joined.rows, joined.distances))[:, :k]
-    return GroupedNeighbors(*(np.take_along_axis(array, order, 1) for array in joined))
 
 
 def join_queries(parts: list[GroupedNeighbors], k: int) -> GroupedNeighbors:

@@ -8,7 +8,7 @@ from transformers import BertModel
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.neighbors.store import precision_check
+from docsplit_hf.neighbors.store import probe
 
 pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
 
@@ -51,7 +51,7 @@ def test_one_precision_is_not_tried_and_another_is_and_said(stores, texts, caplo
 
 def test_where_other_neighbors_are_found_it_is_refused_with_the_next_step(stores, texts, monkeypatch):
     pipe, folder, _ = stores
-    monkeypatch.setattr(precision_check, "LEAST_RECALL", 1.01)
+    monkeypatch.setattr(probe, "LEAST_RECALL", 1.01)
     with pytest.raises(ValueError, match="built in int8, and the model runs in float32 .* Load the model as"):
         pipe("float32", "int8")
     with pytest.raises(ValueError, match="without texts in it, its neighbors cannot be tried"):

@@ -1,1 +1,0 @@
-"""The nearest keys: exact, grouped by document, or by an index."""

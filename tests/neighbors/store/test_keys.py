@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from docsplit_hf.neighbors.store.keys import GrowingArrays, as_matrix, check_finite
+
+
+@pytest.mark.parametrize("given", [[], [1.0, 2.0], np.zeros((2, 0)), np.zeros((1, 2, 3)), [["a"]], [[True]], [[None]]])
+def test_only_matrices_of_numbers_pass(given):
+    with pytest.raises(ValueError, match=r"keys must be numbers of shape \(N, D\)"):
+        as_matrix(given, "keys")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e16, -1e16])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_the_row_of_a_value_that_is_not_finite_is_named(value, dtype):
+    with np.errstate(over="ignore"):
+        matrix = np.zeros((70_000, 2), dtype=dtype)
+        matrix[69_000, 1] = value
+    check_finite(matrix[:69_000], "keys")
+    with pytest.raises(ValueError, match=f"keys: row 69000 holds NaN, infinity .*{dtype}"):
+        check_finite(matrix, "keys")
+
+
+def test_growing_changes_nothing_that_was_handed_out():
+    arrays = GrowingArrays()
+    views = [np.arange(3)]
+    for number in range(3, 50):
+        views.append(arrays.append("x", views[-1], np.array([number])))
+    assert arrays.append("x", views[-1], np.array([-1]))[-1] == -1
+    views.append(arrays.append("x", views[-1], np.array([50])))  # the one before was never used: it is written over
+    assert all(view[:3].tolist() == [0, 1, 2] and view[3:].tolist() == list(range(3, len(view))) for view in views[:-1])
+    assert views[-1][-1] == 50 and len({view.base.ctypes.data for view in views[1:]}) < 8
+    with pytest.raises(ValueError, match="read-only"):
+        views[-1][0] = 1
+
+
+def test_arrays_that_come_from_elsewhere_and_columns_that_are_new_are_copied():
+    arrays, first = GrowingArrays(), np.ones((1, 2))
+    arrays.append("x", first, np.ones((1, 4)))  # never used
+    grown = arrays.append("x", first, 2 * np.ones((1, 3)))
+    assert grown.tolist() == [[1, 1, 0], [2, 2, 2]] and first.tolist() == [[1, 1]]
+    other = arrays.append("x", np.eye(3), np.zeros((1, 3)))
+    assert other[:3].tolist() == np.eye(3).tolist() and grown.tolist() == [[1, 1, 0], [2, 2, 2]]

@@ -67,8 +67,9 @@ def fit_experts(
     ``make`` makes. ``embed_names`` gives the embeddings of the names of labels, for the expert of these.
 
     The settings of the result: ``labels`` (those with examples), ``several``, ``weights`` by expert; and what was
-    found: ``log_likelihood`` (of the held-out texts, without the shift), ``shares`` (the weights where logits have a unit of spread, adding up to 1) and the other fields of
-    ``FitReport``; with several labels per text ``thresholds``, in the order of ``labels``.
+    found: ``log_likelihood`` (of the held-out texts, without the shift), ``shares`` (the weights where logits have a
+    unit of spread, adding up to 1) and the other fields of ``FitReport``; with several labels per text ``thresholds``,
+    in the order of ``labels``.
     """
     several, examples = snapshot.multi_label, len(snapshot.keys)
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)

@@ -36,6 +36,7 @@ def replace(folder):
 DIES = """
 import os, sys
 from pathlib import Path
+os.fsync = lambda descriptor: None  # it is the process that dies, and not the machine
 from tests.models.checkpoints.test_atomic_replacement import replace
 for number, folder in enumerate(sys.argv[1:], start=1):
     child = os.fork()

@@ -102,7 +102,7 @@ def test_a_window_at_a_time_is_the_same_as_all_at_once(tokenizer, long_text, str
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION])
 def test_the_average_is_that_of_the_passages_by_their_tokens(encoder, tokenizer, long_text, instruction, monkeypatch):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
-    texts = ["a garden", long_text, "", RIVERS * 30]
+    texts = ["a garden", long_text[:9_000] + long_text[-3_000:], "", RIVERS * 30]
     passages = encoder.encode_passages(texts, show_progress=False)
     frame = encoder.frame
     pieces = read_pieces(texts, frame, "passages")

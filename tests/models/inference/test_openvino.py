@@ -14,7 +14,6 @@ import torch
 from transformers import BertModel, LongformerConfig, LongformerModel
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.models.inference import backend
 from docsplit_hf.models.inference.backend import use_backend
 from docsplit_hf.models.inference.openvino import export as openvino_export
 from docsplit_hf.models.portable.packing import engine_of
@@ -173,21 +172,12 @@ def test_what_does_not_exist_or_go_together_is_refused(load, texts, tokenizer, m
     windows = LongformerModel(
         LongformerConfig(vocab_size=300, attention_window=4, initializer_range=1.0, **sizes)
     ).eval()
-    with pytest.raises(ValueError, match="LongformerModel by OpenVINO in float32 gives other embeddings"):
+    with pytest.raises(
+        ValueError, match="LongformerModel by OpenVINO in float32 gives other embeddings.*Give calibration_texts"
+    ):
         use_backend(windows, tokenizer, "mean", "openvino")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install docsplit_hf\[openvino\]"):
-        load()
-    assert backend.BACKENDS == ("torch", "openvino")
-
-
-def test_an_export_that_is_far_off_is_refused(load, monkeypatch):
-    monkeypatch.setattr(openvino_export, "VERSION", 0)
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.LEAST", {"float32": 1.01})
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.VERSION", 0)
-    with pytest.raises(
-        ValueError, match="1.01 is asked for. Give calibration_texts like those that are to be embedded"
-    ):
         load()
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from .models.checkpoints.atomic_replacement import open_to_readers, sha256_of
+from .models.checkpoints.atomic_replacement import flush, open_to_readers, sha256_of
 
 CORPUS, FORMAT, VERSION = "corpus.json", "docsplit_hf shards", 1
 PROGRESS = "rows"  # in the folder of a shard that is being written: how many documents it has so far
@@ -149,8 +149,7 @@ class ShardWriter:
         files = {file.name: sha256_of(file) for file in (self._table_file, keys_file)}
         manifest_file.write_text(json.dumps({"rows": self._rows, "passages": self._rows, "sha256": files}, indent=2))
         for file in (self._table_file, keys_file, manifest_file):
-            with open(file, "rb+") as written:
-                os.fsync(written.fileno())
+            flush(file)
             os.replace(file, self._folder / file.name)
 
 

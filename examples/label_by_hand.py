@@ -29,7 +29,7 @@ from transformers import HfArgumentParser, pipeline
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierPipeline, load_labeled_examples
-from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, locked
+from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, flush, locked
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.row_files import read_rows as read_texts
@@ -174,22 +174,6 @@ def append_line(path: Path, line: bytes) -> None:
             raise OSError(f"{path} cannot be written ({error}); what was labeled before is kept.") from error
 
 
-def take_back(path: Path) -> None:
-    """Remove the last row."""
-    _cut(path, path.read_bytes()[:-1].rfind(b"\n") + 1)
-
-
-def flush(path: Path) -> None:
-    """Flush a folder, so that the names of its files are on disk."""
-    if os.name == "nt":  # a folder cannot be opened there
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _cut(path: Path, length: int) -> None:
     with open(path, "r+b") as file:
         file.truncate(length)
@@ -258,7 +242,11 @@ def press(state: State, key: str) -> tuple[State, Action | None]:
     if 0 <= place < len(state.labels):
         return _answer(state, state.labels[place])
     if key == "enter":
-        return _answer(state, answer) if answer is not None else (_say(state, "There is no answer to accept."), None)
+        return (
+            _answer(state, answer)
+            if answer is not None
+            else (replace(state, message="There is no answer to accept."), None)
+        )
     if key == "s":
         return _answer(state, None)
     if key in ("u", "q"):
@@ -269,7 +257,7 @@ def press(state: State, key: str) -> tuple[State, Action | None]:
         return replace(state, typed=key), None
     if key == "?":
         return replace(state, help=True), None
-    return _say(state, "This key has no meaning: ? shows those that have."), None
+    return replace(state, message="This key has no meaning: ? shows those that have."), None
 
 
 def found_labels(state: State) -> list[str]:
@@ -304,8 +292,8 @@ def _type(state: State, key: str) -> tuple[State, Action | None]:
     if len(found) == 1:
         return _answer(state, found[0])
     if not found:
-        return _say(state, f"No label begins with {name}: + makes a new one."), None
-    return _say(replace(state, typed=typed), f"{len(found)} labels begin so: type more."), None
+        return replace(state, message=f"No label begins with {name}: + makes a new one."), None
+    return replace(state, typed=typed, message=f"{len(found)} labels begin so: type more."), None
 
 
 def _answer(state: State, label: str | None) -> tuple[State, Action]:
@@ -313,10 +301,6 @@ def _answer(state: State, label: str | None) -> tuple[State, Action]:
     counts = {"done": state.done + 1, "left": state.left - 1}
     answered = replace(state, documents=state.documents[1:], page=0, message=f"{said}; u takes it back.", **counts)
     return answered, Action("answer", label, state.documents[0])
-
-
-def _say(state: State, message: str) -> State:
-    return replace(state, message=message)
 
 
 Line = tuple[str, str]  # its style and its text
@@ -575,13 +559,6 @@ def add_again(pipe: KNNClassifierPipeline, content: Content, name: str) -> None:
         _add_documents(pipe, {content: name})
 
 
-def fit_and_save(pipe: KNNClassifierPipeline, folder: Path) -> None:
-    """Fit and save the classifier."""
-    with contextlib.redirect_stdout(io.StringIO()):  # the table of the experts; what it says of the whole is shown
-        pipe.fit()
-    pipe.save_pretrained(folder)
-
-
 def next_documents(pipe: KNNClassifierPipeline, most: int) -> list[Document]:
     """The documents to label next, with the present answers and their reasons."""
     left = documents_left(pipe)
@@ -695,7 +672,9 @@ class Labeling:
         """Learn what is new, save the classifier, and note how good it is."""
         self.is_new |= learn_labels(self.pipe, self.rows)
         if self.is_new or self.pipe.datastore.fitted is None:
-            fit_and_save(self.pipe, self.folder)
+            with contextlib.redirect_stdout(io.StringIO()):  # the table of the experts; the whole is shown
+                self.pipe.fit()
+            self.pipe.save_pretrained(self.folder)
             self.is_new = False
         row = measured(self.pipe, len(self.labels()))
         if not self.progress or row["labels"] != self.progress[-1]["labels"]:
@@ -723,7 +702,7 @@ class Labeling:
         elif action.kind == "undo":
             if not self.rows:
                 return replace(state, message="There is nothing to take back.")
-            take_back(path)
+            _cut(path, path.read_bytes()[:-1].rfind(b"\n") + 1)  # the last row
             row = self.rows.pop()
             document = Document(row["id"], row["text"], row.get("text_pair"))
             content = document.text, document.text_pair

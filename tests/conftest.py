@@ -20,6 +20,8 @@ from docsplit_hf import (
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
+from .end_to_end.forked import start_server
+
 # What a browser does by itself in the background is none of the page's doing.
 QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -52,6 +54,12 @@ def make_text(number: int, sentences: int = 6) -> str:
         for _ in range(sentences)
     ]
     return " ".join(lines)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """The process that scripts are forked from."""
+    start_server(tmp_path_factory.mktemp("datasets"))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ from .triplets import TRIPLET_CHOICES
 if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -75,15 +72,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"triplet_margin must be 0 or above, got {self.triplet_margin}.")
         if self.triplet_choice not in TRIPLET_CHOICES:
             raise ValueError(f"triplet_choice must be one of {TRIPLET_CHOICES}, got {self.triplet_choice!r}.")
-
-
-def freeze_what_no_loss_reads(model: KNNClassifier) -> None:
-    """Freeze the encoder's pooler where it cannot be left out: DDP waits for the gradient of what is not frozen."""
-    unused = [parameter for name, parameter in model.encoder.named_parameters() if name.startswith("pooler.")]
-    for parameter in unused:
-        parameter.requires_grad_(False)
-    if unused:
-        logger.info("Froze %d parameters of the encoder's pooler.", sum(p.numel() for p in unused))
 
 
 def check_classifier_fit(

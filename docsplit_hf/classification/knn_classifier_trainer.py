@@ -37,9 +37,10 @@ from ..neighbors.mixing.mixture import classifier_probabilities
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.files.classifier_folder import FOLDER, saved_together
 from ..text.labels import label_array, labels_by_name, texts_of
+from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer
 from ..training.markdown import describe_training, public_name
-from .arguments import KNNClassifierTrainingArguments, check_classifier_fit, freeze_what_no_loss_reads
+from .arguments import KNNClassifierTrainingArguments, check_classifier_fit
 from .evaluation import classification_metrics, evaluate_parts
 from .labeled_collator import DataCollatorForLabeledExamples
 from .triplets import triplet_losses_of_batch
@@ -94,7 +95,7 @@ class KNNClassifierTrainer(BaseTrainer):
     ) -> None:
         classifier = model.get_base_model() if hasattr(model, "get_base_model") else model
         check_classifier_fit(classifier, args, train_dataset, eval_dataset, processing_class)
-        freeze_what_no_loss_reads(classifier)
+        freeze_unused(classifier)
         self._multi_label = classifier.config.problem_type == MULTI_LABEL
         if data_collator is None:
             data_collator = DataCollatorForLabeledExamples(

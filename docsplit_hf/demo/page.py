@@ -253,9 +253,7 @@ def _on_label(
     for trigger, value in (*((one.click, one) for one in buttons), (more.select, more), (other.submit, other)):
         _on(trigger, partial(label, give_label), [key, text, value, *inputs], given)
     if remove is not None:
-        _on(
-            remove.click, partial(label, lambda on, text, _: remove_text(on, text)), [key, text, remove, *inputs], given
-        )
+        _on(remove.click, partial(label, remove_text), [key, text, remove, *inputs], given)
     _on(other.submit, str, None, other, hidden=True)
 
 

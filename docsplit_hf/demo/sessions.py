@@ -88,7 +88,8 @@ class SharedModel:
         if datastore is None and first.datastore is not None:
             datastore = copy.deepcopy(first.datastore)
         if datastore is None:
-            reading = {"long_documents": "passages", "passage_length": _passage_length(first)}
+            most = first.reader.length or PASSAGE_LENGTH
+            reading = {"long_documents": "passages", "passage_length": min(PASSAGE_LENGTH, most)}
         else:
             reading = {}
             if long_documents is not None:
@@ -99,10 +100,6 @@ class SharedModel:
         if pipe.datastore is not None and pipe.datastore.multi_label:
             raise ValueError("Its texts may have several labels each, and this page gives one: use docsplit_hf itself.")
         return pipe
-
-
-def _passage_length(pipe: KNNClassifierPipeline) -> int:
-    return PASSAGE_LENGTH if pipe.reader.length is None else min(PASSAGE_LENGTH, pipe.reader.length)
 
 
 @dataclass(eq=False)

@@ -38,6 +38,8 @@ from .experiment import (
 from .systems import EncoderSystem, Features, System, TfidfSystem
 from .tasks import ClassificationTask, EvaluationTask
 
+logger = logging.getLogger(__name__)
+
 
 class LabeledFeatures(NamedTuple):
     """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, int64 labels, and the texts of the training rows."""
@@ -135,8 +137,6 @@ def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Seq
     order = np.random.default_rng(seed).permutation(len(labels))
     return np.sort(np.concatenate([order[labels[order] == label][:shots] for label in classes]))
 
-
-logger = logging.getLogger(__name__)
 
 HELD_OUT_SHARE = 0.1
 FEWEST_TO_HOLD_OUT = 500  # with fewer, a tenth says too little about C

@@ -323,6 +323,3 @@ def load_system(
             "'https://HOST/v1#MODEL' for an endpoint."
         ) from error
     return EncoderSystem(shown or name, encoder, cache_folder)
-
-
-logger = logging.getLogger(__name__)

@@ -24,6 +24,11 @@ from ..text.package_documentation import DOCUMENTATION, load_package_documentati
 from ..text.paper_tasks import load_task
 from ..text.sources import find_splits, refuse_missing_file
 
+logger = logging.getLogger(__name__)
+
+TEST_SHARE = 0.2
+KEPT_OF_EACH_CLASS = 20  # of a sample of the training set
+
 
 @dataclass(frozen=True, eq=False)
 class ClassificationTask:
@@ -122,12 +127,6 @@ def content_hash(*parts: Iterable[Any]) -> str:
             digest.update(json.dumps(item).encode() + b"\n")
         digest.update(b"\n")  # no item is an empty line, so this ends a part
     return digest.hexdigest()
-
-
-logger = logging.getLogger(__name__)
-
-TEST_SHARE = 0.2
-KEPT_OF_EACH_CLASS = 20  # of a sample of the training set
 
 
 def load_evaluation_task(

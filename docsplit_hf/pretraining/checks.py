@@ -24,18 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def freeze_unused(model: PreTrainedModel, mlm: bool) -> None:
-    """Freeze the pooler that no embedding goes through and, without MLM, the head: DDP waits for every gradient."""
-    encoder = dict(model.base_model.named_parameters())
-    poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
-    used = {id(parameter) for parameter in (model if mlm else model.base_model).parameters()} - poolers
-    unused = [parameter for parameter in model.parameters() if id(parameter) not in used]
-    for parameter in unused:
-        parameter.requires_grad_(False)
-    if unused:
-        logger.info("Froze %d parameters that embeddings do not depend on.", sum(p.numel() for p in unused))
-
-
 def check_adapter(model: PreTrainedModel) -> None:
     """Refuse to train an adapter on weights that are stored nowhere: the adapter could not be loaded."""
     for adapter in getattr(model, "peft_config", {}).values():

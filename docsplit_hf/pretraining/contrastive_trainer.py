@@ -21,11 +21,12 @@ from ..models.checkpoints.atomic_replacement import model_files, replaced_at_onc
 from ..models.checkpoints.checkpoint import name_in_adapter
 from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from ..models.portable.packing import use_packing
+from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, keep_outputs_in_float32, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
 from .card import describe_info_nce, save_card
-from .checks import check_adapter, check_fit, check_objective, freeze_unused, warn_of_equal_views
+from .checks import check_adapter, check_fit, check_objective, warn_of_equal_views
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
@@ -105,7 +106,7 @@ class ContrastiveTrainer(BaseTrainer):
             data_collator = DataCollatorForDocSplit(processing_class, length, probability, seed=args.seed)
         check_objective(args, self.arguments_class, type(self).__name__)
         check_fit(stock_model, args, train_dataset, data_collator)
-        freeze_unused(stock_model, mlm=args.mlm_weight > 0)
+        freeze_unused(stock_model, with_head=args.mlm_weight > 0)
         self.projection_head = use_projection_head(stock_model, args.projection_head, args.seed)
         if train_dataset is not None and not has_length(train_dataset):
             train_dataset = RepeatedStream(train_dataset, args.process_index, args.world_size)

@@ -22,17 +22,12 @@ class RandomState:
     @contextlib.contextmanager
     def replayed(self) -> Iterator[None]:
         """Draw random numbers from this state inside the context; the state outside it stays as it was."""
-        now = RandomState(self.device)
-        self._restore()
-        try:
+        devices = [] if self.accelerator is None else [self.device]
+        with torch.random.fork_rng(devices, device_type=self.device.type):
+            torch.set_rng_state(self.cpu)
+            if self.accelerator is not None:
+                torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
             yield
-        finally:
-            now._restore()
-
-    def _restore(self) -> None:
-        torch.set_rng_state(self.cpu)
-        if self.accelerator is not None:
-            torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
 
 
 def chunk_documents(batch: Batch, size: int) -> list[Batch]:

@@ -35,9 +35,7 @@ class DocSplitOutput(ModelOutput):
     """What the forward of a DocSplit model returns."""
 
     embeddings: torch.FloatTensor | None = None  # float32 (2B, H), not normalized; in training behind a projection head
-    mlm_loss: torch.FloatTensor | None = (
-        None  # the mean over masked tokens; 0 where none is masked, None without labels
-    )
+    mlm_loss: torch.FloatTensor | None = None  # the mean over masked tokens; 0 where none is, None without labels
 
 
 class DocSplitForward:

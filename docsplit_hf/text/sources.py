@@ -96,8 +96,8 @@ def _splits_in(folder: Path) -> dict[str, Path]:
     known = set(chain(*SPLIT_NAMES.values()))
     splits: dict[str, Path] = {}
     entries = sorted(folder.iterdir())
-    folders = [entry for entry in entries if entry.is_dir() and _holds_texts(entry)]
-    of_splits = [entry for entry in folders if entry.name in known and any(map(_holds_texts, _folders_in(entry)))]
+    folders = [entry for entry in entries if _holds_texts(entry)]
+    of_splits = [entry for entry in folders if entry.name in known and any(map(_holds_texts, entry.iterdir()))]
     for entry in [entry for entry in entries if entry.is_file()] + of_splits:
         name = without_gz(entry).stem if entry.is_file() else entry.name
         if entry.is_file() and without_gz(entry).suffix.lower() not in FILE_FORMATS:
@@ -110,12 +110,8 @@ def _splits_in(folder: Path) -> dict[str, Path]:
     return splits if "train" in splits or of_splits or not folders else {**splits, "train": folder}
 
 
-def _folders_in(folder: Path) -> list[Path]:
-    return [entry for entry in folder.iterdir() if entry.is_dir()]
-
-
 def _holds_texts(folder: Path) -> bool:
-    return next(find_text_files(folder), None) is not None
+    return folder.is_dir() and next(find_text_files(folder), None) is not None
 
 
 def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> Dataset | IterableDataset:

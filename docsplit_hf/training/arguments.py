@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from .distributed import process_count
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -49,6 +52,18 @@ class ShareableTrainingArguments(TrainingArguments):
             )
         # The default asks for it everywhere, and torch warns where there is nothing to pin memory for.
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
+
+
+def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:
+    """Freeze the encoder's pooler, which no loss reads, and maybe the head: DDP waits for every gradient."""
+    encoder = dict(model.base_model.named_parameters())
+    poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
+    used = {id(parameter) for parameter in (model if with_head else model.base_model).parameters()} - poolers
+    unused = [parameter for parameter in model.parameters() if id(parameter) not in used]
+    for parameter in unused:
+        parameter.requires_grad_(False)
+    if unused:
+        logger.info("Froze %d parameters that no loss depends on.", sum(p.numel() for p in unused))
 
 
 def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -9,7 +9,7 @@ import torch
 from docsplit_hf import AutoModelForDocSplit
 from docsplit_hf.text.file_formats import SMALLEST_RANGE
 
-from ..end_to_end.forked import run_two_processes, start_server
+from ..end_to_end.forked import run_two_processes
 from .runs import OBJECTIVES, STEPS, step, train
 
 STREAMED = 20  # times the texts
@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).with_name("runs.py")
 
 
 @pytest.fixture(scope="module")
-def folder(make_tiny_config, tokenizer, texts, documents, tmp_path_factory):
+def folder(server, make_tiny_config, tokenizer, texts, documents, tmp_path_factory):
     """A tiny model and documents, and what two processes made of them."""
     folder = tmp_path_factory.mktemp("two_processes")
     torch.manual_seed(0)
@@ -29,7 +29,6 @@ def folder(make_tiny_config, tokenizer, texts, documents, tmp_path_factory):
     lines = [json.dumps({"number": i, "text": f"Number {i}. {text}"}) for i, text in enumerate(texts * STREAMED)]
     (folder / "texts.jsonl").write_text("\n".join(lines))
     assert (folder / "texts.jsonl").stat().st_size > 2 * SMALLEST_RANGE
-    start_server(tmp_path_factory.mktemp("datasets"))
     printed = run_two_processes(SCRIPT, folder, log=folder / "log")
     assert "find_unused_parameters" not in printed  # torch warns if DDP looks for what is not there
     return folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .forked import finish_script, start_script, start_server
+from .forked import finish_script, start_script
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,12 +30,6 @@ def run_python():
         return finished.stdout
 
     return run
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """The process that scripts are forked from."""
-    start_server(tmp_path_factory.mktemp("datasets"))
 
 
 @pytest.fixture(scope="session")

@@ -1,26 +1,26 @@
 import json
-import os
-import subprocess
-import sys
 
+from docsplit_hf.models import small_bert
 from docsplit_hf.models.small_bert import cached_small_bert_tokenizer, small_bert_config
 
-CODE = """
+from ..end_to_end.forked import finish_script, start_script
+
+SCRIPT = """
 import json, sys
-from docsplit_hf.models.small_bert import cached_small_bert_tokenizer
-print(json.dumps(cached_small_bert_tokenizer(json.loads(sys.argv[1]), vocab_size=200).get_vocab()))
+from docsplit_hf.models import small_bert
+small_bert.HF_HOME = sys.argv[1]
+print(json.dumps(small_bert.cached_small_bert_tokenizer(json.loads(sys.argv[2]), vocab_size=200).get_vocab()))
 """
 
 
-def test_processes_share_one_vocabulary(texts, tmp_path):
-    environment = {**os.environ, "HF_HOME": str(tmp_path)}
-    started = [
-        subprocess.Popen([sys.executable, "-c", CODE, json.dumps(texts)], stdout=subprocess.PIPE, env=environment)
-        for _ in range(2)
-    ]
-    first, second = (json.loads(process.communicate(timeout=100)[0].splitlines()[-1]) for process in started)
-    assert first == second and len(first) <= 200
-    assert len(list((tmp_path / "docsplit_hf").iterdir())) == 1
+def test_processes_share_one_vocabulary(server, texts, tmp_path, monkeypatch):
+    script, home, log = (tmp_path / name for name in ("script.py", "home", "log"))
+    script.write_text(SCRIPT)
+    process = start_script(script, home, json.dumps(texts), log=log)
+    monkeypatch.setattr(small_bert, "HF_HOME", str(home))
+    first = cached_small_bert_tokenizer(texts, vocab_size=200).get_vocab()
+    assert first == json.loads(finish_script(process, log).splitlines()[-1]) and len(first) <= 200
+    assert len(list((home / "docsplit_hf").iterdir())) == 1
 
 
 def test_other_texts_get_another_vocabulary(texts):

@@ -96,8 +96,7 @@ def test_endings_in_any_case_and_tabs(tmp_path, ending, load):
     assert set(load(tmp_path)) == {"train", "validation"} if load is load_labeled_examples else True
 
 
-@pytest.mark.parametrize("separator", [";", "\t", "|"])
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(("separator", "streaming"), [(";", False), ("\t", True), ("|", True)])
 def test_another_separator_is_an_option_and_is_named_where_it_is_not_given(tmp_path, separator, streaming):
     file = write(tmp_path / "a.csv", content("csv", separator=separator))
     for load in (load_documents, load_labeled_examples, lambda path: load_file(path, streaming)):
@@ -110,11 +109,8 @@ def test_another_separator_is_an_option_and_is_named_where_it_is_not_given(tmp_p
     assert find_columns(file, csv_separator=separator) == ["text", "label"]
 
 
-@pytest.mark.parametrize(
-    ("ending", "encoding"),
-    [(ending, code) for ending in ("csv", "csv.gz", "txt", "jsonl") for code in ("cp1252", "utf-16", "utf-8-sig")],
-)
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(("ending", "streaming"), [("csv", False), ("csv.gz", True), ("txt", True), ("jsonl", False)])
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
 def test_encodings(tmp_path, ending, encoding, streaming):
     file = write(tmp_path / f"a.{ending}", content(ending.removesuffix(".gz")), encoding)
     options = {"encoding": encoding} if encoding == "cp1252" else {}

@@ -1,7 +1,6 @@
 import os
 import signal
-import subprocess
-import sys
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +9,8 @@ from transformers import HfArgumentParser
 from docsplit_hf import ContrastiveTrainingArguments, load_documents
 from docsplit_hf.training.command_line import as_typed, options_given, parse_arguments, run_script
 from docsplit_hf.training.resuming import checkpoint_to_resume
+
+from ..end_to_end.forked import finish_script, start_script
 
 
 @dataclass
@@ -107,13 +108,14 @@ def test_in_a_shell_an_error_names_options_and_leaves_all_else(said, typed):
 
 
 SCRIPT = """
-import multiprocessing, time
+import multiprocessing, os, time
 from docsplit_hf.training.command_line import run_script
 
 def work():
     time.sleep(60)
 
 def main():
+    os.setsid()
     worker = multiprocessing.get_context("fork").Process(target=work, daemon=True)
     worker.start()
     print("ready", flush=True)
@@ -126,11 +128,11 @@ run_script(main, "Nothing is lost.")
 """
 
 
-def test_at_ctrl_c_a_script_ends_with_a_line_and_130_and_its_workers_without_a_word():
-    command = [sys.executable, "-c", SCRIPT]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
-    assert process.stdout.readline() == "ready\n"
+def test_at_ctrl_c_a_script_ends_with_a_line_and_130_and_its_workers_without_a_word(server, tmp_path):
+    script, log = tmp_path / "script.py", tmp_path / "log"
+    script.write_text(SCRIPT)
+    process = start_script(script, log=log)
+    while not (log.exists() and log.read_text() == "ready\n") and process.is_alive():
+        time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    assert process.communicate(timeout=60)[0] == "\nStopped. Nothing is lost.\n" and process.returncode == 130
+    assert finish_script(process, log, code=130) == "ready\n\nStopped. Nothing is lost.\n"

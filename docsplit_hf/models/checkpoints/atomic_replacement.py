@@ -45,7 +45,7 @@ def replaced_at_once(
             for place in {staging, *(file.parent for file in _files(staging))}:
                 open_to_readers(place)
             for name in new:
-                _flush(staging / name)
+                flush(staging / name)
             _write_journal(staging, {"move": new, "delete": sorted(set(stale(folder)) - set(new))})
         except BaseException:  # a keyboard interrupt too: half of the files are of no use
             shutil.rmtree(staging)
@@ -121,6 +121,17 @@ def open_to_readers(folder: str | Path) -> None:
         file.chmod(0o666 & ~mask)
 
 
+def flush(path: Path) -> None:
+    """Have the disk hold it, so that a power cut does not leave a journal without what it names."""
+    if path.is_dir() and os.name == "nt":  # a folder cannot be opened there
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _finish(folder: Path) -> None:
     staging = folder / STAGING
     if not staging.is_dir():
@@ -132,7 +143,7 @@ def _finish(folder: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # what was moved before the process died
                 os.replace(staging / name, folder / name)
         for place in {(folder / name).parent for name in journal["move"]}:
-            _flush(place)
+            flush(place)
         for name in journal["delete"]:
             (folder / name).unlink(missing_ok=True)
         for path in [path for path in staging.iterdir() if path.name != JOURNAL]:
@@ -146,11 +157,11 @@ def _finish(folder: Path) -> None:
 def _write_journal(staging: Path, journal: dict[str, list[str]]) -> None:
     temporary = staging / f"{JOURNAL}.tmp"
     temporary.write_text(json.dumps(journal), encoding="ascii")
-    _flush(temporary)
+    flush(temporary)
     for place in {staging, *(file.parent for file in _files(staging))}:
-        _flush(place)
+        flush(place)
     os.replace(temporary, staging / JOURNAL)
-    _flush(staging)
+    flush(staging)
 
 
 def _read_journal(folder: Path) -> dict[str, list[str]]:
@@ -165,14 +176,3 @@ def _read_journal(folder: Path) -> dict[str, list[str]]:
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-def _flush(path: Path) -> None:
-    """Have the disk hold it, so that a power cut does not leave a journal without what it names."""
-    if path.is_dir() and os.name == "nt":  # a folder cannot be opened there
-        return
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

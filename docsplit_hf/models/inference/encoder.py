@@ -247,7 +247,6 @@ class DocumentEncoder:
         normalize: bool = True,
         long_documents: SeveralVectors = "passages",
         passage_length: int | None = None,
-        overlap: int = 0,
         max_tokens_per_batch: int | None = None,
         bf16: BFloat16 = None,
         truncate_dim: int | None = None,
@@ -264,7 +263,6 @@ class DocumentEncoder:
                 averaged. It is for encoders with mean pooling whose positions reach far.
             passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
                 ``"late"``.
-            overlap: With how many tokens of the passage before a passage begins, at most; they are whole sentences.
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
 
         Returns:
@@ -289,7 +287,7 @@ class DocumentEncoder:
         size = self._size(truncate_dim)
         collected = PassagesOfTexts(len(texts), size)
         run = Run("piece", max_tokens_per_batch, batch_size, bf16, show_progress)
-        for pieces, found in self._read(texts, run, long_documents, passage_length, overlap):
+        for pieces, found in self._read(texts, run, long_documents, passage_length):
             found = found[:, :size]
             collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
         return collected.all()

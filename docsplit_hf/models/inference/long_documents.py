@@ -152,7 +152,7 @@ def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVE
 
 
 def read_pieces(
-    texts: Sequence[str], frame: Frame, strategy: str, passage_length: int | None = None, overlap: int = 0
+    texts: Sequence[str], frame: Frame, strategy: str, passage_length: int | None = None
 ) -> Iterator[Piece]:
     """The pieces of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
     if strategy in ONE_PIECE:
@@ -160,18 +160,14 @@ def read_pieces(
     around, longest = frame.max_length - frame.room, frame.max_length
     if passage_length is None:
         passage_length = min(LATE_PASSAGE, longest) if strategy == "late" else longest
-    for name, value, least, most in (
-        ("passage_length", passage_length, around + 1, longest),
-        ("overlap", overlap, 0, passage_length - around - 1),
-    ):
-        if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(
-                f"{name} must be from {least} to {most} tokens, got {value!r}: a passage has {around} tokens around "
-                f"its text, no more than the {longest} that the encoder reads, and more than it overlaps."
-            )
+    if not isinstance(passage_length, Integral) or not around < passage_length <= longest:
+        raise ValueError(
+            f"passage_length must be from {around + 1} to {longest} tokens, got {passage_length!r}: a passage has "
+            f"{around} tokens around its text, and no more than the {longest} that the encoder reads."
+        )
     if strategy == "late":
-        return _late_pieces(texts, frame, passage_length - around, overlap)
-    return (piece for *_, piece in _passages(texts, frame._replace(max_length=passage_length), overlap))
+        return _late_pieces(texts, frame, passage_length - around)
+    return (piece for *_, piece in _passages(texts, frame._replace(max_length=passage_length)))
 
 
 def pair_pieces(texts: Sequence[str], text_pairs: Sequence[str | None], frame: Frame) -> Iterator[Piece]:
@@ -220,24 +216,20 @@ def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[lis
         yield group, known
 
 
-def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int, overlap: int = 0) -> np.ndarray:
+def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int) -> np.ndarray:
     """Where the passages of a document begin and end, in tokens: int64 ``(P, 2)``, at least one, in order.
 
-    A passage takes sentences until the next one does not fit; a sentence that is too long is cut. With ``overlap``, it
-    begins with the last sentences of the one before, of that many tokens at most.
+    A passage takes sentences until the next one does not fit; a sentence that is too long is cut.
     """
-    bounds, start, end, sentence_ends = [], 0, 0, [0]
+    bounds, start, end = [], 0, 0
     for length in sentence_lengths:
         if end + length - start > max_tokens and end > start:
             bounds.append((start, end))
-            start = next(place for place in sentence_ends if end - place <= overlap)
-            if end + length - start > max_tokens:
-                start = end
+            start = end
         end += int(length)
         while end - start > max_tokens:
             bounds.append((start, start + max_tokens))
             start += max_tokens
-        sentence_ends = [*(place for place in sentence_ends if end - place <= overlap), end]
     if end > start or not bounds:
         bounds.append((start, end))
     return np.array(bounds, dtype=np.int64)
@@ -299,17 +291,17 @@ class _Tokens(NamedTuple):
         return int(self.spans[0, 0]), int(self.spans[-1, 1])
 
 
-def _late_pieces(texts: Sequence[str], frame: Frame, part_length: int, overlap: int) -> Iterator[Piece]:
+def _late_pieces(texts: Sequence[str], frame: Frame, part_length: int) -> Iterator[Piece]:
     """As much as fits in each piece, with its passages as ``parts`` (late chunking, Günther et al. 2024)."""
-    for tokens, ahead, piece in _passages(texts, frame, 0):
-        bounds = passage_bounds(tokens.sentence_lengths, part_length, overlap)
+    for tokens, ahead, piece in _passages(texts, frame):
+        bounds = passage_bounds(tokens.sentence_lengths, part_length)
         if len(bounds) > 1 or not piece.is_only:
             places = [tokens.between(first, last).characters for first, last in bounds]
             piece = piece._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + ahead, places]))
         yield piece
 
 
-def _passages(texts: Sequence[str], frame: Frame, overlap: int) -> Iterator[tuple[_Tokens, int, Piece]]:
+def _passages(texts: Sequence[str], frame: Frame) -> Iterator[tuple[_Tokens, int, Piece]]:
     """The passages of each text: the tokens, how many tokens stand before them in the piece, and the piece."""
     left: _Tokens | None = None  # of the windows before
     yielded = 0  # passages of this text
@@ -319,7 +311,7 @@ def _passages(texts: Sequence[str], frame: Frame, overlap: int) -> Iterator[tupl
         else:
             parts = (np.concatenate([left.ids, window.ids]), np.concatenate([left.spans, window.spans]))
             tokens = _Tokens(*parts, left.sentence_lengths + window.sentence_lengths)
-        bounds = passage_bounds(tokens.sentence_lengths, frame.room, overlap)
+        bounds = passage_bounds(tokens.sentence_lengths, frame.room)
         # Where the text goes on, its last passage waits: it may get more tokens.
         for start, end in (bounds if is_last else bounds[:-1]).tolist():
             yielded += 1

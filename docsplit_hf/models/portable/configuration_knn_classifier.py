@@ -91,8 +91,6 @@ class KNNClassifierConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Refuse a name that is nearly one of those above: its value would be ignored, and a default taken."""
-        if kwargs.pop("bm25_weight", 0):
-            raise ValueError("bm25_weight: hybrid search is gone. Remove it from config.json, and call calibrate().")
         for name in kwargs:
             near = difflib.get_close_matches(name, KNNClassifierConfig.__annotations__, n=1, cutoff=0.85)
             if near:

@@ -1,7 +1,5 @@
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +10,8 @@ from docsplit_hf.models.checkpoints.atomic_replacement import (
     locked,
     replaced_at_once,
 )
+
+from ...end_to_end.forked import finish_script, start_script
 
 OLD = {"config.json": "old", "old.json": "old", "notes.txt": "mine", "datastore/manifest.json": "old"}
 NEW = {"config.json": "new", "new/new.json": "new", "notes.txt": "mine", "datastore/manifest.json": "new"}
@@ -36,6 +36,7 @@ def replace(folder):
 DIES = """
 import os, sys
 from pathlib import Path
+os.fsync = lambda descriptor: None  # it is the process that dies, and not the machine
 from tests.models.checkpoints.test_atomic_replacement import replace
 for number, folder in enumerate(sys.argv[1:], start=1):
     child = os.fork()
@@ -58,14 +59,13 @@ for number, folder in enumerate(sys.argv[1:], start=1):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_a_process_that_ends_at_any_step_leaves_the_old_or_the_new_and_nothing_else(tmp_path):
+def test_a_process_that_ends_at_any_step_leaves_the_old_or_the_new_and_nothing_else(server, tmp_path):
+    script, log = tmp_path / "script.py", tmp_path / "log"
+    script.write_text(DIES)
     folders = [tmp_path / str(step) for step in range(60)]
     for folder in folders:
         write(folder, OLD)
-    command = [sys.executable, "-c", DIES, *folders]
-    root = Path(__file__).parents[3]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
-    codes = [int(code) for code in finished.stdout.split()]
+    codes = [int(code) for code in finish_script(start_script(script, *folders, log=log), log).split()]
     killed = len(codes) - 1
     assert codes == [9] * killed + [0] and killed > 15
     for folder in folders[: len(codes)]:

@@ -59,7 +59,6 @@ def test_what_an_encoder_was_loaded_for_holds_where_a_call_says_nothing(tiny_che
     assert embed(loaded, False) == embed(exact, False) == embed(exact, None)
 
 
-CPU = torch.device("cpu")
 pytestmark = pytest.mark.skipif(not onednn_is_faster(CPU), reason="This processor has no AVX-512, or torch no oneDNN.")
 
 

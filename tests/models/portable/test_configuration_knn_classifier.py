@@ -34,7 +34,6 @@ def test_a_configuration_is_what_was_saved(config, tmp_path):
         ({"knn_calibration": [1]}, "'knn_calibration' with value"),
         ({"knn_temprature": 3.0}, "no 'knn_temprature'. Did you mean 'knn_temperature'"),
         ({"id2label": {"0": "a", "2": "b"}}, "numbers from 0 to 1"),
-        ({"bm25_weight": 0.7}, "bm25_weight: hybrid search is gone. Remove it from config.json, and call calibrate"),
     ],
 )
 def test_what_a_file_says_is_checked(config, change, message, tmp_path):
@@ -43,10 +42,6 @@ def test_what_a_file_says_is_checked(config, change, message, tmp_path):
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises((StrictDataclassError, ValueError), match=f"(?s){message}"):
         AutoConfig.from_pretrained(tmp_path)
-
-
-def test_words_that_weighed_nothing_are_forgotten(config):
-    assert "bm25_weight" not in KNNClassifierConfig(**config.to_dict() | {"bm25_weight": 0.0}).to_dict()
 
 
 def test_what_is_set_is_checked_too(config):

@@ -53,10 +53,10 @@ PADDED = {
 }
 
 
-def _model(architecture: str, sizes: dict, pooling: str = "mean") -> torch.nn.Module:
+def _model(architecture: str, sizes: dict) -> torch.nn.Module:
     torch.manual_seed(0)
     config = AutoConfig.for_model(architecture, **sizes)
-    model = AutoModelForDocSplit.from_config(config, pooling=pooling).eval()
+    model = AutoModelForDocSplit.from_config(config, pooling="mean").eval()
     for parameter in model.parameters():  # fresh weights of 0.02 would make attention too even to tell a mistake
         parameter.data += 0.1 * torch.randn_like(parameter)
     return model
@@ -96,10 +96,9 @@ def _assert_packed_equals_padded(model: torch.nn.Module, batch: dict[str, torch.
         torch.testing.assert_close(packed[name], padded[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("architecture", PACKABLE)
-def test_packed_equals_padded(architecture, pooling):
-    _assert_packed_equals_padded(_model(architecture, PACKABLE[architecture], pooling), _batch())
+def test_packed_equals_padded(architecture):
+    _assert_packed_equals_padded(_model(architecture, PACKABLE[architecture]), _batch())
 
 
 def test_rows_are_filled_up_by_several_sequences():
@@ -186,7 +185,7 @@ def test_gradient_checkpointing_replays_packed_rows():
 
 
 def test_a_compiled_model_gives_the_same_for_batches_of_all_shapes():
-    model, batches = _model("bert", SMALL), [_batch(), _batch([9, 3]), _batch([1]), _batch([30, 2, 2, 17, 5])]
+    model, batches = _model("bert", SMALL | {"num_hidden_layers": 1}), [_batch(), _batch([9, 3]), _batch([1])]
     use_packing(model)
     expected = [_run(model, batch) for batch in batches]
     torch._dynamo.reset()

@@ -125,13 +125,13 @@ def test_documentation_of_packages_is_split_as_by_pysbd():
 GROWING = ["(a. ", '"a. ', "“a\\. ", "'a. ", "‘a. ", "a.b.c.", "a?b..", "1. 2) ", "(i) (ii) ", "!!", "? ", ".'s "]
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), *(text * (400_000 // len(text)) for text in GROWING)])
+@pytest.mark.parametrize("text", [*HOSTILE.values(), *(text * (200_000 // len(text)) for text in GROWING)])
 def test_time_is_bounded(text):
-    line = text.replace("\n", " ").replace("\r", " ")[:400_000]
+    line = text.replace("\n", " ").replace("\r", " ")[:200_000]
     start = time.process_time()
     cut_at_certain_boundaries(line)
     cut_at_certain_boundaries(line + ")”’\"'")
-    assert time.process_time() - start < 3.0
+    assert time.process_time() - start < 1.5
 
 
 def test_pysbd_sees_only_what_is_uncertain(monkeypatch):

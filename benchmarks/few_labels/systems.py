@@ -9,6 +9,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from few_labels.embedder import SAMPLE, Embedder
 from few_labels.protocol import Answer, FewLabels, Text, as_one_text, rest
 from scipy.special import softmax
@@ -17,12 +18,22 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from docsplit_hf.evaluation.systems import WORDS
+from docsplit_hf.neighbors.estimator import NAMELESS
 
 DEFAULT_C, C_GRID = 10.0, [1.0, 10.0, 100.0, 1000.0, 10_000.0]
+MOST_ROTATED = 1_000  # examples: beyond, their words are fewer numbers than their dimensions
 COSINE_SCALE = 20  # sentence-transformers' own, for probabilities from cosines
 
 
-def ours(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int, documents: bool, fit: bool) -> Answer:
+def ours(
+    task: FewLabels,
+    rows: np.ndarray,
+    embedder: Embedder,
+    seed: int,
+    documents: bool,
+    fit: bool,
+    experts: list[str] | None = None,
+) -> Answer:
     """The pipeline as a user calls it, with or without unlabeled documents; without fit, the mixture of two."""
     pipe, unlabeled = embedder.pipeline(), rest(len(task.pool), rows) if documents else []
     with embedder.remembered():
@@ -34,7 +45,7 @@ def ours(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int, docum
             if len(unlabeled):
                 pipe.add_documents([task.pool[row] for row in unlabeled])
             if fit:
-                pipe.fit()
+                pipe.fit(experts=experts)
         answers = pipe(task.test, top_k=None)
     scores = [{answer["label"]: answer["score"] for answer in given} for given in answers]
     spent["embedding_seconds"] = embedder.seconds_per_text * (len(rows) + len(unlabeled))
@@ -57,15 +68,25 @@ def tfidf(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> A
     pool, test = as_one_text(task.pool), as_one_text(task.test)
     with timed() as spent:
         vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=WORDS).fit(pool)
-        features = vectorizer.transform([pool[row] for row in rows])
-        seen = np.unique(features.indices)  # a word that no example has gets no weight: without it this is faster
-        model = logistic_regression(features[:, seen], task.pool_labels[rows], seed)
+        words = vectorizer.transform([pool[row] for row in rows])
+        basis = words.T @ _basis(words) if len(rows) <= MOST_ROTATED else scipy.sparse.eye_array(words.shape[1])
+        model = logistic_regression(words @ basis, task.pool_labels[rows], seed)
 
     def classify(texts: list[Text]) -> np.ndarray:
-        return model.predict_proba(vectorizer.transform(as_one_text(texts))[:, seen])
+        return model.predict_proba(vectorizer.transform(as_one_text(texts)) @ basis)
 
     spent["documents_per_second"] = speed(classify, task, seed)
     return Answer(classify(test), **spent, settings={"C": model.C})
+
+
+def _basis(words: scipy.sparse.csr_matrix) -> np.ndarray:
+    """B, so that ``words @ words.T @ B`` are the examples in as many dimensions as they span.
+
+    All angles and lengths stay, so logistic regression finds the same answers, in a tenth of the time.
+    """
+    values, vectors = np.linalg.eigh((words @ words.T).toarray())
+    kept = values > 1e-9 * values.max()
+    return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def name_cosine(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
@@ -83,6 +104,7 @@ def name_cosine(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int
 SYSTEMS: dict[str, Callable[..., Answer]] = {
     "ours": partial(ours, documents=True, fit=True),
     "ours_without_documents": partial(ours, documents=False, fit=True),
+    "ours_without_names": partial(ours, documents=True, fit=True, experts=NAMELESS),
     "two_way": partial(ours, documents=False, fit=False),
     "probe": probe,
     "tfidf": tfidf,

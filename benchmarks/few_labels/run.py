@@ -6,7 +6,7 @@
 
 Of a task's training set, 2,500 random documents are the pool. The labeled examples are drawn from it, all classes
 alike; the rest of the pool has no labels. SetFit needs an environment, see rivals_requirements.txt. Its options stand
-behind its name: ``setfit#num_iterations=20``.
+behind its name: ``setfit#num_iterations=20``; so do other constants of the experts: ``ours#experts.ROUNDS=1``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -77,6 +81,17 @@ def pipeline_options(options: argparse.Namespace) -> dict[str, str]:
     return given | ({"backend": "openvino", "precision": "int8"} if options.int8 else {})
 
 
+@contextmanager
+def constants(given: dict[str, str]) -> Iterator[None]:
+    """Other values for constants of the experts, by their file and name."""
+    with ExitStack() as stack:
+        for where, value in given.items():
+            file, name = where.split(".")
+            module = import_module(f"docsplit_hf.neighbors.experts.{file}")
+            stack.enter_context(mock.patch.object(module, name, json.loads(value)))
+        yield
+
+
 def measure(task: FewLabels, wanted: list[tuple], encoder: str, options: argparse.Namespace) -> None:
     """Append a record for each key."""
     embedder = None
@@ -89,7 +104,8 @@ def measure(task: FewLabels, wanted: list[tuple], encoder: str, options: argpars
             answer = run_rival(options.python, system, settings, task, rows, encoder, number)
         else:
             embedder = embedder or Embedder(encoder, task, options.embeddings, **pipeline_options(options))
-            answer = SYSTEMS[system](task, rows, embedder, number)
+            with constants(given):
+                answer = SYSTEMS[system](task, rows, embedder, number)
         metrics = scores(answer.probabilities, task.test_labels)
         fields = {name: value for name, value in vars(answer).items() if name != "probabilities"}
         record = dict(zip(KEY, key, strict=True)) | {"examples": len(rows), "classes": len(task.names)}

@@ -11,6 +11,8 @@ from few_labels.embedder import Embedder
 from few_labels.protocol import load_few_labels
 from few_labels.records import read_records
 
+from docsplit_hf.neighbors.experts import experts
+
 
 @pytest.fixture
 def folder(tmp_path, texts):
@@ -81,3 +83,10 @@ def test_the_pipeline_answers_the_same_from_remembered_embeddings(folder, tiny_c
         embedder._pipe = None  # whatever embeds by it fails
         np.testing.assert_allclose(answers(), expected, atol=1e-5)
     assert Path(tmp_path / "kept").exists()
+
+
+def test_constants_of_the_experts_can_be_others(measure):
+    before = experts.ROUNDS
+    file = measure("--systems", "ours", "ours#experts.ROUNDS=1", "--per_label", "4", "--draws", "1")
+    usual, other = (r["log_loss"] for r in read_records(file))
+    assert usual != other and before == experts.ROUNDS

@@ -8,8 +8,8 @@ import evaluate
 import numpy as np
 
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
-from ..neighbors.experts.baselines import at_chance, largest_class
 from ..neighbors.experts.corpus import texts_in
+from ..neighbors.experts.fit_report import at_chance, largest_class
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.held_out_scores import one_hot
 from ..neighbors.experts.mixture_of_experts import mix_experts

@@ -18,8 +18,8 @@ from sklearn.svm import LinearSVC
 
 from ..classification.evaluation import prediction_metrics
 from ..metrics.registry import rank_metrics, ranks_of_right
-from ..neighbors.experts.baselines import LARGEST_CLASS
 from ..neighbors.experts.fit_experts import fit_experts
+from ..neighbors.experts.fit_report import LARGEST_CLASS
 from ..neighbors.experts.fitted_experts import ReadyExperts, ask_experts
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.keys import as_matrix, check_finite

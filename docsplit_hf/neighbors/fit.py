@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .experts.class_proportions import ClassProportions
+from .experts.corpus import KeptCorpus
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
-from .experts.kept_corpus import KeptCorpus
 from .experts.names import readable_names
 from .experts.topics import EVIDENCE
 from .store.duplicates import number_texts

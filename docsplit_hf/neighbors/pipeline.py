@@ -18,8 +18,8 @@ from ..models.inference.text_warnings import cut_texts_summed_up
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
 from .card import save_classifier_card
 from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
+from .experts.corpus import KeptCorpus
 from .experts.fitted_experts import ReadyExperts, ready_experts
-from .experts.kept_corpus import KeptCorpus
 from .experts.mixture_of_experts import mix_experts
 from .fit import fit
 from .mixing.calibrate_datastore import recalibrate, recalibrate_if_grown

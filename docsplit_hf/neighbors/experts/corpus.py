@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from ..store.snapshot import Snapshot
 
+
 logger = logging.getLogger(__name__)
 
 MOST_DOCUMENTS = 100_000
+MOST_TEXTS = 30_000  # some 200 MB
 
 
 class Corpus(NamedTuple):
@@ -100,3 +102,16 @@ def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
     both = zip(rows["id"].to_pylist(), keys, strict=True)
     digests = b"".join(hashlib.blake2b(row_id.encode() + key.tobytes(), digest_size=8).digest() for row_id, key in both)
     return np.frombuffer(digests, dtype=np.int64)
+
+
+class KeptCorpus:
+    """Makes the corpus of a snapshot, or takes the last one, where only labels have changed."""
+
+    def __init__(self) -> None:
+        self._last: Corpus | None = None
+
+    def make(self, snapshot: Snapshot) -> Corpus:
+        """As ``make_corpus``."""
+        corpus = make_corpus(snapshot, self._last)
+        self._last = corpus if len(corpus.ids) <= MOST_TEXTS else None
+        return corpus

@@ -8,7 +8,6 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..rejection import familiarity
-from .baselines import LARGEST_CLASS, WORD_COUNTS, largest_class
 from .class_proportions import ClassProportions, given_proportions
 from .corpus import Corpus, make_corpus
 from .experts import (
@@ -22,9 +21,8 @@ from .experts import (
     fit_all,
     prior_weights,
 )
-from .fit_report import HELD_OUT
-from .fitted_experts import FittedExperts
-from .held_out_answers import HeldOutAnswers
+from .fit_report import HELD_OUT, LARGEST_CLASS, WORD_COUNTS, largest_class
+from .fitted_experts import FittedExperts, HeldOutAnswers
 from .held_out_scores import (
     HeldOut,
     folds_of,
@@ -33,7 +31,6 @@ from .held_out_scores import (
     scores_of_held_out,
     voters_in_corpus,
 )
-from .label_thresholds import label_thresholds
 from .log_linear_pool import SHARPNESS, fit_weights, pool, sharpness_by_agreement, spread_of_scores
 from .names import names_as_vectors
 from .topics import EXAMPLE_WEIGHTS, choose_example_weight
@@ -43,10 +40,12 @@ if TYPE_CHECKING:
 
     from ..store.snapshot import Snapshot
 
+
 PROMISES = (0.01, 0.05, 0.1)  # errors for which the report says how many texts get an answer
 MEASURED = ("accuracy", "macro_f1", "log_loss")
 SAMPLE = 1_000  # documents on which experts are compared without labels
 INDEPENDENT = ("classifier", "names"), ("neighbors", "vocabulary")  # experts who know different things
+FEWEST = 5  # examples of a label, and without it, from which its own threshold can be told
 
 
 def fit_experts(
@@ -216,3 +215,27 @@ def _measure(
         found = {m: metric_class(m)().compute(predictions=probabilities, references=labels)[m] for m in MEASURED}
         records.append({"expert": name} | {metric: float(value) for metric, value in found.items()})
     return records
+
+
+def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The threshold of each label ``(C,)`` with the best F1 on held-out examples ``(n, C)``.
+
+    A label with fewer than 5 examples has the threshold that is best for all labels together; without any examples it
+    is 0.5.
+    """
+    if not len(targets):
+        return np.full(targets.shape[1], 0.5)
+    common = _best(probabilities.ravel(), targets.ravel())
+    counts = np.minimum(targets.sum(0), (1 - targets).sum(0))
+    columns = zip(probabilities.T, targets.T, counts, strict=True)
+    return np.array([_best(p, y) if count >= FEWEST else common for p, y, count in columns])
+
+
+def _best(probabilities: np.ndarray, targets: np.ndarray) -> float:
+    """In the middle between the last that is in and the first that is out, so that rounding decides nothing."""
+    order = np.argsort(-probabilities, kind="stable")
+    ranked, hits = probabilities[order], np.cumsum(targets[order])
+    f1 = 2 * hits / (np.arange(1, len(hits) + 1) + max(hits[-1], 1))
+    f1[:-1][ranked[:-1] == ranked[1:]] = -1  # equal probabilities are in or out together
+    last = int(f1.argmax())
+    return float((ranked[last] + (ranked[last + 1] if last + 1 < len(ranked) else 0)) / 2)

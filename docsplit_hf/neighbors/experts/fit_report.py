@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .baselines import LARGEST_CLASS, at_chance
+import numpy as np
 
 HELD_OUT = "held-out texts"
 MOST_SHOWN = 5  # labels whose proportions are printed
+WORD_COUNTS, LARGEST_CLASS = "word counts", "largest class"
+BY_CHANCE = 1.645  # standard deviations that chance alone exceeds once in twenty times
 
 
 @dataclass(frozen=True)
@@ -93,3 +95,22 @@ class FitReport:
             f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
             f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
         )
+
+
+def largest_class(targets: np.ndarray, count: int, several: bool) -> np.ndarray:
+    """The same for each of ``count`` texts: the shares of the labels; of several, the most frequent set is likely."""
+    shares = targets.mean(0)
+    if several:
+        sets, counts = np.unique(targets, axis=0, return_counts=True)
+        shares = np.where(sets[counts.argmax()] > 0, np.maximum(shares, 0.5), np.minimum(shares, 0.49))
+    return np.tile(shares, (count, 1))
+
+
+def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
+    """A line where an accuracy on so many texts is, but for chance, no better than that of the largest class."""
+    if largest is None or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
+        return ""
+    return (
+        f"\nNot reliably better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on "
+        f"{texts:,} texts. Nothing shows yet that these labels can be told apart: add examples, or check the labels."
+    )

@@ -14,7 +14,6 @@ from .corpus import id_numbers, texts_in
 from .document_vectors import DocumentVectors, unit
 from .expert import Asked
 from .experts import SHIFT, SOFT, ask_all
-from .held_out_answers import PREFIX, HeldOutAnswers
 from .log_linear_pool import pool
 from .votes import Nearest, nearest_of_both, vote
 from .words import saved_words
@@ -34,6 +33,7 @@ NOTHING_HELD_OUT = (
     "Nothing tells how often answers are wrong, and what is novel: each label has one example, or its description "
     "alone. Add examples, and fit() again; or fit(texts, labels) on held-out texts."
 )
+PREFIX = "held_out_"
 
 
 class FittedExperts(NamedTuple):
@@ -265,3 +265,31 @@ def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
     snapshot, fitted = ready.snapshot, ready.fitted
     words = fitted.count_words(texts_in(snapshot.rows))
     return fitted.document_vectors.join(snapshot.keys, fitted.document_vectors.of_words(words, len(snapshot.keys)))
+
+
+class HeldOutAnswers(NamedTuple):
+    """Of m texts: examples in folds, or texts that were given to choose by."""
+
+    ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
+    probabilities: np.ndarray  # float32 (m, C)
+    labels: np.ndarray  # bool (m, C): what they had when all was fitted
+    familiarity: np.ndarray  # float32 (m,)
+
+    @property
+    def right(self) -> np.ndarray:
+        """Whether the most probable label was right, bool ``(m,)``."""
+        return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
+
+    @classmethod
+    def none(cls, labels: int) -> HeldOutAnswers:
+        """Of no texts."""
+        return cls(np.zeros(0, np.int64), np.zeros((0, labels), np.float32), np.zeros((0, labels), bool), np.zeros(0))
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As arrays of a fitted state."""
+        return {f"{PREFIX}{name}": array for name, array in self._asdict().items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> HeldOutAnswers:
+        """The same again."""
+        return cls(*(arrays[f"{PREFIX}{name}"] for name in cls._fields))

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..mixing.mixture import Mixture
 from ..rejection import confidence
-from .deciding_passage import deciding_passage, passage_probabilities
 from .experts import SOFT
-from .explanation import explain
+from .explanation import deciding_passage, explain, passage_probabilities
 from .fitted_experts import ask_experts
 
 if TYPE_CHECKING:

@@ -40,6 +40,16 @@ TITLES = {  # of a metric, and its digits where it is no percentage
     "embedding_seconds": ("Seconds to embed what is fitted on, once", 2),
     "documents_per_second": ("Documents per second, embedding included", 1),
 }
+LEGEND = {  # of a system, for who does not know its name here
+    "ours": "fit() with documents",
+    "ours_without_documents": "fit() without documents",
+    "ours_without_names": "fit() without names of labels",
+    "probe": "linear probe",
+    "two_way": "nearest neighbors",
+    "tfidf": "word counts (TF-IDF)",
+    "setfit": "SetFit",
+    "name_cosine": "nearest name",
+}
 
 
 def main() -> None:
@@ -49,9 +59,12 @@ def main() -> None:
         "--out", type=Path, required=True, help="A folder for report.md, and the figure of each encoder."
     )
     parser.add_argument("--tasks", nargs="+", help="The only ones. Default: all.")
+    parser.add_argument("--per_label", nargs="+", help="The only numbers of labels. Default: all.")
     options = parser.parse_args()
     records = [record for file in options.records for record in read_records(file)]
-    frame = pd.DataFrame([r for r in records if options.tasks is None or r["task"] in options.tasks])
+    frame = pd.DataFrame(records)
+    for field, wanted in (("task", options.tasks), ("per_label", options.per_label)):
+        frame = frame[frame[field].isin(wanted)] if wanted and len(frame) else frame
     if frame.empty:
         raise SystemExit(f"There are no records of {options.tasks or 'any task'} in {options.records}.")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -100,6 +113,8 @@ def sections(frame: pd.DataFrame) -> list[str]:
     ]
     lines += [f"With other settings than the default: {'; '.join(notes)}."] if notes else []
     for metric, (title, digits) in TITLES.items():
+        if metric not in frame:
+            continue
         found = summaries(frame, metric)
         rows = [
             (task if task == MEAN else escape(task), escape(system))
@@ -118,7 +133,7 @@ def curves(frame: pd.DataFrame) -> Figure:
 
     frame, _ = merged(frame)
     means = {key[1:]: value for key, value in summaries(frame, "macro_f1").items() if key[0] == MEAN}
-    counts = sorted(frame["per_label"].unique(), key=labels_per_class)
+    counts = sorted({count for _, count in means}, key=labels_per_class)
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axis = figure.subplots()
     style = {name: value for name, value in CURVE_STYLE.items() if name not in ("elinewidth", "capsize")}
@@ -127,7 +142,15 @@ def curves(frame: pd.DataFrame) -> Figure:
         x, y = [place for place, _ in points], np.array([100 * summary.mean for _, summary in points])
         half = np.nan_to_num([100 * summary.interval for _, summary in points])  # none after one draw
         color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
-        axis.plot(x, y, label=system, color=color, marker=marker, linestyle=LINES[number // len(COLORS)], **style)
+        axis.plot(
+            x,
+            y,
+            label=LEGEND.get(system, system),
+            color=color,
+            marker=marker,
+            linestyle=LINES[number // len(COLORS)],
+            **style,
+        )
         axis.fill_between(x, y - half, y + half, color=color, alpha=0.15)
     axis.set_xticks(range(len(counts)), counts)
     axis.grid(color="#DDDDDD", linewidth=0.6)

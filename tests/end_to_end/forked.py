@@ -7,6 +7,7 @@ import importlib.util
 import multiprocessing
 import os
 import runpy
+import signal
 import socket
 import sys
 import time
@@ -103,6 +104,7 @@ def _run(command: list[str], log: str, folder: str, workers: str, environment: d
     gc.freeze()  # the libraries are no garbage, and a Trainer asks for a collection twice
     os.chdir(folder)
     os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
     multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
     sys.argv = command  # the path to modules beside the script is inherited: pythonpath in setup.cfg
     runpy.run_path(command[0], run_name="__main__")

@@ -95,4 +95,4 @@ def test_word_counts_of_every_kind_are_compared_and_the_command_is_in_the_report
 
 def test_every_file_of_the_package_does_without_the_experiments():
     files = [*(ROOT / "docsplit_hf").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
-    assert len(files) > 200 and not [file for file in files if re.search(IMPORTED, file.read_text(), re.MULTILINE)]
+    assert len(files) > 150 and not [file for file in files if re.search(IMPORTED, file.read_text(), re.MULTILINE)]

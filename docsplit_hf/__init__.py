@@ -32,7 +32,7 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainingArguments": "classification.arguments",
     "KNNDatastore": "neighbors.store.datastore",
     "MTEBEncoder": "evaluation.mteb_encoder",
-    "connect_datastore": "neighbors.store.remote.connect",
+    "connect_datastore": "neighbors.store.milvus.connect",
     "default_checkpoint": "models.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "load_documents": "text.load_documents",
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from .neighbors.estimator import DocSplitClassifier
     from .neighbors.pipeline import KNNClassifierPipeline
     from .neighbors.store.datastore import KNNDatastore
-    from .neighbors.store.remote.connect import connect_datastore
+    from .neighbors.store.milvus.connect import connect_datastore
     from .pretraining.arguments import ContrastiveTrainingArguments
     from .pretraining.collator import DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer

@@ -18,8 +18,8 @@ from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from .store.datastore import KNNDatastore
 from .store.embedding import check_problem_type
 from .store.files.classifier_folder import check_classifier
+from .store.milvus.connect import connect_datastore, is_remote
 from .store.probe import check_precision, check_probe
-from .store.remote.connect import connect_datastore, is_remote
 
 if TYPE_CHECKING:
     from ..models.inference.reader import Reader

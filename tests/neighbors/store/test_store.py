@@ -9,7 +9,7 @@ from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.changes import add_documents, add_rows, empty_snapshot
-from docsplit_hf.neighbors.store.remote.remote_datastore import RemoteDatastore
+from docsplit_hf.neighbors.store.milvus.remote_datastore import RemoteDatastore
 from docsplit_hf.neighbors.store.store import Store
 
 from ..conftest import labels_of

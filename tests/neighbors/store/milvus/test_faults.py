@@ -19,8 +19,8 @@ from milvus_lite.db import MilvusLite
 from pymilvus.grpc_gen import milvus_pb2_grpc
 
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.neighbors.store.remote import collection as collection_module
-from docsplit_hf.neighbors.store.remote.collection import RemoteDatastoreError
+from docsplit_hf.neighbors.store.milvus import collection as collection_module
+from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 
 from ..datastores import make_passages
 from .proxy import Proxy

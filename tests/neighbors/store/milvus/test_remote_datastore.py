@@ -10,8 +10,8 @@ import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.neighbors.store.remote import collection as collection_module
-from docsplit_hf.neighbors.store.remote import remote_datastore as remote_datastore_module
+from docsplit_hf.neighbors.store.milvus import collection as collection_module
+from docsplit_hf.neighbors.store.milvus import remote_datastore as remote_datastore_module
 
 from ..datastores import fill, make_datastore, make_passages, with_passages
 from ..shards import write_shards

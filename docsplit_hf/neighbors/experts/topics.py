@@ -74,21 +74,20 @@ def choose_example_weight(
 
     Piles of which one label has most texts draw the topics of the others to it.
     """
-    likelihoods = []
-    held_out = np.flatnonzero(folds >= 0)
-    for example_weight in EXAMPLE_WEIGHTS:
-        scores = np.zeros(targets.shape)
-        for fold in range(int(folds.max()) + 1):
-            learned, asked = rows[folds != fold], rows[folds == fold]
+    scores = np.zeros((len(EXAMPLE_WEIGHTS), *targets.shape))
+    for fold in range(int(folds.max()) + 1):
+        is_asked = folds == fold
+        learned, asked = rows[~is_asked], rows[is_asked]
+        spread = spread_labels(corpus.graph, learned, targets[~is_asked], False)
+        for i, example_weight in enumerate(EXAMPLE_WEIGHTS):
             weights = np.ones(len(corpus.whitened), np.float32)
             weights[learned] = example_weight
-            spread = spread_labels(corpus.graph, learned, targets[folds != fold], False)
             soft = fit_topics(corpus.whitened, learned, spread, weights, proportions)
-            scores[folds == fold] = topic_scores(corpus.whitened[asked], centers_of(corpus.whitened, soft, weights))
-        scores = scores[held_out]
-        scores /= spread_of_scores(scores[None], False)[0]
-        likelihoods.append(float((log_softmax(scores, axis=1) * targets[held_out]).sum()))
-    return EXAMPLE_WEIGHTS[likelihoods[1] > likelihoods[0] + EVIDENCE]
+            scores[i, is_asked] = topic_scores(corpus.whitened[asked], centers_of(corpus.whitened, soft, weights))
+    scores, held_out = scores[:, folds >= 0], targets[folds >= 0]
+    scores /= spread_of_scores(scores, False)[:, None, None]
+    likelihoods = (log_softmax(scores, axis=2) * held_out).sum((1, 2))
+    return EXAMPLE_WEIGHTS[int(likelihoods[1] > likelihoods[0] + EVIDENCE)]
 
 
 def topic_scores(vectors: np.ndarray, centers: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ from .held_out_scores import (
 )
 from .log_linear_pool import SHARPNESS, fit_weights, pool, sharpness_by_agreement, spread_of_scores
 from .names import names_as_vectors
-from .topics import EXAMPLE_WEIGHTS, choose_example_weight
+from .topics import EXAMPLE_WEIGHTS, MOST_WEIGHED, choose_example_weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,8 @@ def fit_experts(
         if "names" in experts:
             vectors_of_names = names_as_vectors(embed_names(names), corpus.document_vectors.mean)
         example_weight = EXAMPLE_WEIGHTS[0]
-        if folds is not None and (folds >= 0).any() and "topics" in experts and len(rows) < len(corpus.ids):
+        is_weighed = folds is not None and (folds >= 0).any() and "topics" in experts
+        if is_weighed and len(rows) < len(corpus.ids) <= MOST_WEIGHED:
             example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
         lesson = first_lesson(corpus, rows, targets, several, has_head, vectors_of_names, example_weight)
         learned = fit_all(lesson, experts, proportions)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONCENTRATION, STEPS = 30.0, 10
 EXAMPLE_WEIGHTS = 3.0, 10.0  # what a text with a label counts, where one without counts 1: folds choose
+MOST_WEIGHED = 20_000  # texts for which they do: of more, a few examples of either weight are next to nothing
 EVIDENCE = 3.0  # the log likelihood that something else than the default must gain in folds: a Bayes factor of 20
 
 

@@ -53,7 +53,8 @@ def fit(
     given = {"embed_names": embed_names, "class_proportions": class_proportions}
     make = (corpus or KeptCorpus()).make
     fitted = fit_experts(snapshot, experts, held_out, has_head, show_progress, make, **given)
-    if documents := fitted.settings["documents"] * (held_out is None):
+    documents = fitted.settings["documents"]
+    if held_out is None and documents > fitted.settings["examples"]:  # fewer can hardly mislead
         alone = fit_experts(replace(snapshot, documents=None), experts, show_progress=False, **given)
         if alone.settings["log_likelihood"] > fitted.settings["log_likelihood"] + EVIDENCE:
             fitted = alone

@@ -89,6 +89,7 @@ def _run(command, terminal, stop_in):
     sys.stdin = open(0, closefd=False)
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False, buffering=1)
     os.environ["TERM"] = "xterm-256color"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
     if stop_in is not None:
         module, _, path = stop_in.partition(":")
         owner, _, name = path.rpartition(".")

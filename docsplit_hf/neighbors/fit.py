@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .experts.class_proportions import ClassProportions
@@ -47,7 +48,8 @@ def fit(
     held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
     snapshot = datastore.snapshot
 
-    def embed_names(names: list[str]) -> np.ndarray:
+    @cache  # they are read once, however often is fitted
+    def embed_names(names: tuple[str, ...]) -> np.ndarray:
         return reader.read(readable_names(names)).retrieval_embeddings
 
     given = {"embed_names": embed_names, "class_proportions": class_proportions}

@@ -55,7 +55,7 @@ def fit_experts(
     has_head: bool = False,
     show_progress: bool = True,
     make: Callable[[Snapshot], Corpus] = make_corpus,
-    embed_names: Callable[[list[str]], np.ndarray] | None = None,
+    embed_names: Callable[[tuple[str, ...]], np.ndarray] | None = None,
     class_proportions: ClassProportions = "estimated",
 ) -> FittedExperts:
     """Fit the experts on all texts of a datastore.
@@ -85,7 +85,7 @@ def fit_experts(
         experts = _possible_experts(wanted, corpus, several, embed_names is not None)
         vectors_of_names = None
         if "names" in experts:
-            vectors_of_names = names_as_vectors(embed_names(names), corpus.document_vectors.mean)
+            vectors_of_names = names_as_vectors(embed_names(tuple(names)), corpus.document_vectors.mean)
         example_weight = EXAMPLE_WEIGHTS[0]
         is_weighed = folds is not None and (folds >= 0).any() and "topics" in experts
         if is_weighed and len(rows) < len(corpus.ids) <= MOST_WEIGHED:
@@ -111,11 +111,12 @@ def fit_experts(
     prior = prior_weights(experts, lesson)
     # Examples stand for all texts: one of a label that is frequent there counts more than one of a rare one.
     counts = 1.0 if several or held_out is not None else _counts(shift, right)
-    sample = None if has_head else _scores_of_sample(corpus, learned, several, experts)
+    pair = next((pair for pair in INDEPENDENT if set(pair) <= set(experts)), None)
+    is_compared = pair is not None and not has_head and not several and len(rows) < len(corpus.ids)
+    sample = _scores_of_sample(corpus, learned, several, experts) if is_compared or not len(right) else None
     unit = spread_of_scores(scores if len(right) else sample, several)
     sharpness = SHARPNESS
-    pair = next((pair for pair in INDEPENDENT if set(pair) <= set(experts)), None)
-    if pair and sample is not None and not several and len(rows) < len(corpus.ids):
+    if is_compared:
         places = [experts.index(name) for name in pair]
         sharpness = sharpness_by_agreement(sample / unit[:, None, None], prior, learned[SHIFT], *places)
     weights = sharpness * prior

@@ -18,10 +18,10 @@ from docsplit_hf.training.command_line import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (
     "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",
-    "objective", "forward_chunk_size", "matryoshka_dims", "num_train_epochs", "max_steps",
-    "per_device_train_batch_size", "learning_rate", "bf16", "seed", "output_dir", "resume_from_checkpoint",
+    "objective", "teacher", "keep_layers", "vocab_size", "forward_chunk_size", "matryoshka_dims", "num_train_epochs",
+    "max_steps", "per_device_train_batch_size", "learning_rate", "bf16", "seed", "output_dir", "resume_from_checkpoint",
 )  # fmt: skip
-SCRATCH_OPTIONS = ("vocab_size", "hidden_size", "num_hidden_layers")
+SCRATCH_OPTIONS = ("hidden_size", "num_hidden_layers")
 
 
 @dataclass
@@ -36,7 +36,14 @@ class ModelArguments:
     from_scratch: bool = HfArg(
         default=False, help="Train a small BERT with random weights and a vocabulary of your documents instead."
     )
-    vocab_size: int = HfArg(default=8192, help="With --from_scratch: entries of the vocabulary.")
+    keep_layers: list[int] | None = HfArg(
+        default=None, help="Keep only these layers of the model, counted from 0, such as 0 2 4: a small student."
+    )
+    vocab_size: int | None = HfArg(
+        default=None,
+        help="Entries of the vocabulary. With --from_scratch 8192 by default; of another model only so many are kept, "
+        "those that the documents have most. Default: all.",
+    )
     hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
     num_hidden_layers: int = HfArg(default=2, help="With --from_scratch: layers.")
     pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the model's own, or cls.")
@@ -61,6 +68,12 @@ class ModelArguments:
             override_config(BertConfig(), self.config_overrides)  # before anything is loaded
         if self.config_overrides and self.use_peft:
             raise ValueError("--config_overrides changes what an adapter does not hold: do without --use_peft.")
+        if self.use_peft and (self.keep_layers or self.vocab_size):
+            raise ValueError("--keep_layers and --vocab_size change the model that an adapter is for: do without it.")
+        if self.from_scratch:
+            self.vocab_size = self.vocab_size or 8192
+            if self.keep_layers:
+                raise ValueError("--keep_layers is for a trained model: with --from_scratch give --num_hidden_layers.")
         if self.merge_peft and not self.use_peft:
             raise ValueError("--merge_peft merges a LoRA adapter: it needs --use_peft.")
 
@@ -157,8 +170,10 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
     """The parser of the objective that is asked for, and what it makes of the command line: model, data, training."""
     arguments = sys.argv[1:] if arguments is None else arguments
     first = argparse.ArgumentParser(add_help=False)
-    first.add_argument("--objective", default="info_nce")
-    objective = first.parse_known_args(arguments)[0].objective
+    first.add_argument("--objective")
+    first.add_argument("--teacher")
+    asked = first.parse_known_args(arguments)[0]
+    objective = asked.objective or ("info_nce" if asked.teacher is None else "distillation")
     kinds = (ModelArguments, DataArguments, RUN_ARGUMENTS.get(objective, RUN_ARGUMENTS["info_nce"]))
     parser = HfArgumentParser(kinds, description=description)
     known = {name for kind in kinds for name in options_of(kind)}

@@ -13,6 +13,12 @@ Any encoder, your documents (.jsonl, .csv, .tsv, .parquet, .txt, or a folder of 
     python examples/run_pretrain.py --model_name_or_path answerdotai/ModernBERT-base \
         --dataset_name documents.jsonl --text_column text --output_dir output/documents
 
+A small, fast student of a larger encoder, on your documents:
+
+    python examples/run_pretrain.py --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --keep_layers 0 2 4 \
+        --vocab_size 16384 --teacher sentence-transformers/all-MiniLM-L6-v2 --dataset_name documents.jsonl \
+        --views_kwargs '{"parts": 1}' --learning_rate 5e-4 --output_dir output/student
+
 Wikipedia, streamed, on several GPUs:
 
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_pretrain.py \
@@ -29,6 +35,7 @@ from transformers.trainer_utils import IntervalStrategy
 import docsplit_hf
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
 from docsplit_hf.models.portable.positions import check_max_length
+from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.pretraining.collator import default_max_length
 from docsplit_hf.pretraining.half_retrieval import describe_progress
@@ -49,6 +56,8 @@ def load_pretrained(
         name, model_arguments.pooling, mlm_head=head, config_overrides=model_arguments.config_overrides
     )
     data.max_length = check_max_length(data.max_length or default_max_length(model), model)
+    if model_arguments.keep_layers:
+        keep_layers(model, model_arguments.keep_layers)
     if model_arguments.use_peft:
         import peft
 
@@ -85,17 +94,23 @@ def load_splits(data: DataArguments):
     )
 
 
+def first_texts(splits, data: DataArguments) -> list[str]:
+    """The first 10,000 training texts, of which a vocabulary is made."""
+    check_text_column(splits["train"], data.text_column)
+    column = (row[data.text_column] for row in splits["train"].take(10_000))
+    return [text for text in column if isinstance(text, str)]
+
+
 def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: docsplit_hf.ContrastiveTrainingArguments):
     """The model, the collator, and the segmented documents."""
     if not model_arguments.from_scratch:
         model, tokenizer = load_pretrained(model_arguments, data, arguments)
         splits = load_splits(data)
+        if model_arguments.vocab_size:
+            tokenizer = keep_frequent_tokens(model, tokenizer, model_arguments.vocab_size, first_texts(splits, data))
     else:
         splits = load_splits(data)
-        check_text_column(splits["train"], data.text_column)
-        column = (row[data.text_column] for row in splits["train"].take(10_000))
-        texts = [text for text in column if isinstance(text, str)]
-        model, tokenizer = new_small_bert(texts, model_arguments, arguments)
+        model, tokenizer = new_small_bert(first_texts(splits, data), model_arguments, arguments)
     collator = docsplit_hf.DataCollatorForDocSplit(
         tokenizer,
         max_length=data.max_length,

@@ -149,10 +149,15 @@ def tiny_checkpoint(tiny_model, tokenizer, tmp_path):
 
 
 @pytest.fixture
-def make_baseline(make_tiny_config, tokenizer, documents, tmp_path):
-    """Make the trainer of an objective: 35 documents to train on, 13 held out, mean pooling, batches of 8 in order."""
+def make_baseline(make_tiny_config, tokenizer, documents, tiny_checkpoint, tmp_path):
+    """Make the trainer of an objective: 35 documents to train on, 13 held out, mean pooling, batches of 8 in order.
+
+    Of distillation the tiny checkpoint is the teacher, and the student as large.
+    """
 
     def make(objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", **arguments):
+        if objective == "distillation":
+            arguments.setdefault("teacher", str(tiny_checkpoint))
         arguments = {
             "per_device_train_batch_size": 8, "report_to": "none", "learning_rate": 1e-3, "logging_steps": 1,
             "save_strategy": "no", "train_sampling_strategy": "sequential", **arguments,

@@ -13,7 +13,7 @@ from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
 
 MLM_INPUTS = ("separate", "shared")
-OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm")
+OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm", "distillation")
 
 
 @dataclass
@@ -56,6 +56,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """
 
     compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
+    compares_views: ClassVar[bool] = True  # views of a document with each other: there must be two
     many_views: ClassVar[bool] = True  # there may be more than two views of a document
     needs_dropout: ClassVar[bool] = True  # nothing else tells two views apart that are the same text
 

@@ -48,6 +48,9 @@ def save_card(
     options = collator.views_kwargs or {}
     has_docsplit_views = get_views(collator.views) is VIEWS["docsplit"]
     is_docsplit = has_docsplit_views and args.objective == "info_nce"
+    citation = DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION
+    if args.objective == "distillation":
+        citation = f"Cite the encoder that it was distilled from: {public_name(args.teacher)}."
     evaluations = evaluations_by_step(state.log_history)
     metadata = {
         "library_name": "peft" if adapter_base else "sentence-transformers",
@@ -56,7 +59,7 @@ def save_card(
         "tags": [
             *(["docsplit"] if is_docsplit else []),
             "document-embeddings",
-            *(["contrastive-pretraining"] if args.objective != "mlm" else []),
+            *(["contrastive-pretraining"] if args.compares_views else []),
             "feature-extraction",
         ],
     }
@@ -83,7 +86,7 @@ def save_card(
         dimensions=config.hidden_size,
         views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
         method=method,
-        citation=DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION,
+        citation=citation,
         training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(location, config, adapter_base),

@@ -85,6 +85,11 @@ def check_fit(
             f"matryoshka_dims has {max(args.matryoshka_dims)}, and an embedding has {model.config.hidden_size} "
             "dimensions: leave it out."
         )
+    if collator.view_count < 2 and args.compares_views:
+        raise ValueError(
+            f"A positive pair needs two views of a document, and {collator.views_name!r} with the options "
+            f"{collator.views_kwargs} makes {collator.view_count}: choose other views or options."
+        )
     if collator.view_count > 2 and not args.many_views:
         raise ValueError(
             f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "

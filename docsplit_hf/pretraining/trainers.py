@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from .arguments import OBJECTIVES, ContrastiveTrainingArguments, overridden
 from .contrastive_tension import ContrastiveTensionTrainer
 from .contrastive_trainer import ContrastiveTrainer
+from .distillation import DistillationTrainer
 from .model import Batch, model_inputs
 from .momentum_contrast import MomentumContrastTrainer
 
@@ -20,6 +21,7 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
     """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that apply to it."""
 
     compares_batch: ClassVar[bool] = False
+    compares_views: ClassVar[bool] = False
     needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "mlm")
@@ -60,7 +62,7 @@ class MLMOnlyTrainer(ContrastiveTrainer):
         return 0
 
 
-TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrainer, MLMOnlyTrainer)
+TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrainer, MLMOnlyTrainer, DistillationTrainer)
 
 
 def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:

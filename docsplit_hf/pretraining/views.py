@@ -14,7 +14,8 @@ ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.
 """``(tokens, sentence_lengths, rng) -> (anchor, positive)``: what every way of making a positive pair looks like.
 
 ``tokens`` is the document without special tokens, ``(n,)``; ``sentence_lengths`` the tokens of each sentence, ``(s,)``;
-``rng`` the only source of randomness. The views are token arrays, never empty, two or more, as many of every document.
+``rng`` the only source of randomness. The views are token arrays, never empty, as many of every document: two or more
+for a contrastive loss.
 An empty document, or an option out of range, is a ``ValueError``. Options are further keyword arguments with defaults.
 The first line of the docstring goes into the model cards of what is trained with it.
 """
@@ -43,16 +44,17 @@ def docsplit(
     - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn for each document from
       ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment.
     - ``parts``: the number of views, up to 8, each as likely for a sentence. A document of fewer sentences has one of
-      them dealt to each part, in random order and from the first again.
+      them dealt to each part, in random order and from the first again. With 1 the document is the only view, for
+      distillation.
     """
     sentences = _count_sentences(sentence_lengths)
     if max_tokens < 0:
         raise ValueError(f"max_tokens must be 0 (whole halves) or above, got {max_tokens}.")
     if not 0 <= probability_spread <= 0.5:
         raise ValueError(f"probability_spread must be in [0, 0.5], got {probability_spread}. The papers have 0.")
-    if not 2 <= parts <= MOST_PARTS:
-        raise ValueError(f"parts must be from 2, as in the papers, to {MOST_PARTS}, got {parts}.")
-    if probability_spread and parts > 2:
+    if not 1 <= parts <= MOST_PARTS:
+        raise ValueError(f"parts must be from 1 to {MOST_PARTS}, 2 as in the papers, got {parts}.")
+    if probability_spread and parts != 2:
         raise ValueError(f"probability_spread makes two halves unequal: leave it out with parts={parts}.")
     if sentences < parts:
         dealt = np.resize(rng.permutation(sentences), parts)
@@ -173,13 +175,8 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
 
 
 def count_views(function: ViewFunction) -> int:
-    """How many views of a document a view function makes, by making some; at least 2."""
-    count = len(_try(function))
-    if count < 2:
-        raise ValueError(
-            f"A positive pair is made of two views of a document at least, and {function!r} makes {count}."
-        )
-    return count
+    """How many views of a document a view function makes, by making some."""
+    return len(_try(function))
 
 
 def _assign_sentences(sentences: int, parts: int, probability_spread: float, rng: np.random.Generator) -> np.ndarray:

@@ -35,6 +35,7 @@ OBJECTIVES = {
     # Fewer negatives than all others of a batch: which ones must not depend on the processes.
     "contrastive_tension": {"tension_negatives": 5},
     "mlm": {},
+    "distillation": {"contrast_weight": 0.1},
 }
 
 
@@ -97,7 +98,8 @@ def step(folder, options):
 
 def train(folder, objective):
     """What two steps of an objective make of the weights."""
-    args = arguments(folder, objective=objective, max_steps=2, optim="sgd", learning_rate=0.01, **OBJECTIVES[objective])
+    options = OBJECTIVES[objective] | ({"teacher": f"{folder}/tiny"} if objective == "distillation" else {})
+    args = arguments(folder, objective=objective, max_steps=2, optim="sgd", learning_rate=0.01, **options)
     tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
     collator = DataCollatorForDocSplit(tokenizer, 64, 0.15 if objective == "mlm" else 0, "simcse")
     model = AutoModelForDocSplit.from_pretrained(f"{folder}/tiny", pooling="mean", mlm_head=objective == "mlm")

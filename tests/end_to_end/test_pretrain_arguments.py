@@ -56,7 +56,9 @@ def test_documents_must_be_given_also_where_the_demonstration_has_a_name(capsys)
     (["--views_kwargs=0.1,"], "--views_kwargs is JSON such as"),
     (["--from_scratch", "--model_name_or_path=me/mine"], "either --from_scratch or --model_name_or_path"),
     (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),
-    (["--vocab_size=99", "--model_name_or_path=me/mine"], "--vocab_size 99 is for --from_scratch"),
+    (["--hidden_size=64", "--model_name_or_path=me/mine"], "--hidden_size 64 is for --from_scratch"),
+    (["--keep_layers", "0", "--from_scratch"], "--keep_layers is for a trained model"),
+    (["--vocab_size=99", "--use_peft"], "--keep_layers and --vocab_size change the model that an adapter is for"),
 ])  # fmt: skip
 def test_what_does_not_fit_ends_with_a_line_and_2(options, message, capsys):
     with pytest.raises(SystemExit) as end:

@@ -26,6 +26,7 @@ PAIRS = [
     ("momentum_contrast", "cropping"),
     ("contrastive_tension", "simcse"),
     ("mlm", "docsplit"),
+    ("distillation", "cropping"),
 ]
 
 
@@ -129,12 +130,16 @@ def test_embeddings_of_held_out_documents_are_of_unmasked_texts(make_baseline):
 
 def test_what_an_objective_brings_along():
     assert [trainer.arguments_class.objective for trainer in TRAINERS] == list(OBJECTIVES)
-    arguments = {name: get_arguments_class(name)("output", use_cpu=True) for name in OBJECTIVES}
+    options = {"distillation": {"teacher": "me/teacher"}}
+    arguments = {
+        name: get_arguments_class(name)("output", use_cpu=True, **options.get(name, {})) for name in OBJECTIVES
+    }
     assert {name: (args.objective, args.mlm_weight, args.similarity) for name, args in arguments.items()} == {
         "info_nce": ("info_nce", 0.1, "cosine"),
         "momentum_contrast": ("momentum_contrast", 0.0, "dot"),
         "contrastive_tension": ("contrastive_tension", 0.0, "dot"),
         "mlm": ("mlm", 1.0, "cosine"),
+        "distillation": ("distillation", 0.0, "cosine"),
     }
     defaults = {"mlm_weight": None, "similarity": None, "use_cpu": True}
     assert ContrastiveTrainingArguments("output", **defaults).mlm_weight == 0.1

@@ -1,0 +1,120 @@
+"""Distillation: a student learns a teacher's embeddings of the same views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch.nn import functional
+from transformers import PreTrainedModel
+from transformers.hf_argparser import HfArg
+
+from ..models.inference.backend import PRECISIONS
+from ..models.inference.encoder import DocumentEncoder
+from ..training.distributed import process_count
+from ..training.markdown import public_name
+from .arguments import ContrastiveTrainingArguments, overridden
+from .contrastive_trainer import ContrastiveTrainer
+from .info_nce import comparable
+from .model import Batch, model_inputs
+
+
+@dataclass
+class DistillationArguments(ContrastiveTrainingArguments):
+    """Arguments of ``DistillationTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
+
+    Args:
+        teacher: The encoder to learn from, on the Hub or a folder.
+        teacher_precision: What it computes in: ``"float32"``, ``"bfloat16"``, or ``"int8"`` by OpenVINO on a CPU.
+        contrast_weight: Weight of the contrastive loss between the views of a document. 0 trains without it.
+    """
+
+    compares_batch: ClassVar[bool] = False
+    needs_dropout: ClassVar[bool] = False
+
+    objective: str = overridden("objective", "distillation")
+    mlm_weight: float | None = overridden("mlm_weight", 0.0)
+    teacher: str | None = HfArg(default=None, help="The encoder to learn from: on the Hub or a folder. Must be given.")
+    teacher_precision: str = HfArg(
+        default="float32",
+        help="What the teacher computes in; 'int8' is the fastest on a CPU, and needs docsplit_hf[openvino].",
+        metadata={"choices": list(PRECISIONS)},
+    )
+    contrast_weight: float = HfArg(
+        default=0.0, help="Weight of the contrastive loss between the views of a document; 0 trains without it."
+    )
+
+    @property
+    def compares_views(self) -> bool:
+        """Whether there is a contrastive loss."""
+        return self.contrast_weight > 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.teacher is None:
+            raise ValueError("objective='distillation' learns from an encoder: name one as the teacher.")
+        if self.contrast_weight < 0:
+            raise ValueError(f"contrast_weight must be 0 (no contrastive loss) or above, got {self.contrast_weight}.")
+
+
+class DistillationTrainer(ContrastiveTrainer):
+    """Trains a student whose embedding of a view is its teacher's: ``objective="distillation"``.
+
+    The loss of a view is 1 - cos(student, teacher), half the squared distance of the two at norm 1 (LEAF, Vujanic and
+    Rueckstiess 2025). ``views_kwargs={"parts": 1}`` makes the whole document the only view.
+
+    The teacher reads each view when the student does: views are drawn anew in every epoch, so there is nothing to keep,
+    and in int8 it costs about a quarter of a step. It reads the text that the student's tokens stand for.
+    """
+
+    arguments_class = DistillationArguments
+
+    def __init__(self, model: PreTrainedModel, args: DistillationArguments, *others: Any, **kwargs: Any) -> None:
+        super().__init__(model, args, *others, **kwargs)
+        backend = "openvino" if args.teacher_precision == "int8" else "torch"
+        self.teacher = DocumentEncoder.from_pretrained(
+            args.teacher, device=args.device, backend=backend, precision=args.teacher_precision
+        )
+        if self.teacher.dimension != self.encoder_config.hidden_size:
+            raise ValueError(
+                f"The teacher's embeddings have {self.teacher.dimension} dimensions and the student's "
+                f"{self.encoder_config.hidden_size}: start from some of the teacher's own layers."
+            )
+        if self.teacher.max_length < self.training_collator.max_length:
+            raise ValueError(
+                f"The teacher reads {self.teacher.max_length} tokens, and the student would read "
+                f"{self.training_collator.max_length}: lower max_length."
+            )
+
+    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
+        """The distance of the student's embeddings from the teacher's, and the losses beside it."""
+        output = model(**model_inputs(inputs, self._mlm_input()))
+        cosines = (comparable(output.embeddings, "cosine") * self.teach(inputs)).sum(1)  # (VB,)
+        self.means.add("teacher_similarity", cosines.detach().sum(), len(cosines))
+        of_documents = (1 - cosines).view(-1, len(inputs["document_ids"])).mean(0)
+        loss = of_documents.sum() * (process_count() / counts[0])
+        if self.args.compares_views:
+            contrastive = self.contrast(output.embeddings, inputs)
+            loss = loss + self.args.contrast_weight * self.contrastive_share(contrastive, counts)
+        return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
+
+    def teach(self, inputs: Batch) -> torch.Tensor:
+        """The teacher's embeddings of the views of a batch, float32 ``(VB, D)`` of norm 1."""
+        texts = self.processing_class.batch_decode(inputs["input_ids"], skip_special_tokens=True)
+        embeddings = torch.from_numpy(self.teacher.encode(texts, show_progress=False))
+        return functional.normalize(embeddings).to(self.args.device)
+
+    @property
+    def method(self) -> str:
+        """How documents are trained on, for the model card."""
+        return f"The embedding of a view is to be that of a larger encoder, {public_name(self.args.teacher)}."
+
+    def describe_loss(self) -> str:
+        """The loss in a few words, for the model card."""
+        contrast = f", and {self.args.contrast_weight} times {super().describe_loss()}"
+        return f"1 - cosine to the teacher's embedding{contrast if self.args.compares_views else ''}"
+
+    def count_negatives(self) -> int:
+        """There are none without the contrastive loss."""
+        return super().count_negatives() if self.args.compares_views else 0

@@ -1,0 +1,66 @@
+"""Fewer layers and fewer tokens: what is kept is what it was."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, default_checkpoint
+from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
+
+TEXTS = ["The minister told the parliament that taxes will rise.", "Wir haben 3 naive caf\u00e9s!"]
+
+
+@pytest.fixture
+def shipped():
+    """The checkpoint that ships, with its head, and its tokenizer."""
+    model = AutoModelForMaskedLM.from_pretrained(default_checkpoint()).eval()
+    return model, AutoTokenizer.from_pretrained(default_checkpoint())
+
+
+def embed(model, tokenizer, texts=TEXTS):
+    return DocumentEncoder(model.base_model, tokenizer, "mean").encode(texts, show_progress=False)
+
+
+def test_all_layers_are_the_same_model_and_the_first_is_its_first_state(tiny_model, tokenizer):
+    before = embed(tiny_model, tokenizer)
+    keep_layers(tiny_model, [0, 1])
+    assert np.array_equal(embed(tiny_model, tokenizer), before)
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = tiny_model.base_model(**inputs, output_hidden_states=True).hidden_states
+        keep_layers(tiny_model, [0])
+        assert torch.equal(tiny_model.base_model(**inputs).last_hidden_state, states[1])
+    assert tiny_model.config.num_hidden_layers == 1
+
+
+@pytest.mark.parametrize("layers", [[], [1, 0], [0, 0], [2], [-1]])
+def test_layers_that_are_not_there(tiny_model, layers):
+    with pytest.raises(ValueError, match="some of 0 to 1 in rising order"):
+        keep_layers(tiny_model, layers)
+
+
+def test_texts_of_kept_tokens_are_read_as_before_and_others_in_more_pieces(shipped, tmp_path):
+    model, tokenizer = shipped
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    before, logits = embed(model, tokenizer), model(**inputs).logits
+    smaller = keep_frequent_tokens(model, tokenizer, 2_000, TEXTS)
+    assert len(smaller) == 2_000 == model.config.vocab_size == len(model.get_output_embeddings().bias)
+    assert np.allclose(embed(model, smaller), before, atol=1e-6)
+    assert [smaller.tokenize(text) for text in TEXTS] == [tokenizer.tokenize(text) for text in TEXTS]
+    assert smaller.decode(smaller(TEXTS[0])["input_ids"]) == tokenizer.decode(tokenizer(TEXTS[0])["input_ids"])
+    unseen = smaller.tokenize("government")
+    assert len(unseen) > 1 and "".join(piece.removeprefix("##") for piece in unseen) == "government"
+    kept = tokenizer.convert_tokens_to_ids(smaller.convert_ids_to_tokens(range(2_000)))
+    new = model(**smaller(TEXTS, padding=True, return_tensors="pt")).logits
+    assert torch.allclose(new, logits[:, :, kept], atol=1e-4)
+    model.save_pretrained(tmp_path)
+    smaller.save_pretrained(tmp_path)
+    loaded = AutoModelForDocSplit.from_pretrained(str(tmp_path), pooling="mean")
+    assert np.allclose(embed(loaded, AutoTokenizer.from_pretrained(tmp_path)), before, atol=1e-6)
+
+
+def test_vocabularies_that_cannot_be_cut(shipped):
+    model, tokenizer = shipped
+    with pytest.raises(ValueError, match="keep fewer, got vocab_size=99999"):
+        keep_frequent_tokens(model, tokenizer, 99_999, TEXTS)

@@ -62,8 +62,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     objective: str = HfArg(
         default="info_nce",
-        help="What is trained: 'info_nce' as in the papers, or the objective of a baseline, whose own options "
-        "'--objective NAME --help_all' lists.",
+        help="What is trained: 'info_nce' as in the papers; 'distillation', the embeddings of another encoder, which "
+        "--teacher names; or a baseline. Options of its own are listed by '--objective NAME --help_all'.",
         metadata={"choices": list(OBJECTIVES)},
     )
     temperature: float = HfArg(default=0.05, help="Divides the similarities in InfoNCE. The papers use 0.05.")

@@ -40,7 +40,7 @@ START_OPTIONS: Options = {
     "load_best_model_at_end": False,
 }
 
-# The checkpoint that ships: three short views, sampled from the whole document, of as many documents as two cores see
+# The first version of the checkpoint that ships: three short views, sampled from the whole document, of as many documents as two cores see
 # in an hour.
 SHIPPED, SHIPPED_MAX_LENGTH = "docsplit-small-en", 512
 SHIPPED_START = f"{SHIPPED}/start"  # the common start, measured at the length at which what ships is
@@ -209,7 +209,7 @@ def start_run() -> Run:
 
 
 def shipped_run(folder: str) -> Run:
-    """The run that makes the checkpoint that ships, in two processes."""
+    """The run that made the first version of the checkpoint that ships, in two processes."""
     start = SHIPPED_OPTIONS["model_name_or_path"].format(folder=folder)
     return Run(SHIPPED, SHIPPED_OPTIONS | {"model_name_or_path": start, "use_cpu": True}, TWO_PROCESSES)
 

@@ -6,8 +6,6 @@ from pretrain_arguments import parse_command_line
 from experiments.study import run_study as run
 from experiments.study import study_runs as runs
 
-from ..commands import ROOT, commands_in
-
 
 def test_every_run_is_a_command_that_run_pretrain_takes():
     every = [runs.start_run(), runs.tuning_run("out", "docsplit", "mean", 1e-3)]
@@ -21,19 +19,6 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
         for name, value in one.options.items():
             found = next(getattr(part, name) for part in parsed if hasattr(part, name))
             assert name == "report_to" or found == (None if value == {} else value), (one.name, name)
-
-
-def test_the_card_of_what_ships_has_the_commands_of_the_study():
-    card = (ROOT / "model_cards" / runs.SHIPPED / "README.md").read_text(encoding="utf-8")
-    stages = [command for command in commands_in(card) if "examples/run_pretrain.py" in command]
-    for stage, made in zip(stages, (runs.start_run(), runs.shipped_run("output/study")), strict=True):
-        parsed = []
-        for command in (stage, made.command("output/study")):
-            script = command.index("examples/run_pretrain.py")
-            assert tuple(command[:script]) == made.launcher
-            parsed.append(parse_command_line("", command[script + 1 :])[1])
-        (*stated, stated_training), (*ran, training) = parsed
-        assert stated == ran and stated_training.to_dict() == training.to_dict()
 
 
 def test_methods_differ_by_nothing_but_views_and_objective():

@@ -40,8 +40,8 @@ START_OPTIONS: Options = {
     "load_best_model_at_end": False,
 }
 
-# The first version of the checkpoint that ships: three short views, sampled from the whole document, of as many documents as two cores see
-# in an hour.
+# The first version of the checkpoint that ships: three short views, sampled from the whole document, of as many
+# documents as two cores see in an hour.
 SHIPPED, SHIPPED_MAX_LENGTH = "docsplit-small-en", 512
 SHIPPED_START = f"{SHIPPED}/start"  # the common start, measured at the length at which what ships is
 SHIPPED_OPTIONS: Options = {

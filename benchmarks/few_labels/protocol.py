@@ -46,14 +46,19 @@ class Answer:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def load_few_labels(folder: str | Path, pool_size: int = 2500, test_size: int = TEST_SIZE) -> FewLabels:
-    """A task from a folder of jsonl with train and test, or one of the paper's by its name."""
+def load_few_labels(
+    folder: str | Path, pool_size: int = 2500, test_size: int = TEST_SIZE, fewest: int = FEWEST_DOCUMENTS
+) -> FewLabels:
+    """A task from a folder of jsonl with train and test, or one of the paper's by its name.
+
+    Classes with fewer documents in the pool than ``fewest`` are left out.
+    """
     splits = load_task(folder, validation_size=0)
     pool, test = _sample(splits["train"], pool_size), _sample(splits["test"], test_size)
     counts = np.bincount(pool["label"], minlength=len(pool.features["label"].names))
-    kept = np.flatnonzero(counts >= FEWEST_DOCUMENTS)
+    kept = np.flatnonzero(counts >= fewest)
     if len(kept) < 2:
-        raise ValueError(f"{folder}: fewer than two classes have {FEWEST_DOCUMENTS} documents. Give a larger pool.")
+        raise ValueError(f"{folder}: fewer than two classes have {fewest} documents. Give a larger pool.")
     parts = []
     for split in (pool, test):
         split = split.select(np.flatnonzero(np.isin(split["label"], kept)))

@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # for benchmark_inputs and few_
 
 from benchmark_inputs import default_model
 from few_labels.embedder import Embedder
-from few_labels.protocol import FewLabels, draw, load_few_labels, scores
+from few_labels.protocol import FEWEST_DOCUMENTS, FewLabels, draw, load_few_labels, scores
 from few_labels.records import KEY, add_record, read_records
 from few_labels.rivals import RIVALS, run_rival
 from few_labels.systems import SYSTEMS, WITHOUT_LABELS
@@ -48,6 +48,12 @@ def main() -> None:
     add("--int8", action="store_true", help="Embed in int8 by OpenVINO: several times as fast.")
     add("--records", type=Path, required=True, help="A file of jsonl. What is in it is not measured again.")
     add("--pool_size", type=int, default=2500, help="Default: %(default)s.")
+    add(
+        "--fewest",
+        type=int,
+        default=FEWEST_DOCUMENTS,
+        help="Documents of a class, or it is left out. Default: %(default)s.",
+    )
     add("--embeddings", default="output/embeddings", help="Where they are kept. Default: %(default)s.")
     add("--python", default="output/rivals/bin/python", help="Of the rivals' environment. Default: %(default)s.")
     options = parser.parse_args()
@@ -60,7 +66,7 @@ def main() -> None:
     for folder in options.tasks:
         wanted = [key for key in plan(options, Path(folder).name, name) if key not in done]
         if wanted:
-            measure(load_few_labels(folder, options.pool_size), wanted, encoder, options)
+            measure(load_few_labels(folder, options.pool_size, fewest=options.fewest), wanted, encoder, options)
 
 
 def plan(options: argparse.Namespace, task: str, encoder: str) -> list[tuple]:

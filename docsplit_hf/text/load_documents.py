@@ -14,14 +14,13 @@ import numpy as np
 from .file_formats import load_file, naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
 from .sources import (
-    EMPTY,
-    KEPT,
     NOT_A_STRING,
     as_dataset,
     describe_dropped,
     keep_usable,
     load_from_hub,
     local_path,
+    outcome_of,
     refuse_other_types,
 )
 
@@ -124,7 +123,8 @@ def load_unlabeled_texts(
             raise ValueError(f"There is no column {column!r} in {source}, only {found}: choose {name}_column.")
         refuse_other_types(rows.features[column], column, f"{name}_column")
     texts = rows.select_columns(list(columns.values())).rename_columns({old: new for new, old in columns.items()})
-    outcomes = [_outcome(values) for values in zip(*(texts[name][:] for name in columns), strict=True)]
+    values = zip(*(texts[name][:] for name in columns), strict=True)
+    outcomes = [NOT_A_STRING if None in several else outcome_of(several) for several in values]
     usable = keep_usable(texts, outcomes)
     known = [fingerprints_of(examples, list(columns)) for examples in held_out]
     new = np.flatnonzero(~np.isin(fingerprints_of(usable, list(columns)), np.concatenate(known) if known else []))
@@ -187,9 +187,3 @@ def _identifying(columns: list[str], text_column: str) -> list[str]:
 
 def _is_not_among(row: dict[str, Any], columns: list[str], fingerprints: set[int]) -> bool:
     return fingerprint(row.get(column) for column in columns) not in fingerprints
-
-
-def _outcome(texts: tuple[object, ...]) -> str:
-    if not all(isinstance(text, str) for text in texts):
-        return NOT_A_STRING
-    return KEPT if all(text.strip() for text in texts) else EMPTY

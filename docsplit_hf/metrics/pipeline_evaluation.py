@@ -96,11 +96,8 @@ def evaluate_pipeline(
         )  # fmt: skip
         for i, (name, score) in enumerate(scores.items()):
             interval = tuple(float(bound[i]) for bound in drawn.confidence_interval)
-            results[name] = {
-                "score": score,
-                "confidence_interval": interval,
-                "standard_error": float(drawn.standard_error[i]),
-            }
+            error = float(drawn.standard_error[i])
+            results[name] = {"score": score, "confidence_interval": interval, "standard_error": error}
     return results | {
         "total_time_in_seconds": seconds,
         "samples_per_second": len(texts) / seconds,

@@ -238,10 +238,9 @@ def rank_metrics(ranks: torch.Tensor, candidates: torch.Tensor, cutoffs: tuple[i
 def ranks_of_right(
     similarities: torch.Tensor, right: torch.Tensor, document_ids: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The rank, from 1, of the right one among the candidates, ``(R,)``; behind those that are exactly as similar.
+    """The rank, from 1, of the ``right`` candidate, ``(R,)``, by similarities ``(R, N)``; behind those as similar.
 
-    ``similarities``: ``(R, N)``. ``right``: int64 ``(R,)``. ``document_ids``: ``(N,)``, equal for duplicates; those of
-    the right candidate do not count.
+    ``document_ids``: ``(N,)``, equal for duplicates; those of the right candidate do not count.
     """
     rows = torch.arange(len(right), device=right.device)
     better = ~(similarities < similarities[rows, right][:, None])  # NaN counts as better: what is broken is not perfect

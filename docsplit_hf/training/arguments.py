@@ -95,7 +95,6 @@ def check_processes(args: ShareableTrainingArguments) -> None:
         )
     if args.n_gpu > 1:
         raise ValueError(
-            f"{args.n_gpu} GPUs in one process would be used by DataParallel, which takes the batch apart, in which "
-            "texts are compared with one another: start with accelerate launch, or show one GPU only "
-            "(CUDA_VISIBLE_DEVICES=0)."
+            f"{args.n_gpu} GPUs in one process would take the batch apart, in which texts are compared: start with "
+            "accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
         )

@@ -112,15 +112,13 @@ def find_checkpoint(name: str | Path | None) -> str:
 
 def load_base_model(checkpoint: Checkpoint, dtype: torch.dtype | str = "float32") -> PreTrainedModel:
     """The encoder of a checkpoint, without a head: an adapter is merged, and of T5 only the encoder is taken."""
-    load = _load_adapter if checkpoint.is_adapter else _load_stock
-    return load(checkpoint, dtype).base_model
+    return (_load_adapter if checkpoint.is_adapter else _load_stock)(checkpoint, dtype).base_model
 
 
 class AutoModelWithoutHead(AutoModel):
     """What ``pipeline`` loads an encoder by: ``AutoModel``, which reports no head that is missing or left over.
 
-    Weights of float16 become float32 where there is no accelerator and nobody asked for a dtype: a CPU takes four times
-    as long in float16.
+    On a CPU, weights of float16 become float32 if nobody asked for a dtype: it takes four times as long in float16.
     """
 
     @classmethod

@@ -7,11 +7,7 @@ from transformers import PreTrainedModel
 
 
 def max_positions(model: PreTrainedModel) -> int | None:
-    """The longest input of a model in tokens, special tokens included; None if the model does not say.
-
-    Read from the table of position embeddings where there is one (RoBERTa's 514 rows hold 512 positions: the first two
-    are taken by the padding index), otherwise from the configuration.
-    """
+    """The longest input of a model in tokens, special tokens included; None if the model does not say."""
     table = _position_embeddings(model)
     if table is not None:
         return table.num_embeddings - position_offset(model)

@@ -168,11 +168,7 @@ def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, 
 
 
 def table_by_system(
-    frame: pd.DataFrame,
-    metrics: Sequence[str],
-    spread: Spread,
-    printed: Printed | None = None,
-    titles: Mapping[str, str] = TITLES,
+    frame: pd.DataFrame, metrics: Row, spread: Spread, printed: Printed | None = None, titles: Mapping = TITLES
 ) -> str:
     """Systems as rows and tasks as columns, as in the papers' tables 1 and 2. The best of ours are bold."""
     tasks = list(dict.fromkeys(frame["task"]))
@@ -191,17 +187,10 @@ def in_italics(printed: Printed, tasks: Sequence[str]) -> pd.DataFrame:
     return frame.assign(system=[f"*{escape(name)}, paper*" for name in frame["system"]], text=texts)
 
 
-def table_by_task(
-    frame: pd.DataFrame,
-    metrics: Sequence[str],
-    spread: Spread,
-    printed: Printed | None = None,
-    titles: Mapping[str, str] = TITLES,
-    plain_digits: int | None = None,
-) -> str:
+def _table_by_task(section: Section, frame: pd.DataFrame, printed: Printed | None, titles: Mapping[str, str]) -> str:
     """A row per task and system, a column per metric. Published rows follow each task."""
-    columns = {titles.get(name, name): name for name in metrics if name in set(frame["metric"])}
-    ours = with_text(frame, spread, plain_digits)
+    columns = {titles.get(name, name): name for name in section.metrics if name in set(frame["metric"])}
+    ours = with_text(frame, section.spread, section.plain_digits)
     parts = []
     for task, mine in ours.groupby("task", sort=False):
         parts.append(mine.assign(task=escape(task), system=mine["system"].map(escape)))
@@ -270,7 +259,7 @@ def _table(section: Section, frame: pd.DataFrame, records: Records, printed: Pri
         return section.layout(frame, records, printed)
     if section.by_system:
         return table_by_system(frame, section.metrics, section.spread, printed, titles)
-    return table_by_task(frame, section.metrics, section.spread, printed, titles, section.plain_digits)
+    return _table_by_task(section, frame, printed, titles)
 
 
 def _curve(frame: pd.DataFrame) -> list[str]:
@@ -282,7 +271,7 @@ def _curve(frame: pd.DataFrame) -> list[str]:
     for task, mine in frame.groupby("task", sort=False):
         mine = mine.sort_values("shots", kind="stable")
         columns = mine.assign(task=[f"{count} per class" for count in mine["shots"]])
-        parts += [f"### {escape(task)}", table_by_system(columns, ["accuracy"], "std", titles={"accuracy": ""})]
+        parts += [f"### {escape(task)}", table_by_system(columns, ("accuracy",), "std", titles={"accuracy": ""})]
     return parts
 
 
@@ -290,9 +279,8 @@ def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
     """The values of each setting, with their tasks if they differ."""
     texts = {}
     for name in dict.fromkeys(name for settings in frame["settings"] for name in settings):
-        tasks: dict[str, dict[str, None]] = {}  # by value; keys keep their order
-        for task, settings in zip(frame["task"], frame["settings"], strict=True):
-            tasks.setdefault(str(settings.get(name, MISSING)), {})[escape(task)] = None
+        values = [str(settings.get(name, MISSING)) for settings in frame["settings"]]
+        tasks = frame["task"].map(escape).groupby(values, sort=False).unique()
         several = len(tasks) > 1
         texts[name] = ", ".join(f"{value} ({', '.join(of)})" if several else value for value, of in tasks.items())
     return texts

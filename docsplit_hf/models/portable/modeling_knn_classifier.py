@@ -245,8 +245,7 @@ def classification_loss(
 ) -> torch.Tensor:
     """Cross entropy, or binary cross entropy for several labels per text: the mean, a float32 scalar.
 
-    ``logits``: ``(B, C)``; ``labels``: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1. ``label_smoothing``: the share of
-    the probability that goes to all labels alike; for one label per text only.
+    ``logits``: ``(B, C)``; ``labels``: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1, which are not smoothed.
     """
     if logits.shape[1] == 0:
         raise ValueError("This model has no classification head (num_labels=0): give it labels with from_encoder.")

@@ -147,8 +147,7 @@ def cached_arrays(
             dimensions = arrays["embeddings"].shape[1]
             if chunks and (first := chunks[0]["embeddings"].shape[1]) != dimensions:
                 raise ValueError(
-                    f"{encoder!r} gives {dimensions} dimensions after {first}: its fingerprint is the same, but it has "
-                    f"changed. Delete the kept embeddings in {folder}."
+                    f"{encoder!r} gives {dimensions} dimensions after {first}: delete the embeddings in {folder}."
                 )
             chunks.append(arrays)
             on_done(len(part))

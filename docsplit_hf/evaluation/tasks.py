@@ -50,8 +50,7 @@ class ClassificationTask:
             texts, labels, pairs = (getattr(self, f"{split}_{part}") for part in ("texts", "labels", "pairs"))
             if not len(texts) == len(labels) == len(texts if pairs is None else pairs) > 0:
                 raise ValueError(
-                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels. There must be at least one "
-                    "text, and a label (and a second text, if any) for each."
+                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels: give each a label."
                 )
         if len(np.unique(self.train_labels)) < 2:
             only = (

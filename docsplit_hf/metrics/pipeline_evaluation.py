@@ -124,10 +124,8 @@ def _all_labels(answers: list[list[dict[str, Any]]], names: list[str]) -> list[s
     known = {answer["label"] for given in answers for answer in given}
     unknown = [name for name in names if name not in known]
     if answers and unknown:
-        raise ValueError(
-            f"The pipeline does not know the label {unknown[0]!r} of the data, but {', '.join(sorted(known))}: set "
-            "pipe.model.config.id2label, or give the data the pipeline's names."
-        )
+        known = ", ".join(sorted(known))
+        raise ValueError(f"The pipeline does not know the label {unknown[0]!r} of the data, but {known}: rename one.")
     return [*names, *sorted(known - set(names))]
 
 

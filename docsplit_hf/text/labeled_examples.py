@@ -289,10 +289,8 @@ def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[
 def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Dataset]:
     count = int(size) if size >= 1 else max(1, round(size * len(train)))
     if count >= len(train):
-        raise ValueError(
-            f"Holding {count} of {len(train)} training examples out for {name} leaves none to train on: give more, "
-            f"lower {name}_size, or choose a {name}_split."
-        )
+        out = f"{count} of {len(train)} training examples out for {name}"
+        raise ValueError(f"Holding {out} leaves none to train on: lower {name}_size, or choose a {name}_split.")
     fingerprints = fingerprints_of(train, [name for name in train.column_names if name.startswith("text")])
     labels = _label_lists(train)
     kept, held_out = hold_out(fingerprints, count, seed, labels)
@@ -323,10 +321,8 @@ def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
     labels = {name: _label_lists(split) for name, split in splits.items()}
     if len(set(map(tuple, labels["train"]))) < 2:
         given = [names[number] for number in labels["train"][0]]
-        raise ValueError(
-            f"Each of the {len(labels['train'])} training examples has the label {given}: there is nothing to tell "
-            f"apart. Check column {label_column!r}."
-        )
+        only = f"{len(labels['train'])} training examples has the label {given}"
+        raise ValueError(f"Each of the {only}: there is nothing to tell apart. Check column {label_column!r}.")
     for name, given in labels.items():
         if untrained := sorted(set(chain(*given)) - set(chain(*labels["train"]))):
             logger.warning(f"{name} has classes that are never trained on: {[names[number] for number in untrained]}.")

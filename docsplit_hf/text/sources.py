@@ -65,10 +65,8 @@ def load_from_hub(name: str, *arguments: Any, **options: Any) -> Any:
     try:
         return datasets.load_dataset(name, *arguments, **options)
     except (ConnectionError, datasets.exceptions.DatasetNotFoundError) as error:
-        raise OSError(
-            f"{name!r} is no file or folder here, and was not found on the Hub or the Hub could not be reached: check "
-            f"the spelling. ({str(error).splitlines()[0]})"
-        ) from error
+        problem = f"{name!r} is no file or folder here, nor on the Hub, if that could be reached"
+        raise OSError(f"{problem}: check the spelling. ({str(error).splitlines()[0]})") from error
 
 
 def find_splits(

@@ -71,10 +71,8 @@ def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int]
     for start in range(len(full) - len(plain) + 1):
         if full[start : start + len(plain)] == plain:
             return full[:start], full[start + len(plain) :]
-    raise ValueError(
-        f"{type(tokenizer).__name__} turns {text!r} into {plain} without and into {full} with special tokens, and not "
-        "only before and after it: use another tokenizer."
-    )
+    ids = f"{plain} without and {full} with special tokens"
+    raise ValueError(f"{type(tokenizer).__name__} makes {ids} of {text!r}, which are not around it: use another one.")
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:

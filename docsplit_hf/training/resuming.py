@@ -61,10 +61,8 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
     if resume_from_checkpoint is True or resume_from_checkpoint == "last":
         found = complete_checkpoints(output_dir)
         if not found:
-            raise ValueError(
-                f"There is no complete checkpoint to resume from in {output_dir}: start without "
-                "resuming (with --overwrite_output_dir, if the folder is in use)."
-            )
+            ways = "start without resuming (with --overwrite_output_dir, if the folder is in use)"
+            raise ValueError(f"There is no complete checkpoint to resume from in {output_dir}: {ways}.")
         folder = found[-1]
     if not (folder / STATE_FILE).is_file():
         inside = [str(path) for path in complete_checkpoints(folder)]
@@ -97,10 +95,7 @@ def check_output_dir(
         ways = f"Choose another, {go_on}or write over it (--overwrite_output_dir)."
         raise ValueError(f"The output folder {output_dir} is not empty. {ways}")
     if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
-        raise ValueError(
-            f"The run would start from {model} and write over {output_dir}, where that checkpoint lies: choose another "
-            "output folder."
-        )
+        raise ValueError(f"The run would start from {model} and write over {output_dir}: choose another output folder.")
 
 
 def describe_run(

@@ -197,10 +197,8 @@ class EndpointEncoder:
             raise EndpointError(f"{self!r} was asked for {number} embeddings and gives those of {indices}.")
         self.dimension = self.dimension or embeddings[0].size
         if embeddings.shape[1:] != (self.dimension,) or not embeddings.size:
-            raise EndpointError(
-                f"{self!r} gives embeddings of shape {embeddings.shape[1:]} after one of {self.dimension} dimensions: "
-                "has the model behind the name been changed?"
-            )
+            shape = f"{embeddings.shape[1:]} after one of {self.dimension} dimensions"
+            raise EndpointError(f"{self!r} gives embeddings of shape {shape}: is it another model?")
         if not (np.isfinite(embeddings) & embeddings.any(1, keepdims=True)).all():
             raise EndpointError(f"{self!r} gives an embedding that is not finite, or 0 in all dimensions.")
         return embeddings

@@ -25,9 +25,9 @@ def check_max_length(max_length: int, model: PreTrainedModel) -> int:
     """Return ``max_length`` if the model has that many positions."""
     positions = max_positions(model)
     if positions is not None and max_length > positions:
+        name = type(model).__name__
         raise ValueError(
-            f"max_length={max_length} is more than the {positions} positions of {type(model).__name__}: use at most "
-            f"{positions}, or a model for longer documents (Longformer, BigBird, ModernBERT)."
+            f"max_length={max_length} is more than the {positions} positions of {name}: use at most {positions}."
         )
     return max_length
 

@@ -97,10 +97,8 @@ def openvino_engine(
         if importlib.util.find_spec(package) is None:
             raise ImportError(f"backend='openvino' needs {package}: pip install docsplit_hf[openvino].")
     if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
-        raise ValueError(
-            f"backend='openvino' is for the CPU and weights in float32, and the encoder is on {encoder.device} in "
-            f"{encoder.dtype}: load it with device='cpu' and dtype='float32'."
-        )
+        place = f"OpenVINO does not take an encoder on {encoder.device} in {encoder.dtype}"
+        raise ValueError(f"{place}: load it with device='cpu' and dtype='float32'.")
     described: list[object] = [encoder_fingerprint(encoder, tokenizer), exported, VERSION]
     described += [version(package) for package in (*packages, "torch", "transformers")]
     if exported == "int8":

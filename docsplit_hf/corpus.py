@@ -200,8 +200,11 @@ class EmbedDocuments(PipelineStep):
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Embed the documents of a task, and give them on."""
-        folder = Path(self.folder)
-        with _one_thread():
+        folder, threads = Path(self.folder), torch.get_num_threads()
+        with contextlib.ExitStack() as stack:
+            # On one thread, as with others the last bits of an embedding may be others.
+            torch.set_num_threads(1)
+            stack.callback(torch.set_num_threads, threads)
             encoder = self.begin(world_size)
             if is_finished(folder, rank):
                 logger.info("The shard of task %d is there already.", rank)
@@ -240,14 +243,3 @@ def _load(
     options = {"backend": "openvino", "calibration_texts": texts} if precision == "int8" else {}
     encoder = DocumentEncoder.from_pretrained(model, max_length=max_length, precision=precision, **options)
     return encoder, encoder.fingerprint
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Within it, torch computes on one thread: with others, the last bits of an embedding may be others."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -154,9 +154,8 @@ class PieceAverages:
 
     def add(self, pieces: Sequence[Piece], values: torch.Tensor) -> None:
         """Add the values of pieces, ``(rows, D)``, a row for each embedding."""
-        counts = torch.tensor([len(piece.weights) for piece in pieces])
-        owners = torch.tensor([piece.text for piece in pieces]).repeat_interleave(counts)
-        is_only = torch.tensor([piece.is_only for piece in pieces]).repeat_interleave(counts)
+        owners, is_only = torch.tensor([(piece.text, piece.is_only) for piece in pieces for _ in piece.weights]).T
+        is_only = is_only.bool()
         weights = torch.from_numpy(np.concatenate([piece.weights for piece in pieces])).float()
         self._sums[owners[is_only]] = values[is_only]
         if self._beginnings is not None:

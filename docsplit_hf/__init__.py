@@ -43,63 +43,36 @@ _MODULE_OF_NAME = {
     "segment_documents": "text.segmentation.segment_documents",
 }
 
-__all__ = [
-    "Audit",
-    "AutoModelForDocSplit",
-    "ContrastiveTrainer",
-    "ContrastiveTrainingArguments",
-    "DataCollatorForDocSplit",
-    "DataCollatorForLabeledExamples",
-    "DocSplitClassifier",
-    "DocSplitProjection",
-    "DocumentEncoder",
-    "EndpointClassifier",
-    "EndpointEncoder",
-    "KNNClassifier",
-    "KNNClassifierConfig",
-    "KNNClassifierPipeline",
-    "KNNClassifierTrainer",
-    "KNNClassifierTrainingArguments",
-    "KNNDatastore",
-    "MTEBEncoder",
-    "connect_datastore",
-    "default_checkpoint",
-    "evaluate_pipeline",
-    "load_documents",
-    "load_labeled_examples",
-    "load_package_documentation",
-    "load_system",
-    "metric_path",
-    "segment_documents",
-]
+__all__ = [*_MODULE_OF_NAME]
 
-if TYPE_CHECKING:
-    from .classification.arguments import KNNClassifierTrainingArguments
-    from .classification.knn_classifier_trainer import KNNClassifierTrainer
-    from .classification.labeled_collator import DataCollatorForLabeledExamples
-    from .evaluation.mteb_encoder import MTEBEncoder
-    from .evaluation.systems import load_system
-    from .metrics.pipeline_evaluation import evaluate_pipeline
-    from .metrics.registry import metric_path
-    from .models.checkpoints.checkpoint import default_checkpoint
-    from .models.inference.encoder import DocumentEncoder
-    from .models.inference.endpoint import EndpointClassifier, EndpointEncoder
-    from .models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from .models.portable.modeling_knn_classifier import KNNClassifier
-    from .neighbors.audit.report import Audit
-    from .neighbors.estimator import DocSplitClassifier
-    from .neighbors.pipeline import KNNClassifierPipeline
-    from .neighbors.store.datastore import KNNDatastore
-    from .neighbors.store.milvus.connect import connect_datastore
-    from .pretraining.arguments import ContrastiveTrainingArguments
-    from .pretraining.collator import DataCollatorForDocSplit
-    from .pretraining.contrastive_trainer import ContrastiveTrainer
-    from .pretraining.docsplit_projection import DocSplitProjection
-    from .pretraining.model import AutoModelForDocSplit
-    from .text.labeled_examples import load_labeled_examples
-    from .text.load_documents import load_documents
-    from .text.package_documentation import load_package_documentation
-    from .text.segmentation.segment_documents import segment_documents
+if TYPE_CHECKING:  # as themselves: what type checkers take for exported
+    from .classification.arguments import KNNClassifierTrainingArguments as KNNClassifierTrainingArguments
+    from .classification.knn_classifier_trainer import KNNClassifierTrainer as KNNClassifierTrainer
+    from .classification.labeled_collator import DataCollatorForLabeledExamples as DataCollatorForLabeledExamples
+    from .evaluation.mteb_encoder import MTEBEncoder as MTEBEncoder
+    from .evaluation.systems import load_system as load_system
+    from .metrics.pipeline_evaluation import evaluate_pipeline as evaluate_pipeline
+    from .metrics.registry import metric_path as metric_path
+    from .models.checkpoints.checkpoint import default_checkpoint as default_checkpoint
+    from .models.inference.encoder import DocumentEncoder as DocumentEncoder
+    from .models.inference.endpoint import EndpointClassifier as EndpointClassifier
+    from .models.inference.endpoint import EndpointEncoder as EndpointEncoder
+    from .models.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig
+    from .models.portable.modeling_knn_classifier import KNNClassifier as KNNClassifier
+    from .neighbors.audit.report import Audit as Audit
+    from .neighbors.estimator import DocSplitClassifier as DocSplitClassifier
+    from .neighbors.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
+    from .neighbors.store.datastore import KNNDatastore as KNNDatastore
+    from .neighbors.store.milvus.connect import connect_datastore as connect_datastore
+    from .pretraining.arguments import ContrastiveTrainingArguments as ContrastiveTrainingArguments
+    from .pretraining.collator import DataCollatorForDocSplit as DataCollatorForDocSplit
+    from .pretraining.contrastive_trainer import ContrastiveTrainer as ContrastiveTrainer
+    from .pretraining.docsplit_projection import DocSplitProjection as DocSplitProjection
+    from .pretraining.model import AutoModelForDocSplit as AutoModelForDocSplit
+    from .text.labeled_examples import load_labeled_examples as load_labeled_examples
+    from .text.load_documents import load_documents as load_documents
+    from .text.package_documentation import load_package_documentation as load_package_documentation
+    from .text.segmentation.segment_documents import segment_documents as segment_documents
 
 
 def __getattr__(name: str) -> Any:

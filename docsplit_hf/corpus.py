@@ -25,6 +25,7 @@ from .text.characters import replace_lone_surrogates
 from .text.file_formats import lines_between
 from .text.segmentation.segment_documents import SegmentAndDrop
 from .text.segmentation.sentences import get_segmenter
+from .training.base_trainer import temporarily
 from .training.markdown import public_name
 
 if importlib.util.find_spec("datatrove") is None:
@@ -110,9 +111,8 @@ class SegmentDocuments(PipelineStep):
         """The documents of a task that can be trained on, segmented."""
         tokenizer = AutoTokenizer.from_pretrained(find_checkpoint(self.model))
         segmenter = get_segmenter(self.segmenter, self.language)
-        segment = SegmentAndDrop(
-            tokenizer=tokenizer, text_column="text", segmenter=segmenter, single_sentence=self.single_sentence
-        )
+        options = {"segmenter": segmenter, "single_sentence": self.single_sentence}
+        segment = SegmentAndDrop(tokenizer=tokenizer, text_column="text", **options)
         for documents in iter(lambda: list(islice(data, SEGMENTED_TOGETHER)), []):
             with self.track_time("batch"):
                 rows = segment({"text": [document.text for document in documents], "document": documents})
@@ -181,6 +181,9 @@ class EmbedDocuments(PipelineStep):
             "precision": self.encoder[2],
             "long_documents": self.long_documents,
         }
+        with temporarily(encoder, "max_length", min(encoder.max_length, PROBE_LENGTH)), unlogged():
+            # As Reader.probe gives it of a classifier around this encoder.
+            probe = make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
         shared = {
             "tasks": tasks,
             "dimension": encoder.dimension,
@@ -190,15 +193,18 @@ class EmbedDocuments(PipelineStep):
             "label_key": self.label_key,
             "keep_texts": self.keep_texts,
             "label_names": None,
-            "probe": _probe(encoder).tolist(),
+            "probe": probe.tolist(),
         }
         begin_corpus(Path(self.folder), shared)
         return encoder
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Embed the documents of a task, and give them on."""
-        folder = Path(self.folder)
-        with _one_thread():
+        folder, threads = Path(self.folder), torch.get_num_threads()
+        with contextlib.ExitStack() as stack:
+            # On one thread, as with others the last bits of an embedding may be others.
+            torch.set_num_threads(1)
+            stack.callback(torch.set_num_threads, threads)
             encoder = self.begin(world_size)
             if is_finished(folder, rank):
                 logger.info("The shard of task %d is there already.", rank)
@@ -237,25 +243,3 @@ def _load(
     options = {"backend": "openvino", "calibration_texts": texts} if precision == "int8" else {}
     encoder = DocumentEncoder.from_pretrained(model, max_length=max_length, precision=precision, **options)
     return encoder, encoder.fingerprint
-
-
-def _probe(encoder: DocumentEncoder) -> Any:
-    """As ``Reader.probe`` gives it of a classifier around this encoder."""
-    length = encoder.max_length
-    encoder.max_length = min(length, PROBE_LENGTH)
-    try:
-        with unlogged():
-            return make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
-    finally:
-        encoder.max_length = length
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Within it, torch computes on one thread: with others, the last bits of an embedding may be others."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -61,10 +61,7 @@ class Shards:
 
 
 def begin_corpus(folder: Path, shared: dict[str, Any]) -> None:
-    """Write ``corpus.json``, or check that the one that is there says the same; a probe may differ in its last bits.
-
-    Of tasks that begin at the same time, the first one writes.
-    """
+    """Write ``corpus.json``, or check that the one that is there says the same; a probe may differ in its last bits."""
     folder.mkdir(parents=True, exist_ok=True)
     new = {"format": FORMAT, "version": VERSION, **shared}
     if not (folder / CORPUS).exists():
@@ -77,10 +74,8 @@ def begin_corpus(folder: Path, shared: dict[str, Any]) -> None:
     there = json.loads((folder / CORPUS).read_text(encoding="utf-8"))
     for name in sorted((new.keys() | there.keys()) - {"probe"}):
         if there.get(name) != new.get(name):
-            raise ValueError(
-                f"{folder} was begun otherwise: {_difference(name, there.get(name), new.get(name))}. Go on as it was "
-                "begun, or take a new folder."
-            )
+            what = _difference(name, there.get(name), new.get(name))
+            raise ValueError(f"{folder} was begun otherwise: {what}. Go on as it was begun, or take a new folder.")
 
 
 def is_finished(folder: Path, task: int) -> bool:
@@ -170,12 +165,9 @@ def read_shards(folder: str | Path) -> Shards:
     names = corpus.get("label_names")
     are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
     _require(names is None or (are_names and len(set(names)) == len(names)), path, f"label_names is {names!r}")
-    missing = [task for task in range(corpus["tasks"]) if not (folder / f"{task:05d}.json").is_file()]
-    if missing:
-        raise ShardsError(
-            f"{folder}: {len(missing)} of {corpus['tasks']} shards are not finished, the first is {missing[0]:05d}: "
-            "run the tasks again, finished ones are skipped."
-        )
+    if missing := [task for task in range(corpus["tasks"]) if not is_finished(folder, task)]:
+        what = f"{len(missing)} of {corpus['tasks']} shards are not finished, the first is {missing[0]:05d}"
+        raise ShardsError(f"{folder}: {what}: run the tasks again, finished ones are skipped.")
     shards = tuple(_read_shard(folder, f"{task:05d}", digest) for task in range(corpus["tasks"]))
     probe = _read_probe(path, corpus)
     names = None if names is None else tuple(names)

@@ -66,29 +66,20 @@ from docsplit_hf.training.command_line import GO_ON, options_given, parse_argume
 from docsplit_hf.training.distributed import end_run
 from docsplit_hf.training.markdown import public_name
 
+LABELED_OPTIONS = (
+    "text_column", "text_pair_column", "label_column", "id_column", "train_split", "validation_split", "test_split",
+    "validation_size", "test_size", "label_separator", "csv_separator", "encoding",
+)  # fmt: skip
+
 
 def load_splits(data: DataArguments, seed: int):
     """Training, validation and test examples."""
     if data.task_name is not None:
         splits = load_task(data.task_name, seed=seed, validation_size=data.validation_size)
     else:
-        splits = docsplit_hf.load_labeled_examples(
-            docsplit_hf.load_package_documentation() if data.dataset_name == DOCUMENTATION else data.dataset_name,
-            data.dataset_config_name,
-            text_column=data.text_column,
-            text_pair_column=data.text_pair_column,
-            label_column=data.label_column,
-            id_column=data.id_column,
-            train_split=data.train_split,
-            validation_split=data.validation_split,
-            test_split=data.test_split,
-            validation_size=data.validation_size,
-            test_size=data.test_size,
-            seed=seed,
-            label_separator=data.label_separator,
-            csv_separator=data.csv_separator,
-            encoding=data.encoding,
-        )
+        source = docsplit_hf.load_package_documentation() if data.dataset_name == DOCUMENTATION else data.dataset_name
+        options = {name: getattr(data, name) for name in LABELED_OPTIONS}
+        splits = docsplit_hf.load_labeled_examples(source, data.dataset_config_name, seed=seed, **options)
     for name, most in (("train", data.max_train_examples), ("test", data.max_test_examples)):
         if most is not None and name in splits and len(splits[name]) > most:
             splits[name] = splits[name].shuffle(seed=seed).select(range(most))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from transformers.hf_argparser import HfArg
@@ -37,8 +37,7 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         self.curve_shots = sorted(set(self.curve_shots))
         for name in LEAST_ONE:
-            value = getattr(self, name)
-            if value is not None and value < 1:
+            if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
         if not self.curve_shots or self.curve_shots[0] < 1:
             raise ValueError(f"curve_shots must be numbers from 1, got {self.curve_shots}.")
@@ -57,14 +56,14 @@ class EvaluationSettings:
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False)
 class Evaluation:
     """A system on a task; ``checkpoint`` is where its encoder is, to be fine-tuned."""
 
-    def __init__(self, system: System, task: EvaluationTask, checkpoint: str | None = None) -> None:
-        self.system = system
-        self.task = task
-        self.checkpoint = checkpoint
-        self._results: dict[tuple[Hashable, ...], Any] = {}
+    system: System
+    task: EvaluationTask
+    checkpoint: str | None = None
+    _results: dict[tuple[Hashable, ...], Any] = field(default_factory=dict, init=False)
 
     def once(self, compute: Callable[..., Result], *arguments: Hashable) -> Result:
         """The result of ``compute`` for these arguments, computed at the first call only."""
@@ -94,16 +93,15 @@ Plan = tuple[list[Measurement], list[str]]  # the measurements, and a line for e
 
 
 class Experiment(NamedTuple):
-    """One protocol. ``refuses`` says which encoder it takes where a system is none such, else None.
-
-    ``beside`` gives what is measured of a system beside what is planned, as rows of their own.
-    """
+    """One protocol."""
 
     description: str
     tasks: tuple[type, ...] | None  # None: any
     plan: Callable[[EvaluationTask, EvaluationSettings], Plan]
-    refuses: Callable[[System], str | None] = lambda system: None
-    beside: Callable[[System, list[Measurement]], list[Measurement]] = lambda system, planned: []
+    refuses: Callable[[System], str | None] = lambda system: None  # what encoder it takes, where this system is none
+    beside: Callable[[System, list[Measurement]], list[Measurement]] = (
+        lambda system, planned: []
+    )  # as rows of their own
 
 
 def once_per_seed(protocol: str, chosen: dict[str, Any], settings: EvaluationSettings, measure: Measure) -> Plan:

@@ -51,10 +51,7 @@ SPREADS = {
 def check_matplotlib() -> None:
     """Raise if figures cannot be drawn; call this before hours of measuring."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError(
-            "Figures need matplotlib: pip install matplotlib, which the extra [evaluation] brings, or do without "
-            "them, --no_figures."
-        )
+        raise ModuleNotFoundError("Figures need matplotlib: pip install matplotlib, or do without them, --no_figures.")
 
 
 def save(draw: Callable[[], Figure | None], path: Path) -> bool:

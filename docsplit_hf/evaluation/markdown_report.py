@@ -16,6 +16,9 @@ from .results import Summary, setting, summarize_records
 
 Spread = Literal["std", "interval", "documents"]
 Row = tuple[str, ...]
+Records = Sequence[Mapping[str, Any]]
+# Additions to the table of data sets, by the names of the tasks: a row below a task, by its name, and notes.
+Describe = Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]]
 SPREADS: dict[Spread, str] = {
     "std": "± is the standard deviation over the repeats",
     "interval": "± is half the 95 % confidence interval of the mean over the seeds (Student's t), on one and the same "
@@ -56,7 +59,7 @@ class Section:
     by_system: bool = True  # systems as rows, tasks as columns; else a row for each task and system
     titles: Mapping[str, str] | None = None  # of metrics
     plain_digits: int | None = None  # if the numbers are not percentages
-    layout: Callable[[pd.DataFrame, Sequence[Mapping[str, Any]], Printed | None], str] | None = None  # its own table
+    layout: Callable[[pd.DataFrame, Records, Printed | None], str] | None = None  # its own table
     in_table: Row = ()  # settings that the layout shows
 
 
@@ -87,13 +90,13 @@ SECTIONS = (
 
 
 def own_data(tasks: Sequence[str]) -> tuple[dict[str, Row], list[str]]:
-    """Additions to the table of data sets: a row below a task, by its name, and notes."""
+    """No rows, and what the columns mean."""
     return {}, [WORDS, NOISE]
 
 
 def results_markdown(
-    records: Sequence[Mapping[str, Any]],
-    runs: Sequence[Mapping[str, Any]],
+    records: Records,
+    runs: Records,
     tasks: Mapping[str, Mapping[str, Any]],
     settings: EvaluationSettings,
     command: str,
@@ -101,20 +104,16 @@ def results_markdown(
     figures: Sequence[str] = (),
     preset: str = "",
     sections: Sequence[Section] = SECTIONS,
-    data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
+    data: Describe = own_data,
 ) -> str:
-    """The report of a run in Markdown, a function of what was measured.
+    """The report of a run in Markdown, with the ``runs`` and ``tasks`` of the results file.
 
-    ``runs`` and ``tasks`` are those of the results file; ``command`` repeats the run; ``left_out`` says, line by line,
-    what was not measured; ``figures`` are names of pictures beside the report; ``preset`` is a line about the options.
+    ``command`` repeats the run; ``left_out``: lines on what was not measured; ``figures``: names of pictures beside the
+    report; ``preset``: a line about the options.
     """
     frame = summarize_records(records)
-    parts = [
-        "# Evaluation",
-        f"To repeat it:\n\n```bash\n{command}\n```",
-        _ran_on(records, runs),
-        *[preset] * bool(preset),
-    ]
+    parts = ["# Evaluation", f"To repeat it:\n\n```bash\n{command}\n```", _ran_on(records, runs)]
+    parts += [preset] if preset else []
     parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks, data))
     if left_out:
         parts.append("Left out:\n\n" + "\n".join(f"- {escape(line)}" for line in left_out))
@@ -128,9 +127,7 @@ def results_markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def main_table(
-    records: Sequence[Mapping[str, Any]], settings: EvaluationSettings, sections: Sequence[Section] = SECTIONS
-) -> str:
+def main_table(records: Records, settings: EvaluationSettings, sections: Sequence[Section] = SECTIONS) -> str:
     """The first table of the report without published numbers, for the last screen of a run."""
     frame = summarize_records(records)
     for section in sections:
@@ -150,9 +147,8 @@ def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | 
 
 def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = None, bold: Sequence[str] = ()) -> Any:
     """The frame with formatted numbers as ``text``; the best in each group of the columns ``bold`` is bold."""
-    texts = pd.Series(
-        [format_summary(row, spread, plain_digits) for row in frame.itertuples()], frame.index, dtype=object
-    )
+    texts = [format_summary(row, spread, plain_digits) for row in frame.itertuples()]
+    texts = pd.Series(texts, frame.index, dtype=object)
     if bold:
         best = frame.groupby(list(bold))["mean"].transform("max") == frame["mean"]
         texts = texts.where(~best, "**" + texts + "**")
@@ -172,11 +168,7 @@ def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, 
 
 
 def table_by_system(
-    frame: pd.DataFrame,
-    metrics: Sequence[str],
-    spread: Spread,
-    printed: Printed | None = None,
-    titles: Mapping[str, str] = TITLES,
+    frame: pd.DataFrame, metrics: Row, spread: Spread, printed: Printed | None = None, titles: Mapping = TITLES
 ) -> str:
     """Systems as rows and tasks as columns, as in the papers' tables 1 and 2. The best of ours are bold."""
     tasks = list(dict.fromkeys(frame["task"]))
@@ -195,17 +187,10 @@ def in_italics(printed: Printed, tasks: Sequence[str]) -> pd.DataFrame:
     return frame.assign(system=[f"*{escape(name)}, paper*" for name in frame["system"]], text=texts)
 
 
-def table_by_task(
-    frame: pd.DataFrame,
-    metrics: Sequence[str],
-    spread: Spread,
-    printed: Printed | None = None,
-    titles: Mapping[str, str] = TITLES,
-    plain_digits: int | None = None,
-) -> str:
+def _table_by_task(section: Section, frame: pd.DataFrame, printed: Printed | None, titles: Mapping[str, str]) -> str:
     """A row per task and system, a column per metric. Published rows follow each task."""
-    columns = {titles.get(name, name): name for name in metrics if name in set(frame["metric"])}
-    ours = with_text(frame, spread, plain_digits)
+    columns = {titles.get(name, name): name for name in section.metrics if name in set(frame["metric"])}
+    ours = with_text(frame, section.spread, section.plain_digits)
     parts = []
     for task, mine in ours.groupby("task", sort=False):
         parts.append(mine.assign(task=escape(task), system=mine["system"].map(escape)))
@@ -215,21 +200,15 @@ def table_by_task(
 
 
 def task_table(
-    fingerprints: Mapping[str, str],
-    tasks: Mapping[str, Mapping[str, Any]],
-    data: Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]] = own_data,
+    fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any]], data: Describe = own_data
 ) -> str:
-    """The table of data sets; ``fingerprints`` has those of tasks by name, ``tasks`` descriptions by fingerprint.
-
-    Descriptions from before words were counted in the training set have none: their numbers are left open.
-    """
+    """The table of data sets; ``fingerprints`` of tasks by name, ``tasks`` by fingerprint, the older without words."""
     beside, notes = data(list(fingerprints))
     rows = []
     for name, fingerprint in fingerprints.items():
         task = tasks[fingerprint]
-        sizes = [
-            f"{task[field]:,}" if field in task else MISSING for field in ("train", "test", "documents", "classes")
-        ]
+        fields = ("train", "test", "documents", "classes")
+        sizes = [f"{task[field]:,}" if field in task else MISSING for field in fields]
         words = [f"{task['words'][key]:,.0f}" if "words" in task else MISSING for key in ("mean", "median", "max")]
         noise = f"{196 * math.sqrt(0.25 / task['test']):.1f}"
         rows.append((escape(name), task["kind"], *sizes, *words, noise, fingerprint[:8]))
@@ -252,7 +231,7 @@ def _rows_of(section: Section, frame: pd.DataFrame, settings: EvaluationSettings
     return chosen
 
 
-def _section(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> str:
+def _section(section: Section, frame: pd.DataFrame, records: Records) -> str:
     printed = section.printed
     if printed is not None and not len(printed.numbers(list(frame["task"]))):
         printed = None
@@ -264,12 +243,8 @@ def _section(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[st
     if section.spread == "documents" and repeats == 1 and frame["documents"].notna().any():
         means = f"{spread}."
     shown = ", ".join(f"{name} {value}" for name, value in settings.items()) or "none"
-    parts = [
-        f"## {section.title}",
-        f"{section.text.format_map(settings)} {means}",
-        f"Seeds: {_seeds(frame)}. Settings: {shown}.",
-        _table(section, frame, records, printed),
-    ]
+    parts = [f"## {section.title}", f"{section.text.format_map(settings)} {means}"]
+    parts += [f"Seeds: {_seeds(frame)}. Settings: {shown}.", _table(section, frame, records, printed)]
     if printed is not None:
         parts.append(
             f"In italics the papers' own numbers ({printed.source}), on other sizes of data, splits and machines. "
@@ -278,13 +253,13 @@ def _section(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[st
     return "\n\n".join(parts)
 
 
-def _table(section: Section, frame: pd.DataFrame, records: Sequence[Mapping[str, Any]], printed: Printed | None) -> str:
+def _table(section: Section, frame: pd.DataFrame, records: Records, printed: Printed | None) -> str:
     titles = section.titles or TITLES
     if section.layout is not None:
         return section.layout(frame, records, printed)
     if section.by_system:
         return table_by_system(frame, section.metrics, section.spread, printed, titles)
-    return table_by_task(frame, section.metrics, section.spread, printed, titles, section.plain_digits)
+    return _table_by_task(section, frame, printed, titles)
 
 
 def _curve(frame: pd.DataFrame) -> list[str]:
@@ -296,7 +271,7 @@ def _curve(frame: pd.DataFrame) -> list[str]:
     for task, mine in frame.groupby("task", sort=False):
         mine = mine.sort_values("shots", kind="stable")
         columns = mine.assign(task=[f"{count} per class" for count in mine["shots"]])
-        parts += [f"### {escape(task)}", table_by_system(columns, ["accuracy"], "std", titles={"accuracy": ""})]
+        parts += [f"### {escape(task)}", table_by_system(columns, ("accuracy",), "std", titles={"accuracy": ""})]
     return parts
 
 
@@ -304,9 +279,8 @@ def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
     """The values of each setting, with their tasks if they differ."""
     texts = {}
     for name in dict.fromkeys(name for settings in frame["settings"] for name in settings):
-        tasks: dict[str, dict[str, None]] = {}  # by value; keys keep their order
-        for task, settings in zip(frame["task"], frame["settings"], strict=True):
-            tasks.setdefault(str(settings.get(name, MISSING)), {})[escape(task)] = None
+        values = [str(settings.get(name, MISSING)) for settings in frame["settings"]]
+        tasks = frame["task"].map(escape).groupby(values, sort=False).unique()
         several = len(tasks) > 1
         texts[name] = ", ".join(f"{value} ({', '.join(of)})" if several else value for value, of in tasks.items())
     return texts
@@ -318,7 +292,7 @@ def _seeds(frame: pd.DataFrame) -> str:
     return f"{seeds[0]} to {seeds[-1]}" if together else ", ".join(map(str, seeds))
 
 
-def _ran_on(records: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> str:
+def _ran_on(records: Records, runs: Records) -> str:
     """A line for each machine, with its versions, that these records were measured on."""
     first_dates: dict[str, str] = {}
     for run in (runs[number] for number in sorted({record["run"] for record in records})):

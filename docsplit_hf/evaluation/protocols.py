@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import normalize
@@ -119,16 +118,12 @@ def held_out_settings(task: ClassificationTask) -> dict[str, str]:
 def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Sequence[str]) -> np.ndarray:
     """The rows of ``shots`` examples of every class, int64, ascending (DocSplit, appendix A.1).
 
-    The examples of fewer shots are among those of more shots of the same seed, so that a curve over the number of shots
-    does not jump for another draw. The paper does not say what becomes of a class with fewer: here it is an error.
+    With the same seed, the examples of fewer shots are among those of more: so a curve does not jump for another draw.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if counts.min() < shots:
-        short = [
-            f"{label_names[number]!r} has {count}"
-            for number, count in zip(classes, counts, strict=True)
-            if count < shots
-        ]
+        too_few = [(label_names[number], count) for number, count in zip(classes, counts, strict=True) if count < shots]
+        short = [f"{name!r} has {count}" for name, count in too_few]
         more = f" (and {len(short) - 5} more classes are too small)" if len(short) > 5 else ""
         raise ValueError(
             f"{shots} examples of each class are to be drawn, but in the training set {', '.join(short[:5])}{more}: "
@@ -161,7 +156,7 @@ def rows_to_choose_by(features: LabeledFeatures, seed: int) -> tuple[np.ndarray,
 
 def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:
     """A linear classifier on all rows, with the C that is most accurate on the held-out rows."""
-    if issparse(features):
+    if sparse.issparse(features):
         # liblinear goes through the examples in a random order
         classifier, strengths = LinearSVC(random_state=seed), (0.1, 1.0, 10.0)
     else:
@@ -206,20 +201,15 @@ def beside_probes(protocol: str, system: System, planned: list[Measurement]) -> 
 def probe_protocols(probes: Mapping[str, Probe] = PROBES) -> dict[str, Experiment]:
     """``full``, ``few_shot`` and ``curve`` by their names, with the probes that settings may name."""
     measure = partial(_measure, {**probes, **BESIDE_PROBES})
-    described = {
-        "full": ("a probe on frozen features, the whole training set", _plan),
-        "few_shot": ("the same with a few examples per class", _plan_few_shot),
-        "curve": ("few_shot over the number of examples", _plan_curve),
-    }
-    return {
-        name: Experiment(what, (ClassificationTask,), partial(plan, measure))
-        for name, (what, plan) in described.items()
-    }
+    described = (
+        ("full", "a probe on frozen features, the whole training set", _plan),
+        ("few_shot", "the same with a few examples per class", _plan_few_shot),
+        ("curve", "few_shot over the number of examples", _plan_curve),
+    )
+    return {name: Experiment(what, (ClassificationTask,), partial(plan, measure)) for name, what, plan in described}
 
 
-def _measure(
-    probes: Mapping[str, Probe], evaluation: Evaluation, settings: Mapping[str, Any], seed: int
-) -> dict[str, float]:
+def _measure(probes: Mapping[str, Probe], evaluation: Evaluation, settings: Mapping, seed: int) -> dict[str, float]:
     features = evaluation.once(labeled_features)
     if "shots" in settings:
         features = features.draw(settings["shots"], seed, evaluation.task.label_names)
@@ -248,9 +238,7 @@ def _plan_curve(measure: Measure, task: ClassificationTask, settings: Evaluation
     return [one for shots in possible for one in _at_shots(measure, shots, task, settings)], [line] if beyond else []
 
 
-def _at_shots(
-    measure: Measure, shots: int, task: ClassificationTask, settings: EvaluationSettings
-) -> list[Measurement]:
+def _at_shots(measure: Measure, shots: int, task: ClassificationTask, settings: EvaluationSettings) -> list:
     chosen = {"shots": shots, "probe": settings.few_shot_probe, "max_length": settings.max_length}
     if shots * len(np.unique(task.train_labels)) >= FEWEST_TO_HOLD_OUT:
         chosen |= held_out_settings(task)
@@ -258,12 +246,9 @@ def _at_shots(
 
 
 def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
-    """Recall and mean reciprocal rank of the second half, row i given row i of the first, by cosine similarity.
-
-    Of equal similarities the right one is ranked last.
-    """
+    """Recall and mean reciprocal rank of the second half, row i given row i of the first, by cosine similarity."""
     first, second = check_features(first, "the first halves"), check_features(second, "the second halves")
-    if issparse(first):
+    if sparse.issparse(first):
         first, second = normalize(first), normalize(second)
         chunks = torch.arange(first.shape[0]).split(ROWS_AT_ONCE)
         similarities = ((rows, (first[rows.numpy()] @ second.T).toarray()) for rows in chunks)

@@ -31,8 +31,7 @@ def record_key(record: Mapping[str, Any]) -> str:
 class ResultStore:
     """The records in a ``results.json``, which is replaced after each new one; one process may write at a time.
 
-    A record has ``FIELDS``, and as ``run`` the number of its command among ``runs``. A command that measures nothing
-    leaves the file as it is.
+    A record has ``FIELDS``, and as ``run`` the number of its command among ``runs``.
     """
 
     def __init__(self, folder: str | Path, run: Mapping[str, Any] | None = None) -> None:
@@ -65,9 +64,7 @@ class ResultStore:
 
     def take(self, other: ResultStore) -> None:
         """Add the records, runs and tasks of another store, and write the file."""
-        for run in other.runs:
-            if run not in self.runs:
-                self.runs.append(run)
+        self.runs += [run for run in other.runs if run not in self.runs]
         for key, record in other._records.items():
             self._records[key] = {**record, "run": self.runs.index(other.runs[record["run"]])}
         self.tasks |= other.tasks
@@ -101,9 +98,8 @@ def format_results(
     runs: Sequence[Mapping[str, Any]], tasks: Mapping[str, Mapping[str, Any]], records: Sequence[Mapping[str, Any]]
 ) -> str:
     """The JSON of a ``results.json``, with one record per line: what a run adds shows in a diff."""
-    run_lines = ",\n  ".join(json.dumps(run) for run in runs)
+    run_lines, record_lines = (",\n  ".join(map(json.dumps, rows)) for rows in (runs, records))
     task_lines = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(task)}" for key, task in tasks.items())
-    record_lines = ",\n  ".join(json.dumps(record) for record in records)
     return (
         f'{{"version": {VERSION},\n "runs": [\n  {run_lines}\n ],\n "tasks": {{\n  {task_lines}\n }},\n'
         f' "records": [\n  {record_lines}\n ]}}\n'
@@ -115,12 +111,12 @@ def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} threads"
+    versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
     return {
         "command": shlex.join(["python", *arguments]),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "ran_on": f"{processor()}, {device}",
-        "versions": {"Python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in LIBRARIES},
+        "versions": {"Python": platform.python_version()} | versions,
     }
 
 
@@ -135,9 +131,8 @@ def _check(record: Mapping[str, Any]) -> None:
     if missing := sorted(FIELDS - set(record)):
         raise ValueError(f"A record lacks {missing}: {str(dict(record))[:200]}")
     if broken := [name for name, value in record["metrics"].items() if not math.isfinite(value)]:
-        raise ValueError(
-            f"{record['system']} on {record['task']}, {record['protocol']}: {broken} is not a finite number."
-        )
+        where = f"{record['system']} on {record['task']}, {record['protocol']}"
+        raise ValueError(f"{where}: {broken} is not a finite number.")
 
 
 INTERVAL = "_interval"  # "noun_interval" is half the interval of the metric "noun"
@@ -145,17 +140,13 @@ GROUP = ("system", "task", "protocol", "settings")
 
 
 class Summary(NamedTuple):
-    """Mean, sample standard deviation, and half the 95 % confidence interval of the mean; both NaN for one repeat.
-
-    ``interval`` holds what differs between the repeats (seeds, draws of examples), not the choice of the test set;
-    ``documents`` holds that choice, where the protocol measures it.
-    """
+    """Mean, sample standard deviation, and half the 95 % confidence interval of the mean; both NaN for one repeat."""
 
     mean: float
     std: float
-    interval: float
+    interval: float  # over seeds and draws of examples, not over the choice of the test set
     repeats: int
-    documents: float = math.nan
+    documents: float = math.nan  # over that choice, where the protocol measures it
 
 
 def summarize(values: Sequence[float]) -> Summary:
@@ -169,10 +160,7 @@ def summarize(values: Sequence[float]) -> Summary:
 
 
 def summarize_records(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """A row for each system, task, protocol, settings and metric, in the order in which they come first.
-
-    The columns are ``GROUP``, ``seeds`` (a tuple), ``metric``, and the fields of ``Summary`` over the seeds.
-    """
+    """A row per ``GROUP`` and metric, with the ``seeds`` and the fields of ``Summary``, in order of appearance."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         groups.setdefault(json.dumps([record[name] for name in GROUP], sort_keys=True), []).append(record)

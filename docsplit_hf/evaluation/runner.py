@@ -34,10 +34,9 @@ def run_protocols(
     store: ResultStore,
     protocols: Mapping[str, Experiment] = PROTOCOLS,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure every system on every task by every protocol that fits, but for what ``store`` has.
+    """The records of every system on every task by every protocol that fits, and a line for each that was left out.
 
-    The keys of ``systems`` are their names on the command line, from which fine-tuning starts. Everything is planned
-    before anything is measured. Returns the records, and a line for each measurement that was left out.
+    The keys of ``systems`` are their names on the command line, from which fine-tuning starts.
     """
     check_protocols(names, protocols)
     chosen = {name: protocols[name] for name in names}

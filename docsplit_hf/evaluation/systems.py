@@ -9,6 +9,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -52,8 +53,7 @@ class EncoderWithOptions:
     """A ``DocumentEncoder`` with fixed options: ``long_documents``, ``bf16``."""
 
     def __init__(self, encoder: DocumentEncoder, **options: Any) -> None:
-        self.encoder = encoder
-        self.options = options
+        self.encoder, self.options = encoder, options
 
     def __repr__(self) -> str:
         return f"{self.encoder!r} with {', '.join(f'{name}={value!r}' for name, value in self.options.items())}"
@@ -108,11 +108,9 @@ def cached_embeddings(
     folder: str | Path | None,
     on_done: Callable[[int], Any] = lambda number: None,
 ) -> np.ndarray:
-    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``.
+    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``; ``on_done`` gets the numbers of texts done.
 
-    A file holds 256 of them, and is named by a checksum of the encoder's fingerprint and the texts. Files appear whole
-    or not at all; a damaged one is logged, and written anew. The folder may be deleted at any time. ``on_done`` gets
-    the number of texts of each file, for a progress bar.
+    A file of 256 is named by a checksum of the encoder's fingerprint and the texts. The folder may be deleted.
     """
 
     def embed(part: Sequence[str]) -> Arrays:
@@ -149,8 +147,7 @@ def cached_arrays(
             dimensions = arrays["embeddings"].shape[1]
             if chunks and (first := chunks[0]["embeddings"].shape[1]) != dimensions:
                 raise ValueError(
-                    f"{encoder!r} gives {dimensions} dimensions after {first}: its fingerprint is the same, but it has "
-                    f"changed. Delete the kept embeddings in {folder}."
+                    f"{encoder!r} gives {dimensions} dimensions after {first}: delete the embeddings in {folder}."
                 )
             chunks.append(arrays)
             on_done(len(part))
@@ -171,15 +168,13 @@ def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: in
     embeddings, rows = arrays["embeddings"], _rows(arrays)
     if rows != len(texts):
         raise ValueError(f"{encoder!r} gives {rows} embeddings for {len(texts)} texts.")
-    broken = ~np.isfinite(embeddings).all(1)
-    if broken.any():
-        owners = np.repeat(np.arange(rows), arrays["counts"]) if "counts" in arrays else np.arange(rows)
-        texts_of_broken = np.unique(owners[broken])
-        text = texts[texts_of_broken[0]]
+    broken = np.unique(np.repeat(np.arange(rows), arrays.get("counts", 1))[~np.isfinite(embeddings).all(1)])
+    if len(broken):
+        text = texts[broken[0]]
         raise ValueError(
-            f"{encoder!r} gives NaN or infinity for {len(texts_of_broken)} of {len(texts)} texts, the first of them "
-            f"text {start + texts_of_broken[0]}: {text[:80] + '...' if len(text) > 80 else text!r}. Its weights may be "
-            "damaged, or too large for the precision: try float32."
+            f"{encoder!r} gives NaN or infinity for {len(broken)} of {len(texts)} texts, the first of them text "
+            f"{start + broken[0]}: {text[:80] + '...' if len(text) > 80 else text!r}. Its weights may be damaged, or "
+            "too large for the precision: try float32."
         )
 
 
@@ -199,10 +194,9 @@ def _write(path: Path, arrays: Arrays) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    data = save(whole, {"sha256": _checksum(arrays)})
     temporary = path.with_name(f"{uuid.uuid4().hex}.tmp")
     try:
-        temporary.write_bytes(data)
+        temporary.write_bytes(save(whole, {"sha256": _checksum(arrays)}))
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -234,19 +228,16 @@ class System(Protocol):
     fingerprint: str
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """Features of the training texts and of each other list of texts, ``(N, D)``, float32 and dense, or sparse.
-
-        What has to be fitted is fitted on the training texts: never on labels, never on the others.
-        """
+        """Float32 or sparse features, ``(N, D)``, of each list of texts; what is fitted is fitted on ``train``."""
 
 
+@dataclass(eq=False)
 class EncoderSystem:
     """An encoder, which must not change: its embeddings are computed once and cached in ``cache_folder``."""
 
-    def __init__(self, name: str, encoder: TextEncoder, cache_folder: str | Path | None = None) -> None:
-        self.name = name
-        self.encoder = encoder
-        self.cache_folder = cache_folder
+    name: str
+    encoder: TextEncoder
+    cache_folder: str | Path | None = None
 
     @cached_property
     def fingerprint(self) -> str:
@@ -284,9 +275,8 @@ class TfidfSystem:
         """TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 where no word of a text is in the training texts."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectorizer = TfidfVectorizer(
-            sublinear_tf=True, ngram_range=(1, 2), max_features=MAX_FEATURES, token_pattern=WORDS, dtype=np.float32
-        )
+        words = {"ngram_range": (1, 2), "max_features": MAX_FEATURES, "token_pattern": WORDS}
+        vectorizer = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **words)
         return [vectorizer.fit_transform(train), *(vectorizer.transform(texts) for texts in others)]
 
 
@@ -301,10 +291,7 @@ def load_system(
     long_documents: str = "first",
     word_counts: Mapping[str, Callable[[str], System]] = WORD_COUNTS,
 ) -> System:
-    """Load ``"tfidf"``, or an encoder by a name that ``load_encoder`` knows, and the other arguments go to.
-
-    ``"...#name=DocSplit"`` gives any of them another name in the tables.
-    """
+    """Load ``"tfidf"``, or an encoder as ``load_encoder`` does; ``"...#name=DocSplit"`` is its name in the tables."""
     base, options = split_name(name)
     shown = options.pop("name", None)
     if base in word_counts:
@@ -318,8 +305,6 @@ def load_system(
     try:
         encoder = load_encoder(without_name, max_length, bf16, long_documents)
     except OSError as error:
-        raise OSError(
-            f"{error} A system is {', '.join(word_counts)}, a folder, a model on the Hub or "
-            "'https://HOST/v1#MODEL' for an endpoint."
-        ) from error
+        known = f"{', '.join(word_counts)}, a folder, a model on the Hub or 'https://HOST/v1#MODEL' for an endpoint"
+        raise OSError(f"{error} A system is {known}.") from error
     return EncoderSystem(shown or name, encoder, cache_folder)

@@ -50,14 +50,13 @@ class ClassificationTask:
             texts, labels, pairs = (getattr(self, f"{split}_{part}") for part in ("texts", "labels", "pairs"))
             if not len(texts) == len(labels) == len(texts if pairs is None else pairs) > 0:
                 raise ValueError(
-                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels. There must be at least one "
-                    "text, and a label (and a second text, if any) for each."
+                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels: give each a label."
                 )
         if len(np.unique(self.train_labels)) < 2:
-            raise ValueError(
-                f"{self.name}: each of the {len(self.train_labels)} training examples has the label "
-                f"{self.label_names[int(self.train_labels[0])]!r}: there is nothing to tell apart."
+            only = (
+                f"{len(self.train_labels)} training examples has the label {self.label_names[self.train_labels[0]]!r}"
             )
+            raise ValueError(f"{self.name}: each of the {only}: there is nothing to tell apart.")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -140,12 +139,10 @@ def load_evaluation_task(
     encoding: str | None = None,
     prepare: Callable[[list[str]], list[str]] | None = None,
 ) -> ClassificationTask | CorpusTask:
-    """Load a file or folder, or ``"documentation"``: that of installed packages, with the package as the label.
+    """Load a file or folder, without labels as texts alone; or ``"documentation"``: that of packages, by package.
 
-    A folder has ``train`` and maybe ``test``, as files or as folders of classes, or is itself folders of classes.
-    Without labels it is texts alone. Without a test set the validation set is tested on, and without either a fifth of
-    each class, held out by ``seed``. Of ``max_train_examples`` each class keeps 20, so that a few of each can be drawn.
-    ``prepare`` changes the texts of a split.
+    Without a test set the validation set is tested on, and without either a fifth of each class, held out by ``seed``.
+    Of ``max_train_examples`` each class keeps 20. ``prepare`` changes the texts of a split.
     """
     limits = {"train": max_train_examples, "test": max_test_examples}
     if str(name).casefold() == DOCUMENTATION:
@@ -250,10 +247,8 @@ def _corpus_task(
     rows = rows.select(draw(len(rows), most, seed))
     texts = [text for text in rows[text_column] if isinstance(text, str) and text.strip()]
     dropped = f" Dropped: {len(rows) - len(texts)} empty." if len(texts) < len(rows) else ""
-    logger.log(
-        logging.WARNING if dropped else logging.INFO,
-        f"{path} has no labels (no column label, no folders of classes): {len(texts)} texts alone.{dropped}",
-    )
+    message = f"{path} has no labels (no column label, no folders of classes): {len(texts)} texts alone.{dropped}"
+    logger.log(logging.WARNING if dropped else logging.INFO, message)
     if not texts:
         raise ValueError(f"{path} holds no text.")
     return CorpusTask(title_of(path), texts)

@@ -96,11 +96,8 @@ def evaluate_pipeline(
         )  # fmt: skip
         for i, (name, score) in enumerate(scores.items()):
             interval = tuple(float(bound[i]) for bound in drawn.confidence_interval)
-            results[name] = {
-                "score": score,
-                "confidence_interval": interval,
-                "standard_error": float(drawn.standard_error[i]),
-            }
+            error = float(drawn.standard_error[i])
+            results[name] = {"score": score, "confidence_interval": interval, "standard_error": error}
     return results | {
         "total_time_in_seconds": seconds,
         "samples_per_second": len(texts) / seconds,
@@ -127,10 +124,8 @@ def _all_labels(answers: list[list[dict[str, Any]]], names: list[str]) -> list[s
     known = {answer["label"] for given in answers for answer in given}
     unknown = [name for name in names if name not in known]
     if answers and unknown:
-        raise ValueError(
-            f"The pipeline does not know the label {unknown[0]!r} of the data, but {', '.join(sorted(known))}: set "
-            "pipe.model.config.id2label, or give the data the pipeline's names."
-        )
+        known = ", ".join(sorted(known))
+        raise ValueError(f"The pipeline does not know the label {unknown[0]!r} of the data, but {known}: rename one.")
     return [*names, *sorted(known - set(names))]
 
 

@@ -205,16 +205,14 @@ def probabilities_and_labels(predictions: Any, references: Any) -> tuple[np.ndar
     if len(labels) == 0:
         raise ValueError("There are no examples to evaluate.")
     if probabilities.ndim != 2 or labels.shape not in (probabilities.shape[:1], probabilities.shape):
-        raise ValueError(
-            "predictions must be probabilities of shape (N, C), and references labels of shape (N,), or (N, C) for "
-            f"several labels per text, got {probabilities.shape} and {labels.shape}."
-        )
+        shapes = f"{probabilities.shape} and {labels.shape}"
+        raise ValueError(f"predictions must be probabilities of shape (N, C), labels (N,) or (N, C), got {shapes}.")
     if labels.ndim == 2:
         return probabilities, labels.astype(bool)
     if not 0 <= labels.min() <= labels.max() < probabilities.shape[1]:
+        numbers = f"{labels.min()} to {labels.max()}"
         raise ValueError(
-            f"references must be label numbers from 0 to {probabilities.shape[1] - 1}, one for each column of the "
-            f"probabilities, got {labels.min()} to {labels.max()}."
+            f"references must be numbers from 0 to {probabilities.shape[1] - 1}, one per column, got {numbers}."
         )
     return probabilities, labels
 
@@ -238,10 +236,9 @@ def rank_metrics(ranks: torch.Tensor, candidates: torch.Tensor, cutoffs: tuple[i
 def ranks_of_right(
     similarities: torch.Tensor, right: torch.Tensor, document_ids: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The rank, from 1, of the right one among the candidates, ``(R,)``; behind those that are exactly as similar.
+    """The rank, from 1, of the ``right`` candidate, ``(R,)``, by similarities ``(R, N)``; behind those as similar.
 
-    ``similarities``: ``(R, N)``. ``right``: int64 ``(R,)``. ``document_ids``: ``(N,)``, equal for duplicates; those of
-    the right candidate do not count.
+    ``document_ids``: ``(N,)``, equal for duplicates; those of the right candidate do not count.
     """
     rows = torch.arange(len(right), device=right.device)
     better = ~(similarities < similarities[rows, right][:, None])  # NaN counts as better: what is broken is not perfect

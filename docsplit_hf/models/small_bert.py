@@ -53,14 +53,8 @@ def small_bert_config(
     """A small BERT with heads of 64 dimensions. Two CPU cores train one of 2 layers and 128 dimensions in minutes."""
     if hidden_size < 64 or hidden_size % 64:
         raise ValueError(f"hidden_size must be a multiple of 64, as BERT's heads have 64, got {hidden_size}.")
-    return BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden_size,
-        num_hidden_layers=num_hidden_layers,
-        num_attention_heads=hidden_size // 64,  # heads of 64 dimensions, as in BERT-base
-        intermediate_size=4 * hidden_size,
-        max_position_embeddings=512,
-        hidden_dropout_prob=0.0,  # it sees each document a few times only: too little to overfit
-        attention_probs_dropout_prob=0.0,  # and the random numbers of dropout take a fifth of a step on a CPU
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    # No dropout: it sees each document a few times only, and the random numbers take a fifth of a step on a CPU.
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    sizes = {"hidden_size": hidden_size, "num_hidden_layers": num_hidden_layers, "intermediate_size": 4 * hidden_size}
+    sizes |= {"num_attention_heads": hidden_size // 64, "max_position_embeddings": 512}  # heads as in BERT-base
+    return BertConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes, **no_dropout)

@@ -21,14 +21,7 @@ ROWS_TO_LOOK_AT = 100  # for the columns of JSON lines, of which each row may ha
 CHARACTERS_TO_LOOK_AT = 10_000  # for the separator in a header
 MOST_RANGES = 240  # which most numbers of processes and workers divide
 SMALLEST_RANGE = 65_536  # bytes: of smaller ones, a good part would be read twice
-FILE_FORMATS = {
-    ".jsonl": "json",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".txt": "text",
-}
+FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 SEPARATORS = (",", ";", "\t", "|")
 MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
 UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)  # what is wrong with the bytes
@@ -37,10 +30,9 @@ UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)
 def load_file(
     path: Path, streaming: bool = False, csv_separator: str | None = None, encoding: str | None = None
 ) -> Dataset | IterableDataset:
-    """Load a file of a known format, of which ``.txt`` has a row per line; or a folder, a row per ``.txt`` file.
+    """Load a file, a row per line of ``.txt``; or a folder, a row per ``.txt`` file, its first folder as ``label``.
 
-    The path is taken literally, also where it holds ``*`` or ``[``. Of a folder, ``label`` is the first folder on the
-    way to the file, or None. The shards of a stream are ranges of bytes of a ``.jsonl`` file, row groups, or files.
+    The shards of a stream are ranges of bytes of a ``.jsonl`` file, row groups, or files.
     """
     import datasets
     from datasets.data_files import DataFilesList
@@ -67,7 +59,9 @@ def load_file(
         if not streaming:
             return datasets.load_dataset(kind, data_files=data_files, split="train", **options)
         if kind == "json" and _has_rows_by_line(path, encoding or "utf-8-sig"):
-            return _stream_lines(path, encoding or "utf-8-sig")
+            ranges = [(str(path), *bounds, file_state(path)) for bounds in byte_ranges(path.stat().st_size)]
+            arguments = {"ranges": ranges, "encoding": encoding or "utf-8-sig"}
+            return datasets.IterableDataset.from_generator(_read_ranges, gen_kwargs=arguments)
     return rows.reshard() if kind == "parquet" else rows
 
 
@@ -121,15 +115,13 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except (datasets.exceptions.DatasetGenerationError, *UNREADABLE) as error:
-        reason = error
-        if isinstance(error, datasets.exceptions.DatasetGenerationError) and error.__cause__ is not None:
-            reason = error.__cause__
+        is_general = isinstance(error, datasets.exceptions.DatasetGenerationError)
+        reason = error.__cause__ if is_general and error.__cause__ is not None else error
         hint = ""
         if isinstance(reason, UnicodeDecodeError) or isinstance(reason.__cause__, UnicodeDecodeError):
             hint = " Say in what it is encoded: encoding='cp1252' for much from Windows, 'latin-1', ..."
-        raise ValueError(
-            f"{path} cannot be used: {(str(reason) or repr(reason)).strip().rstrip('.')}.{hint}"
-        ) from error
+        said = (str(reason) or repr(reason)).strip().rstrip(".")
+        raise ValueError(f"{path} cannot be used: {said}.{hint}") from error
 
 
 def find_text_files(folder: Path) -> Iterator[Path]:
@@ -246,13 +238,6 @@ def _has_rows_by_line(path: Path, encoding: str) -> bool:
             return isinstance(json.loads(file.readline().decode(encoding)), dict)
         except json.JSONDecodeError:  # an object or a list over several lines
             return False
-
-
-def _stream_lines(path: Path, encoding: str) -> IterableDataset:
-    import datasets
-
-    ranges = [(str(path), *bounds, file_state(path)) for bounds in byte_ranges(path.stat().st_size)]
-    return datasets.IterableDataset.from_generator(_read_ranges, gen_kwargs={"ranges": ranges, "encoding": encoding})
 
 
 def _read_ranges(ranges: list[tuple], encoding: str) -> Iterator[dict[str, Any]]:

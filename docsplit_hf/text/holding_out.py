@@ -52,9 +52,7 @@ def hold_out_of_each_class(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rows to keep and those to hold out, ascending: a share of the different texts of every class.
 
-    Equal texts stay together. Of a class with at least 2 different texts one at least is held out (fewer where a text
-    is in several classes) and one kept; a class with one text keeps it. Unlike with scikit-learn, any training set can
-    be split, and unlike with ``hold_out``, every class is tested on.
+    Equal texts stay together. Of two different texts of a class one at least is held out, and one kept.
     """
     order = np.random.default_rng(seed).permutation(len(labels))
     labels_of: dict[Hashable, set[int]] = {}

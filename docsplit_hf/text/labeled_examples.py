@@ -14,14 +14,13 @@ from .file_formats import file_format, file_state, load_file, naming, read_json_
 from .holding_out import fingerprints_of, hold_out
 from .labels import label_name, label_names_of, number_or_name, separate_labels, suspect_several
 from .sources import (
-    EMPTY,
     KEPT,
     NO_LABEL,
-    NOT_A_STRING,
     SPLIT_NAMES,
     describe_dropped,
     find_splits,
     keep_usable,
+    outcome_of,
     refuse_other_types,
 )
 
@@ -159,11 +158,7 @@ def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[s
 
 
 def _read_rows(
-    split: Dataset | Path,
-    split_name: str,
-    columns: dict[str, str],
-    label_separator: str | None,
-    options: dict[str, str | None],
+    split: Dataset | Path, split_name: str, columns: dict[str, str], label_separator: str | None, options: dict
 ) -> tuple[Dataset, list[str]]:
     """An example for every row, also for those to drop, with labels by name; and the names of a ``ClassLabel``."""
     import datasets
@@ -202,14 +197,12 @@ def _read_rows(
 def _read_json_examples(
     path: Path, encoding: str | None, making: dict[str, Any], state: tuple[int, int]
 ) -> Iterator[dict[str, Any]]:
-    found: set[str] = set()
-    rows = read_json_rows(path, encoding)
-    first = next(rows, None)
-    if first is None:
-        raise ValueError("it holds no rows")
-    for row in chain([first], rows):
-        found.update(row)
+    found: set[str] | None = None
+    for row in read_json_rows(path, encoding):
+        found = {*(found or ()), *row}
         yield _make_example(row, **making)
+    if found is None:
+        raise ValueError("it holds no rows")
     _check_columns(found, making["columns"], path.name)
 
 
@@ -226,26 +219,21 @@ def _make_example(
     class_names: list[str] | None = None,
 ) -> dict[str, Any]:
     values = {name: row.get(column) for name, column in columns.items()}
-    if label_separator is not None and values["label"] is not None:
-        values["label"] = separate_labels(values["label"], label_separator)
-    is_list = isinstance(values["label"], list)
-    names = [label_name(label, class_names) for label in (values["label"] if is_list else [values["label"]])]
-    texts = [value for name, value in values.items() if name.startswith("text")]
-    if None in names:
-        outcome = NO_LABEL
-    elif not all(isinstance(text, str | None) for text in texts):
-        outcome = NOT_A_STRING
-    else:
-        outcome = KEPT if all(text and text.strip() for text in texts) else EMPTY
-    remarks = {OUTCOME: outcome, IS_LIST: is_list, REPLACED: False}
+    label = values.pop("label")
+    if label_separator is not None and label is not None:
+        label = separate_labels(label, label_separator)
+    is_list = isinstance(label, list)
+    names = [label_name(one, class_names) for one in (label if is_list else [label])]
+    outcome = NO_LABEL if None in names else outcome_of(values[name] for name in values if name != "id")
     if outcome != KEPT:
-        return {**dict.fromkeys(columns), **remarks}
+        return {**dict.fromkeys(columns), OUTCOME: outcome, IS_LIST: is_list, REPLACED: False}
     if len(set(names)) < len(names):
-        raise ValueError(f"The label {values['label']!r} names a class twice: list those that apply, not 0 and 1.")
-    strings = {name: ["" if value is None else str(value)] for name, value in values.items()} | {"label": names}
-    valid = {name: [replace_lone_surrogates(string) for string in some] for name, some in strings.items()}
-    example = {name: some if name == "label" else some[0] for name, some in valid.items()}
-    return {**example, **remarks, REPLACED: valid != strings}
+        raise ValueError(f"The label {label!r} names a class twice: list those that apply, not 0 and 1.")
+    strings = {name: "" if value is None else str(value) for name, value in values.items()}
+    valid = {name: replace_lone_surrogates(string) for name, string in strings.items()}
+    valid_names = [replace_lone_surrogates(name) for name in names]
+    is_replaced = valid != strings or valid_names != names
+    return {**valid, "label": valid_names, OUTCOME: KEPT, IS_LIST: is_list, REPLACED: is_replaced}
 
 
 def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
@@ -285,15 +273,10 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
     label = datasets.ClassLabel(names=names)
     features = {name: feature for name, feature in splits["train"].features.items() if name not in REMARKS}
     features = datasets.Features({**features, "label": datasets.List(label) if is_list == {True} else label})
+    options = {"batched": True, "remove_columns": list(REMARKS), "features": features}
+    options["fn_kwargs"] = {"numbers": {name: number for number, name in enumerate(names)}}
     return {
-        name: split.map(
-            _number_batch,
-            batched=True,
-            fn_kwargs={"numbers": {name: number for number, name in enumerate(names)}},
-            remove_columns=list(REMARKS),
-            features=features,
-            desc=f"Numbering the labels of {name}",
-        )
+        name: split.map(_number_batch, **options, desc=f"Numbering the labels of {name}")
         for name, split in splits.items()
     }
 
@@ -306,10 +289,8 @@ def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[
 def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Dataset]:
     count = int(size) if size >= 1 else max(1, round(size * len(train)))
     if count >= len(train):
-        raise ValueError(
-            f"Holding {count} of {len(train)} training examples out for {name} leaves none to train on: give more, "
-            f"lower {name}_size, or choose a {name}_split."
-        )
+        out = f"{count} of {len(train)} training examples out for {name}"
+        raise ValueError(f"Holding {out} leaves none to train on: lower {name}_size, or choose a {name}_split.")
     fingerprints = fingerprints_of(train, [name for name in train.column_names if name.startswith("text")])
     labels = _label_lists(train)
     kept, held_out = hold_out(fingerprints, count, seed, labels)
@@ -340,12 +321,8 @@ def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
     labels = {name: _label_lists(split) for name, split in splits.items()}
     if len(set(map(tuple, labels["train"]))) < 2:
         given = [names[number] for number in labels["train"][0]]
-        raise ValueError(
-            f"Each of the {len(labels['train'])} training examples has the label {given}: there is nothing to tell "
-            f"apart. Check column {label_column!r}."
-        )
-    trained = set(chain.from_iterable(labels["train"]))
-    for name in [name for name in splits if name != "train"]:
-        untrained = sorted(set(chain.from_iterable(labels[name])) - trained)
-        if untrained:
+        only = f"{len(labels['train'])} training examples has the label {given}"
+        raise ValueError(f"Each of the {only}: there is nothing to tell apart. Check column {label_column!r}.")
+    for name, given in labels.items():
+        if untrained := sorted(set(chain(*given)) - set(chain(*labels["train"]))):
             logger.warning(f"{name} has classes that are never trained on: {[names[number] for number in untrained]}.")

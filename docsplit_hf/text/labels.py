@@ -30,10 +30,7 @@ def label_names_of(dataset: Dataset) -> list[str]:
     feature = dataset.features.get("label")
     names = getattr(getattr(feature, "feature", feature), "names", None)
     if names is None:
-        raise ValueError(
-            f"The column 'label' must hold ClassLabel or lists of it, got {feature}: load with load_labeled_examples, "
-            "or cast it with dataset.cast_column('label', ClassLabel(names=[...]))."
-        )
+        raise ValueError(f"The column 'label' must hold ClassLabel, got {feature}: load with load_labeled_examples.")
     return list(names)
 
 

@@ -14,14 +14,13 @@ import numpy as np
 from .file_formats import load_file, naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
 from .sources import (
-    EMPTY,
-    KEPT,
     NOT_A_STRING,
     as_dataset,
     describe_dropped,
     keep_usable,
     load_from_hub,
     local_path,
+    outcome_of,
     refuse_other_types,
 )
 
@@ -124,7 +123,8 @@ def load_unlabeled_texts(
             raise ValueError(f"There is no column {column!r} in {source}, only {found}: choose {name}_column.")
         refuse_other_types(rows.features[column], column, f"{name}_column")
     texts = rows.select_columns(list(columns.values())).rename_columns({old: new for new, old in columns.items()})
-    outcomes = [_outcome(values) for values in zip(*(texts[name][:] for name in columns), strict=True)]
+    values = zip(*(texts[name][:] for name in columns), strict=True)
+    outcomes = [NOT_A_STRING if None in several else outcome_of(several) for several in values]
     usable = keep_usable(texts, outcomes)
     known = [fingerprints_of(examples, list(columns)) for examples in held_out]
     new = np.flatnonzero(~np.isin(fingerprints_of(usable, list(columns)), np.concatenate(known) if known else []))
@@ -147,10 +147,8 @@ def _hold_out(
     if isinstance(dataset, datasets.IterableDataset):
         held_out = list(dataset.take(test_size))
         if len(held_out) < test_size:
-            raise ValueError(
-                f"The stream ends after {len(held_out)} documents, and test_size={test_size} would hold out all of "
-                f"them: lower test_size (to {len(held_out) // 10}, say), or do without streaming."
-            )
+            most = f"test_size={test_size} would hold out all of them: lower it to {len(held_out) // 10}, say"
+            raise ValueError(f"The stream ends after {len(held_out)} documents, and {most}, or do without streaming.")
         if not held_out:
             return {"train": dataset.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
         # By content, not by position: each data loader worker skips in its own shards.
@@ -162,18 +160,14 @@ def _hold_out(
     if test_size == 0:
         return datasets.DatasetDict({"train": dataset})
     if len(dataset) < 20:
-        raise ValueError(
-            f"{len(dataset)} documents are too few to hold any out for evaluation: give more, or set test_size=0. "
-            "(A .txt file holds one document per line; each .txt file in a folder is one document.)"
-        )
+        few = f"{len(dataset)} documents are too few to hold any out"
+        raise ValueError(f"{few}: give more (a .txt file has one per line, a folder one per file), or set test_size=0.")
     fingerprints = fingerprints_of(dataset, _identifying(dataset.column_names, text_column))
     repeated = len(dataset) - len(set(fingerprints.tolist()))
     kept, held_out = hold_out(fingerprints, min(test_size, len(dataset) // 10), seed)
     if len(held_out) == 0:
-        raise ValueError(
-            f"{repeated} of {len(dataset)} documents repeat another one, and there is none to hold out that is not in "
-            "the training set too: give more different ones, raise test_size, or set test_size=0."
-        )
+        repeats = f"{repeated} of {len(dataset)} documents repeat another one"
+        raise ValueError(f"{repeats}, so that none can be held out: give others, raise test_size, or set test_size=0.")
     if repeated:
         logger.info(
             f"{repeated} of {len(dataset)} documents repeat another one. None of them is in both train and test."
@@ -187,9 +181,3 @@ def _identifying(columns: list[str], text_column: str) -> list[str]:
 
 def _is_not_among(row: dict[str, Any], columns: list[str], fingerprints: set[int]) -> bool:
     return fingerprint(row.get(column) for column in columns) not in fingerprints
-
-
-def _outcome(texts: tuple[object, ...]) -> str:
-    if not all(isinstance(text, str) for text in texts):
-        return NOT_A_STRING
-    return KEPT if all(text.strip() for text in texts) else EMPTY

@@ -100,8 +100,7 @@ def unwrap_paragraphs(text: str) -> str:
     paragraphs: list[str] = []
     for line in text.split("\n"):
         previous = paragraphs[-1] if paragraphs else ""
-        continues = line.strip() and previous.strip() and line[:1].isalnum() and not previous[:1].isspace()
-        if continues:
+        if line.strip() and previous.strip() and line[:1].isalnum() and not previous[:1].isspace():
             paragraphs[-1] = f"{previous} {line}"
         else:
             paragraphs.append(line)

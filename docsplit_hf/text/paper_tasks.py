@@ -110,11 +110,10 @@ def load_task(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> DatasetDict:
-    """Load a data set of the paper by its name in ``TASKS``; or a folder, or a file, laid out alike.
+    """Load a data set of the paper by its name in ``TASKS``; or a folder or file with the columns of one.
 
-    A file or folder is one that ``load_labeled_examples`` reads, with the columns ``text``, ``text`` and ``text_pair``,
-    or ``text_a`` and ``text_b``. The paper chose k, T and lambda on the development sets that it reports. Here the
-    official development set is the test set, and validation is held out of the training set.
+    The paper chose k, T and lambda on the development sets that it reports. Here these are the test set, and validation
+    is held out of the training set.
     """
     options = {"csv_separator": csv_separator, "encoding": encoding}
     if (task := find_task(name_or_folder)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,8 @@ def load_from_hub(name: str, *arguments: Any, **options: Any) -> Any:
     try:
         return datasets.load_dataset(name, *arguments, **options)
     except (ConnectionError, datasets.exceptions.DatasetNotFoundError) as error:
-        raise OSError(
-            f"{name!r} is no file or folder here, and was not found on the Hub or the Hub could not be reached: check "
-            f"the spelling. ({str(error).splitlines()[0]})"
-        ) from error
+        problem = f"{name!r} is no file or folder here, nor on the Hub, if that could be reached"
+        raise OSError(f"{problem}: check the spelling. ({str(error).splitlines()[0]})") from error
 
 
 def find_splits(
@@ -134,6 +132,14 @@ def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> 
 def describe_dropped(outcomes: Counter[str]) -> str:
     """How many rows were dropped for which reason, for the log; empty if none were."""
     return ", ".join(f"{outcomes[reason]} {reason}" for reason in REASONS if outcomes[reason])
+
+
+def outcome_of(texts: Iterable[Any]) -> str:
+    """What becomes of a row with these texts, of which None counts as empty."""
+    texts = list(texts)
+    if not all(isinstance(text, str | None) for text in texts):
+        return NOT_A_STRING
+    return KEPT if all(text and text.strip() for text in texts) else EMPTY
 
 
 def keep_usable(rows: Dataset, outcomes: list[str]) -> Dataset:

@@ -71,10 +71,8 @@ def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int]
     for start in range(len(full) - len(plain) + 1):
         if full[start : start + len(plain)] == plain:
             return full[:start], full[start + len(plain) :]
-    raise ValueError(
-        f"{type(tokenizer).__name__} turns {text!r} into {plain} without and into {full} with special tokens, and not "
-        "only before and after it: use another tokenizer."
-    )
+    ids = f"{plain} without and {full} with special tokens"
+    raise ValueError(f"{type(tokenizer).__name__} makes {ids} of {text!r}, which are not around it: use another one.")
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
@@ -109,11 +107,7 @@ def tokenizer_batches(texts: Iterable[T], characters_of: Callable[[T], int] = le
 
 
 def certain_cuts(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
-    """Where texts may be cut so that the tokens of the parts are those of the whole; None: nowhere.
-
-    A kind of place, such as before the space between two words, is certain if the tokenizer begins a new word there,
-    gives the parts the same tokens as the whole, and has no added token across it. That is found by trying.
-    """
+    """Where texts may be cut so that the tokens of the parts are those of the whole, found by trying; None: nowhere."""
     if not tokenizer.is_fast:
         return None
     added = list(tokenizer.added_tokens_decoder.values())
@@ -138,10 +132,7 @@ def count_tokens(text: str, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern
 def beginning(
     text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None, longest: int = WINDOW
 ) -> str:
-    """The beginning of a text that holds its first ``tokens``, tokenized as in the whole text.
-
-    A text is whole if it has at most ``longest`` characters, or too few tokens or places to cut.
-    """
+    """The beginning of a text with its first ``tokens``; all of it up to ``longest`` characters, or without cuts."""
     if len(text) <= longest:
         return text
     end = found = 0
@@ -169,10 +160,10 @@ def ending(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.
 def input_beginnings(
     inputs: Iterable[tuple[str, str | None]], max_length: int, tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[tuple[str, str | None]]:
-    """The beginnings of texts, or of pairs of texts, that a tokenizer needs to cut them to ``max_length`` tokens.
+    """The beginnings of texts, or of pairs, that a tokenizer needs to cut them to ``max_length`` tokens on the right.
 
-    By itself it tokenizes all of a text before it cuts, and of a long pair it keeps each part of the one with each part
-    of the other. Texts stay whole where it cuts on the left, or has no place to cut.
+    By itself it tokenizes all of a text before it cuts, and of a long pair keeps each part of the one with each part of
+    the other.
     """
     longest = min(2 * CHARACTERS_PER_TOKEN * max_length, WINDOW)  # of a pair
     find_cuts = cache(lambda: certain_cuts(tokenizer))

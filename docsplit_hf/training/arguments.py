@@ -46,10 +46,8 @@ class ShareableTrainingArguments(TrainingArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.push_to_hub and self.hub_strategy != HubStrategy.END:
-            raise ValueError(
-                f"hub_strategy must be 'end', got {self.hub_strategy.value!r}: what the Trainer pushes in between "
-                "holds a pickle of the arguments, which nobody should have to trust."
-            )
+            problem = "what the Trainer pushes in between holds a pickle"
+            raise ValueError(f"hub_strategy must be 'end', got {self.hub_strategy.value!r}: {problem}.")
         # The default asks for it everywhere, and torch warns where there is nothing to pin memory for.
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
 
@@ -70,32 +68,25 @@ def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
     """Refuse a tokenizer with tokens that the model has no embeddings for."""
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
-        raise ValueError(
-            f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}: call "
-            "model.resize_token_embeddings(len(tokenizer)), or use the tokenizer that belongs to the model."
-        )
+        counts = f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}"
+        raise ValueError(f"{counts}: call model.resize_token_embeddings(len(tokenizer)), or use the model's own.")
 
 
 def check_weights(model: PreTrainedModel) -> None:
     """Refuse to train weights of float16: small steps get lost in them, and the squares of small gradients are 0."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and parameter.dtype == torch.float16:
-            raise ValueError(
-                f"{name} is of float16, and training would get lost in its rounding: load the model with "
-                'dtype="float32". To compute in half precision, train with bf16=True or fp16=True.'
-            )
+            advice = 'load the model with dtype="float32", and train with bf16=True or fp16=True for speed'
+            raise ValueError(f"{name} is of float16, in whose rounding training gets lost: {advice}.")
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:
     """Refuse processes that do not know of one another, and several GPUs in one process."""
     if process_count() != args.world_size:
-        raise ValueError(
-            f"{process_count()} processes were started, but the arguments say {args.world_size}: each would train "
-            "alone. Processes on the CPU need --use_cpu."
-        )
+        counts = f"{process_count()} processes were started, but the arguments say {args.world_size}"
+        raise ValueError(f"{counts}: each would train alone. Processes on the CPU need --use_cpu.")
     if args.n_gpu > 1:
         raise ValueError(
-            f"{args.n_gpu} GPUs in one process would be used by DataParallel, which takes the batch apart, in which "
-            "texts are compared with one another: start with accelerate launch, or show one GPU only "
-            "(CUDA_VISIBLE_DEVICES=0)."
+            f"{args.n_gpu} GPUs in one process would take the batch apart, in which texts are compared: start with "
+            "accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
         )

@@ -42,9 +42,7 @@ SAVED_EVERY = 300  # seconds of training: what a run that is killed loses at mos
 class BaseTrainer(Trainer):
     """The stock Trainer, for both journeys: its checkpoints hold no pickle and are resumed only if whole.
 
-    ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss. A subclass may
-    override ``begin_training`` (what is done before the first step), ``collator_columns``, ``modules_to_resume``,
-    ``model_to_save``, ``save_beside_weights`` (further files), and ``replaced`` (which files they replace).
+    ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss.
     """
 
     # The private names of Trainer (transformers 5.23) are used here only: subclasses override public methods. It has no
@@ -63,8 +61,7 @@ class BaseTrainer(Trainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
         """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
 
-        Checkpoints of an older run in the output folder are set aside before the first step. After five minutes without
-        a checkpoint one is saved, unless ``save_strategy="no"``. Ctrl-C saves one, if more than a minute would be lost.
+        Checkpoints of an older run in the output folder are set aside before the first step.
 
         Raises:
             ValueError: If there is no complete checkpoint to resume from, or if it was trained with other data, another
@@ -74,9 +71,8 @@ class BaseTrainer(Trainer):
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
         self._set_signature_columns_if_needed()
         model = self.accelerator.unwrap_model(self.model)
-        self._begun_with = self.saved_arguments() | describe_run(
-            self.args, model, self.train_dataset, self._signature_columns
-        )
+        described = describe_run(self.args, model, self.train_dataset, self._signature_columns)
+        self._begun_with = self.saved_arguments() | described
         self.best_model_is_loaded, self._old_checkpoints.after = False, -1
         if checkpoint is not None:
             check_same_run(checkpoint, self._begun_with)
@@ -154,9 +150,8 @@ class BaseTrainer(Trainer):
             yield
 
     def _how_to_go_on(self) -> str:
-        saved = complete_checkpoints(self.args.output_dir)
         advice = "There is no checkpoint to go on from."
-        if saved:
+        if saved := complete_checkpoints(self.args.output_dir):
             advice = f"The same command with --resume_from_checkpoint last goes on from {saved[-1]}."
         return f"Stopped at step {self.state.global_step} of {self.state.max_steps}. {advice}"
 

@@ -62,8 +62,7 @@ def parse_arguments(
 ) -> tuple[Any, ...]:
     """Parse a command line into dataclasses. On wrong options the process ends with one line that names them.
 
-    ``--help`` shows the options in ``main``, which fit on a screen; None: all that are ours. ``--help_all`` shows all,
-    the Trainer's too.
+    ``--help`` shows the options in ``main``; None: all that are ours. ``--help_all`` shows all, the Trainer's too.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
@@ -77,12 +76,8 @@ def parse_arguments(
         if action.nargs == 0 and action.const is False:  # HfArgumentParser shows the help of its opposite
             action.help = f"the opposite of --{action.dest}"
     if hidden:
-        parser.add_argument(
-            "--help_all",
-            action="help",
-            default=argparse.SUPPRESS,
-            help="all options, each with all that is to be said",
-        )
+        what = "all options, each with all that is to be said"
+        parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=what)
         is_all = "--help_all" in arguments
         for group in parser._action_groups:
             left_out = trainers if is_all else hidden
@@ -133,10 +128,7 @@ def read_json_option(name: str, value: dict | str | None, key: str) -> dict | No
 
 
 def run_script(main: Callable[[], None], when_stopped: str) -> None:
-    """Run a script: Ctrl-C (exit code 130), or one of our own errors (2), becomes one line in place of a traceback.
-
-    ``when_stopped``: what to say at Ctrl-C, unless the training itself has said how to go on.
-    """
+    """Run a script: Ctrl-C (exit code 130), or one of our own errors (2), becomes one line in place of a traceback."""
     try:
         with _interrupts_in_this_process_only():
             main()
@@ -151,10 +143,7 @@ def run_script(main: Callable[[], None], when_stopped: str) -> None:
 def start_run(
     args: ShareableTrainingArguments, overwrite_output_dir: bool = False, model: str | None = None
 ) -> str | None:
-    """Show the log, guard the output folder, set the seed; the checkpoint to go on from, or None.
-
-    ``model``: what the run starts from, a folder or a name.
-    """
+    """Show the log, guard the output folder, set the seed; the checkpoint to go on from, or None."""
     show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
     check_output_dir(args.output_dir, resume, overwrite_output_dir, model)

@@ -23,10 +23,7 @@ def process_index() -> int:
 
 
 def gather_with_gradient(tensor: torch.Tensor) -> torch.Tensor:
-    """Concatenate ``(B, ...)`` over all processes; the gradient of a part is the sum of what all processes say of it.
-
-    A mean over the local anchors, averaged by DDP, has exactly the gradient of one process with the whole batch.
-    """
+    """Concatenate ``(B, ...)`` over all processes; the gradient of a part is the sum over all processes."""
     return _GatherWithGradient.apply(tensor) if process_count() > 1 else tensor
 
 

@@ -55,20 +55,14 @@ def describe_training(
 def save_model_card(
     folder: str | Path, room: str, location: str, metadata: dict[str, Any], *packages: str, **fields: Any
 ) -> None:
-    """Write ``README.md`` from the ``card.md`` of a room. What no file can hold, a lone surrogate, becomes a ``?``.
-
-    ``metadata``: of ``ModelCardData``. ``packages``: whose versions are told, too. ``fields``: of the template.
-    """
+    """Write ``README.md`` from the ``card.md`` of a room and its fields, with the versions of ``packages``, too."""
     from huggingface_hub import ModelCardData
 
     template = string.Template(files(room).joinpath("card.md").read_text(encoding="utf-8"))
-    card = template.substitute(
-        fields,
-        metadata=ModelCardData(**metadata).to_yaml(),
-        title=Path(location).resolve().name,
-        versions=", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages)),
-    )
-    Path(folder, "README.md").write_text(card, encoding="utf-8", errors="replace")
+    fields |= {"metadata": ModelCardData(**metadata).to_yaml(), "title": Path(location).resolve().name}
+    fields["versions"] = ", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages))
+    card = template.substitute(fields)
+    Path(folder, "README.md").write_text(card, encoding="utf-8", errors="replace")  # lone surrogates
 
 
 def _version(package: str) -> str:

@@ -57,16 +57,13 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
     """The folder to go on from: the one given, or with True or ``"last"`` the last complete one; None: a new run."""
     if not resume_from_checkpoint:
         return None
+    folder = Path(str(resume_from_checkpoint))
     if resume_from_checkpoint is True or resume_from_checkpoint == "last":
         found = complete_checkpoints(output_dir)
         if not found:
-            raise ValueError(
-                f"There is no complete checkpoint to resume from in {output_dir}: start without "
-                "resuming (with --overwrite_output_dir, if the folder is in use)."
-            )
+            ways = "start without resuming (with --overwrite_output_dir, if the folder is in use)"
+            raise ValueError(f"There is no complete checkpoint to resume from in {output_dir}: {ways}.")
         folder = found[-1]
-    else:
-        folder = Path(resume_from_checkpoint)
     if not (folder / STATE_FILE).is_file():
         inside = [str(path) for path in complete_checkpoints(folder)]
         advice = f"it holds {', '.join(inside)}: name one of them" if inside else "name a folder checkpoint-<step>"
@@ -76,16 +73,12 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
 
 
 def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | None:
-    """Move the checkpoints of other runs, of steps after ``after``, so that they are never resumed; where they are now.
-
-    Those that were set aside before are deleted.
-    """
+    """Move checkpoints of other runs, of steps after ``after``, so that none is resumed; where they are now."""
     folders = [folder for step, folder in _by_step(output_dir) if step > after]
     if not folders:
         return None
     aside = Path(output_dir, ASIDE)
-    if aside.exists():
-        shutil.rmtree(aside)
+    shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
     for folder in folders:
         folder.rename(aside / folder.name)
@@ -99,15 +92,10 @@ def check_output_dir(
     folder = Path(output_dir)
     if folder.is_dir() and any(folder.iterdir()) and not resume and not overwrite:
         go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
-        raise ValueError(
-            f"The output folder {output_dir} is not empty. Choose another, {go_on}or write over it "
-            "(--overwrite_output_dir)."
-        )
+        ways = f"Choose another, {go_on}or write over it (--overwrite_output_dir)."
+        raise ValueError(f"The output folder {output_dir} is not empty. {ways}")
     if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
-        raise ValueError(
-            f"The run would start from {model} and write over {output_dir}, where that checkpoint lies: choose another "
-            "output folder."
-        )
+        raise ValueError(f"The run would start from {model} and write over {output_dir}: choose another output folder.")
 
 
 def describe_run(
@@ -129,10 +117,8 @@ def describe_run(
         "config": config and _decisive(config.to_dict()),
         "adapters": {name: _decisive(adapter.to_dict()) for name, adapter in adapters.items()},
     }
-    # Sets, as peft has them, in one order.
-    return json.loads(
-        json.dumps(described, default=lambda value: sorted(value) if isinstance(value, set) else str(value))
-    )
+    as_json = json.dumps(described, default=lambda value: sorted(value) if isinstance(value, set) else str(value))
+    return json.loads(as_json)  # sets, as peft has them, in one order
 
 
 def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
@@ -140,11 +126,8 @@ def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
     file = Path(checkpoint, ARGUMENTS_FILE)
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if "training_rows" not in before:
-        logger.warning(
-            "%s does not say what data it was trained on: whether they are the same is not known.", checkpoint
-        )
-    found = differences(before, json.loads(json.dumps(now)))
-    if found:
+        logger.warning("%s does not say what data it was trained on: they may be others.", checkpoint)
+    if found := differences(before, json.loads(json.dumps(now))):
         raise ValueError(
             f"{checkpoint} belongs to another run: {'; '.join(found)}. Give what that run was given to go on with it, "
             f"or start a new run from its weights (--model_name_or_path {checkpoint}, with an --output_dir of its own)."
@@ -160,10 +143,9 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 def _by_step(output_dir: str | Path) -> list[tuple[int, Path]]:
     """Every folder checkpoint-<step>, complete or not, by step."""
-    names = (
-        (re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-([0-9]+)", path.name), path) for path in Path(output_dir).glob("*")
-    )
-    return sorted((int(match[1]), path) for match, path in names if match and path.is_dir())
+    step = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-([0-9]+)")
+    folders = [path for path in Path(output_dir).glob("*") if step.fullmatch(path.name) and path.is_dir()]
+    return sorted((int(step.fullmatch(path.name)[1]), path) for path in folders)
 
 
 def _check_whole(checkpoint: Path) -> None:
@@ -172,9 +154,8 @@ def _check_whole(checkpoint: Path) -> None:
         return
     complete = complete_checkpoints(checkpoint.parent)
     before = complete[: complete.index(checkpoint)] if checkpoint in complete else []
-    whole = next((folder for folder in reversed(before) if _broken_file(folder) is None), None)
     advice = "There is no whole checkpoint before it: start a new run."
-    if whole is not None:
+    if whole := next((folder for folder in reversed(before) if _broken_file(folder) is None), None):
         advice = f"{whole} is whole: go on from it (--resume_from_checkpoint {whole})."
     raise ValueError(f"{broken}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")
 
@@ -196,20 +177,14 @@ def _broken_file(checkpoint: Path) -> str | None:
 
 
 def _decisive(config: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _decisive(value) if isinstance(value, dict) else value
-        for key, value in config.items()
-        if key not in INCIDENTAL
-    }
+    kept = {key: value for key, value in config.items() if key not in INCIDENTAL}
+    return {key: _decisive(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
 def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for key, value in nested.items():
-        if isinstance(value, dict) and value:
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
     return flat
 
 

@@ -28,9 +28,8 @@ def replaced_at_once(
 ) -> Iterator[Path]:
     """Give an empty folder to write to; its files take the place of those in ``folder`` together, when the block ends.
 
-    The new files are flushed to the disk beside the old ones. Then a journal says what to move and delete, ``last`` at
-    the end. A process that dies before that leaves the old files; after it, ``finish_replacement`` goes on. An error in
-    the block leaves the old files. Other files stay, but for those that ``stale`` names.
+    Other files stay, but for those that ``stale`` names. A journal says what to move and delete, ``last`` at the end: a
+    process that dies before it leaves the old files, and after it ``finish_replacement`` goes on.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,13 +39,20 @@ def replaced_at_once(
         staging.mkdir()
         try:
             yield staging
-            names = (file.relative_to(staging).as_posix() for file in _files(staging))
-            new = sorted(names, key=lambda name: (name == last, name))
-            for place in {staging, *(file.parent for file in _files(staging))}:
+            files = [path for path in staging.rglob("*") if path.is_file()]
+            places = {staging, *(file.parent for file in files)}
+            for place in places:
                 open_to_readers(place)
-            for name in new:
-                flush(staging / name)
-            _write_journal(staging, {"move": new, "delete": sorted(set(stale(folder)) - set(new))})
+            new = sorted(
+                (file.relative_to(staging).as_posix() for file in files), key=lambda name: (name == last, name)
+            )
+            temporary = staging / f"{JOURNAL}.tmp"
+            journal = {"move": new, "delete": sorted(set(stale(folder)) - set(new))}
+            temporary.write_text(json.dumps(journal), encoding="ascii")
+            for path in (*files, temporary, *places):
+                flush(path)
+            os.replace(temporary, staging / JOURNAL)
+            flush(staging)
         except BaseException:  # a keyboard interrupt too: half of the files are of no use
             shutil.rmtree(staging)
             raise
@@ -56,17 +62,14 @@ def replaced_at_once(
 def finish_replacement(folder: str | Path) -> bool:
     """Finish a replacement that a killed process began, or delete what it had not finished writing.
 
-    Call it before a folder is read. It waits for a process that saves there now, where the system has locks. It tells
-    whether anything was under way, so that what was read before may be of another state.
+    Call it before a folder is read. It tells whether anything was under way, so that what was read before may be older.
     """
     folder = Path(folder)
     if not (folder / STAGING).is_dir():
         return False
     if not os.access(folder, os.W_OK):
-        logger.warning(
-            "A save to %s was interrupted, and there is no write access to finish it: what is read may be older.",
-            folder,
-        )
+        message = "A save to %s was interrupted, and there is no write access to finish it: what is read may be older."
+        logger.warning(message, folder)
         return False
     with locked(folder) as is_alone:
         if is_alone or (folder / STAGING / JOURNAL).is_file():  # moving twice does no harm
@@ -154,16 +157,6 @@ def _finish(folder: Path) -> None:
     shutil.rmtree(staging, ignore_errors=True)
 
 
-def _write_journal(staging: Path, journal: dict[str, list[str]]) -> None:
-    temporary = staging / f"{JOURNAL}.tmp"
-    temporary.write_text(json.dumps(journal), encoding="ascii")
-    flush(temporary)
-    for place in {staging, *(file.parent for file in _files(staging))}:
-        flush(place)
-    os.replace(temporary, staging / JOURNAL)
-    flush(staging)
-
-
 def _read_journal(folder: Path) -> dict[str, list[str]]:
     path = folder / STAGING / JOURNAL
     journal = json.loads(path.read_text(encoding="ascii"))
@@ -172,7 +165,3 @@ def _read_journal(folder: Path) -> dict[str, list[str]]:
         if not (inside / name).resolve().is_relative_to(inside):  # the folder may come from a stranger
             raise ValueError(f"{path} names {name!r}, which is not in {folder}: delete {folder / STAGING}.")
     return journal
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]

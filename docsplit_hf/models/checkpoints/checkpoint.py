@@ -46,10 +46,7 @@ def default_checkpoint() -> str:
         FileNotFoundError: If this installation came without it.
     """
     if not (DEFAULT_FOLDER / "model.safetensors").is_file():
-        raise FileNotFoundError(
-            f"The checkpoint {DEFAULT_CHECKPOINT}, which ships with docsplit_hf, is not in {DEFAULT_FOLDER.parent}: "
-            "install docsplit_hf again, or name another model."
-        )
+        raise FileNotFoundError(f"{DEFAULT_CHECKPOINT} is not in {DEFAULT_FOLDER.parent}: install docsplit_hf again.")
     return str(DEFAULT_FOLDER)
 
 
@@ -112,15 +109,13 @@ def find_checkpoint(name: str | Path | None) -> str:
 
 def load_base_model(checkpoint: Checkpoint, dtype: torch.dtype | str = "float32") -> PreTrainedModel:
     """The encoder of a checkpoint, without a head: an adapter is merged, and of T5 only the encoder is taken."""
-    load = _load_adapter if checkpoint.is_adapter else _load_stock
-    return load(checkpoint, dtype).base_model
+    return (_load_adapter if checkpoint.is_adapter else _load_stock)(checkpoint, dtype).base_model
 
 
 class AutoModelWithoutHead(AutoModel):
     """What ``pipeline`` loads an encoder by: ``AutoModel``, which reports no head that is missing or left over.
 
-    Weights of float16 become float32 where there is no accelerator and nobody asked for a dtype: a CPU takes four times
-    as long in float16.
+    On a CPU, weights of float16 become float32 if nobody asked for a dtype: it takes four times as long in float16.
     """
 
     @classmethod
@@ -216,8 +211,6 @@ def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTraine
     model = PeftModel.from_pretrained(base, path, revision=revision)
     misplaced = model.load_adapter(path, "default", revision=revision).unexpected_keys
     if misplaced:
-        raise ValueError(
-            f"The adapter {path} does not fit its base model {adapter.base_model_name_or_path}: {misplaced[0]} has no "
-            f"place in {type(base).__name__}. Load it with peft onto the model that it was trained on, and merge it."
-        )
+        problem = f"does not fit its base model {adapter.base_model_name_or_path}: it has no place for {misplaced[0]}"
+        raise ValueError(f"The adapter {path} {problem}. Merge it with peft where it was trained.")
     return model.merge_and_unload()

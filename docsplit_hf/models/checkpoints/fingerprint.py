@@ -30,10 +30,7 @@ INCIDENTAL = ("architectures", "docsplit", "dtype", "torch_dtype", "transformers
 def encoder_fingerprint(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, projection: nn.Module | None = None, **settings: Any
 ) -> str:
-    """The SHA-256 of all that an embedding depends on: weights, configuration, tokenizer, dense layers and settings.
-
-    It changes with the dtype of the weights, and not with the device, packing and where the model was loaded from.
-    """
+    """The SHA-256 of all that an embedding depends on, the dtype of the weights too, and not the device or packing."""
     config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}
     described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]
     if projection is not None:

@@ -47,8 +47,7 @@ def checkpoint_settings(
 ) -> dict[str, str | int | None]:
     """``pooling`` and ``max_length``, as far as a checkpoint says: in ``config.docsplit``, or as sentence-transformers.
 
-    ``config`` is None for an adapter, whose base model may have been trained otherwise. Modules that are not known here
-    are an error; dense layers are known with ``with_projection``.
+    ``config``: None for an adapter. ``with_projection``: dense layers are known, too.
     """
     saved = getattr(config, "docsplit", None)
     if saved:
@@ -115,7 +114,7 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
         if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
             shapes = {key: tuple(tensor.shape) for key, tensor in weights.items()}
             raise ValueError(f"{folder} of {name} holds {shapes} and not the weights of a dense layer.")
-        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+        linear = nn.Linear(*weight.T.shape, bias=bias is not None)
         linear.load_state_dict({"weight": weight.float()} | ({} if bias is None else {"bias": bias.float()}))
         layers += [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers).eval().requires_grad_(False) if layers else None
@@ -181,17 +180,14 @@ def _normalizes_first(kinds: list[str]) -> bool:
 def _check_order(name: str, kinds: list[str], with_projection: bool) -> None:
     """Refuse modules that are not known here, and those in another order."""
     known = [kind for kind in MODULES if with_projection or kind != "Dense"]
-    unknown = [kind for kind in kinds if kind not in known]
-    if unknown:
+    if unknown := [kind for kind in kinds if kind not in known]:
         raise ValueError(f"{name} sends its embeddings through {unknown[0]!r}, which is not known here: {OTHERWISE}")
     order = [known.index(kind) for kind in kinds]
     if _normalizes_first(kinds):
         del order[2]
     if order != sorted(order):
-        raise ValueError(
-            f"{name} sends its embeddings through {', '.join(kinds)}, in this order, and here it is "
-            f"{', '.join(known)}: {OTHERWISE}"
-        )
+        given = f"{', '.join(kinds)}, in this order, and here it is {', '.join(known)}"
+        raise ValueError(f"{name} sends its embeddings through {given}: {OTHERWISE}")
 
 
 def _released_pooling(name: str, config: PretrainedConfig | None) -> str | None:
@@ -244,10 +240,8 @@ def _write_modules(folder: Path, paths: list[str]) -> None:
     content = []
     for number, path in enumerate(paths):
         (folder / path).mkdir(exist_ok=True)
-        kind = path.partition("_")[2] or "Transformer"
-        content.append(
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        )
+        kind = f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"
+        content.append({"idx": number, "name": str(number), "path": path, "type": kind})
     _write_json(folder / "modules.json", content)
 
 

@@ -32,10 +32,9 @@ _warned: set[str] = set()
 
 def check_backend(backend: str | None, precision: str | None, calibration_texts: Sequence[str] | None) -> None:
     """Refuse what does not exist, and what does not go together."""
-    if backend not in (None, *BACKENDS):
-        raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}, got {backend!r}.")
-    if precision not in (None, *PRECISIONS):
-        raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, got {precision!r}.")
+    for name, value, known in (("backend", backend, BACKENDS), ("precision", precision, PRECISIONS)):
+        if value not in (None, *known):
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
     if precision == "int8" and backend != "openvino":
         raise ValueError("precision='int8' is computed by OpenVINO: pass backend='openvino'.")
     if calibration_texts is not None and precision != "int8":

@@ -45,7 +45,7 @@ def embed_pieces(
     """Run the encoder of a model over pieces, and pool its states: groups of pieces, and tensors ``(rows, size)``.
 
     ``pool_states`` gets the states ``(rows, L, H)``, a row for each embedding, their mask ``(rows, L)``, and how many
-    tokens of each are a prompt, which is not pooled. ``name``: what errors call the model.
+    tokens of each are a prompt. ``name``: what errors call the model.
     """
     encoder = model.base_model
     in_bf16 = is_in_bfloat16(encoder, run.bf16, encoder.device)
@@ -85,8 +85,7 @@ def inference_batches(
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """The row numbers and the tensors, ``(B, L)`` int64 on the device, of one batch after the other.
 
-    ``rows``: what the model reads of each text, by name, int32 ``(n,)``. They are padded on the right, where the
-    pooling expects it, whatever the tokenizer's own side; ``attention_mask`` is added.
+    ``rows``: what the model reads of each text, by name, int32 ``(n,)``. They are padded on the right.
     """
     if max_tokens is None:
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
@@ -130,14 +129,13 @@ def refuse_broken(
     if finite.all():
         return
     number = numbers[int(finite.logical_not().nonzero()[0])]
+    reason = (
+        f"Its weights are finite, so the numbers grow too large for {next(model.parameters()).dtype}: load it with "
+        'dtype="float32", and compute without bf16'
+    )
     broken = next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None)
     if broken is not None:
         reason = f"Its weights are broken, in {broken}: train it again, or take another checkpoint"
-    else:
-        reason = (
-            f"Its weights are finite, so the numbers grow too large for {next(model.parameters()).dtype}: load it with "
-            'dtype="float32", and compute without bf16'
-        )
     text = texts[number][:80] + "..." if len(texts[number]) > 80 else texts[number]
     raise ValueError(f"{name} gives NaN or infinity for text {number} of {len(texts)}, {text!r}. {reason}.")
 
@@ -156,9 +154,8 @@ class PieceAverages:
 
     def add(self, pieces: Sequence[Piece], values: torch.Tensor) -> None:
         """Add the values of pieces, ``(rows, D)``, a row for each embedding."""
-        counts = torch.tensor([len(piece.weights) for piece in pieces])
-        owners = torch.tensor([piece.text for piece in pieces]).repeat_interleave(counts)
-        is_only = torch.tensor([piece.is_only for piece in pieces]).repeat_interleave(counts)
+        owners, is_only = torch.tensor([(piece.text, piece.is_only) for piece in pieces for _ in piece.weights]).T
+        is_only = is_only.bool()
         weights = torch.from_numpy(np.concatenate([piece.weights for piece in pieces])).float()
         self._sums[owners[is_only]] = values[is_only]
         if self._beginnings is not None:

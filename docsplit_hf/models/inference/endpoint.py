@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -39,6 +40,7 @@ class EndpointError(RuntimeError):
     """An endpoint gave no embeddings, or none that can be used."""
 
 
+@dataclass(eq=False, repr=False)
 class EndpointEncoder:
     """Embeds texts with a model behind an endpoint, through the ``openai`` client (the extra ``[endpoint]``).
 
@@ -60,37 +62,32 @@ class EndpointEncoder:
         max_retries: How often a request is repeated; ten times take about a minute.
     """
 
-    def __init__(
-        self,
-        model: str,
-        base_url: str = "https://api.openai.com/v1",
-        key_variable: str | None = None,
-        batch_size: int = 32,
-        requests_per_minute: float | None = None,
-        max_characters: int | None = None,
-        timeout: float = 60.0,
-        max_retries: int = 10,
-    ) -> None:
+    model: str
+    base_url: str = "https://api.openai.com/v1"
+    key_variable: str | None = None
+    batch_size: int = 32
+    requests_per_minute: float | None = None
+    max_characters: int | None = None
+    timeout: float = 60.0
+    max_retries: int = 10
+
+    def __post_init__(self) -> None:
         if importlib.util.find_spec("openai") is None:  # said here, before hours of measuring
             raise ModuleNotFoundError("openai is not installed: pip install 'docsplit_hf[endpoint]'")
-        address = urlsplit(base_url)
-        if key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
-            key_variable = "OPENAI_API_KEY"
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {address.hostname!r} in it.")
+        address, self.base_url = urlsplit(self.base_url), self.base_url.rstrip("/")
+        if self.key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
+            self.key_variable = "OPENAI_API_KEY"
+        host = address.hostname
+        if address.scheme not in ("http", "https") or not host:
+            raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {host!r} in it.")
         if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError(
-                f"Give the address of {address.hostname} alone: a key belongs into an environment variable."
-            )
-        self.model, self.base_url, self.key_variable = model, base_url.rstrip("/"), key_variable
-        self.batch_size, self.requests_per_minute, self.max_characters = batch_size, requests_per_minute, max_characters
-        self.timeout, self.max_retries = timeout, max_retries
+            raise ValueError(f"Give the address of {host} alone: a key belongs into an environment variable.")
         for name in ("batch_size", "requests_per_minute", "max_characters", "timeout"):
             limit = getattr(self, name)
             if limit is not None and not limit > 0:
                 raise ValueError(f"{name} must be more than 0, got {limit}.")
-        if max_retries < 0:
-            raise ValueError(f"max_retries must be 0 or more, got {max_retries}.")
+        if self.max_retries < 0:
+            raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}.")
         self.dimension: int | None = None  # known from the first answer on
         self._earliest_request = 0.0  # of time.monotonic
 
@@ -130,13 +127,9 @@ class EndpointEncoder:
         from openai import DefaultHttpx2Client, OpenAI
 
         hooks = {"request": [self._wait_for_turn]}  # before repeated requests too
-        return OpenAI(
-            api_key="see _headers",
-            base_url=self.base_url,
-            timeout=self.timeout,
-            max_retries=self.max_retries,
-            http_client=DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks),
-        )
+        http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks)
+        options = {"timeout": self.timeout, "max_retries": self.max_retries, "http_client": http_client}
+        return OpenAI(api_key="see _headers", base_url=self.base_url, **options)
 
     def _wait_for_turn(self, request: "Request") -> None:
         repeated = int(request.headers.get("x-stainless-retry-count", 0))
@@ -204,10 +197,8 @@ class EndpointEncoder:
             raise EndpointError(f"{self!r} was asked for {number} embeddings and gives those of {indices}.")
         self.dimension = self.dimension or embeddings[0].size
         if embeddings.shape[1:] != (self.dimension,) or not embeddings.size:
-            raise EndpointError(
-                f"{self!r} gives embeddings of shape {embeddings.shape[1:]} after one of {self.dimension} dimensions: "
-                "has the model behind the name been changed?"
-            )
+            shape = f"{embeddings.shape[1:]} after one of {self.dimension} dimensions"
+            raise EndpointError(f"{self!r} gives embeddings of shape {shape}: is it another model?")
         if not (np.isfinite(embeddings) & embeddings.any(1, keepdims=True)).all():
             raise EndpointError(f"{self!r} gives an embedding that is not finite, or 0 in all dimensions.")
         return embeddings
@@ -254,9 +245,8 @@ def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) 
 def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder:
     """The endpoint that ``"https://HOST/v1#MODEL#option=value"`` names; the options are those in ``OPTIONS``."""
     base_url, options = split_name(name)
-    return EndpointEncoder(
-        base_url=base_url, **{"key_variable": key_variable} | convert_options(name, options, OPTIONS)
-    )
+    options = {"key_variable": key_variable} | convert_options(name, options, OPTIONS)
+    return EndpointEncoder(base_url=base_url, **options)
 
 
 @strict

@@ -61,10 +61,8 @@ class Frame(NamedTuple):
             raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
         length = len(token_ids(tokenizer, [instruction])[0]) if instruction else 0
         if max_length <= special + length:
-            raise ValueError(
-                f"The instruction {instruction!r} has {length} tokens: with max_length={max_length} there is no room "
-                "for text behind it."
-            )
+            too_long = f"The instruction {instruction!r} has {length} tokens"
+            raise ValueError(f"{too_long}: with max_length={max_length} there is no room for text behind it.")
         return cls(tokenizer, *special_tokens_around(tokenizer), max_length, instruction, length)
 
     @property
@@ -198,10 +196,7 @@ def pair_pieces(texts: Sequence[str], text_pairs: Sequence[str | None], frame: F
 
 
 def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[list[Piece], int]]:
-    """Pieces in groups of a million tokens, so that a corpus need not fit into memory.
-
-    With each group comes the number of pieces of all texts: estimated by characters, exact with the last group.
-    """
+    """Pieces in groups of a million tokens, each with the number of all pieces, estimated till the last group."""
     characters = [0, *accumulate(len(text) for text in texts)]
     group: list[Piece] = []
     known = tokens = 0

@@ -38,11 +38,7 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True)
 class Reader:
-    """A classifier with its tokenizer, and how it reads: ``Reader.of`` makes the one for a model.
-
-    None: ``max_length`` and ``long_documents`` as the configuration says, ``bf16`` as the model was loaded, batches of
-    2,048 tokens on a CPU and 32,768 elsewhere.
-    """
+    """A classifier with its tokenizer, and how it reads, None as the model says: ``Reader.of`` makes the right one."""
 
     model: KNNClassifier
     tokenizer: PreTrainedTokenizerBase | None
@@ -91,18 +87,14 @@ class Reader:
     def probe(self) -> np.ndarray:
         """By what a datastore knows the encoder: its retrieval embeddings of a few fixed texts, float32 ``(3, R)``.
 
-        They hardly change with the dtype of the weights, unlike a checksum. They are computed by torch, and of an
-        encoder that runs in int8 again in int8, ``(6, R)``.
+        They are computed by torch, and of an encoder that runs in int8 again in int8, ``(6, R)``.
         """
         fixed = Reader(self.model, self.tokenizer, PROBE_LENGTH, bf16=False, long_documents="first")
         with unlogged():
             return make_probe(self.model.encoder, lambda texts: fixed.read(texts).retrieval_embeddings)
 
     def read(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Logits and retrieval embeddings of N texts, or of pairs, in their order; a pair of None is a text alone.
-
-        Of a text of more than 65,536 characters no more is tokenized than is read, if its tokenizer allows it.
-        """
+        """Logits and retrieval embeddings of N texts, or of pairs, in their order; a pair of None is a text alone."""
         model, config = self.model, self.model.config
         check_texts(texts)
         text_pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)

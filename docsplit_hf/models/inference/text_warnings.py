@@ -84,11 +84,7 @@ def warn_of_cut_texts(
     limit_unit: str | None = None,
     estimated: bool = False,
 ) -> None:
-    """Log how many texts are longer than ``limit``, and how much of all texts is not read, if anything.
-
-    ``shares``, ``(N,)``: how much of each text is read. ``limit_unit``: None, that of ``lengths``. ``estimated``: a
-    long text is not tokenized to its end.
-    """
+    """Log how many texts are longer than ``limit``, and how much of all is not read, by the ``shares`` ``(N,)``."""
     all_lengths = np.array(lengths, dtype=np.int64)
     unread = np.rint(all_lengths * (1 - shares)).astype(np.int64)
     counts = [np.count_nonzero(shares < 1), len(shares), unread.sum(), all_lengths.sum(), estimated]
@@ -96,10 +92,7 @@ def warn_of_cut_texts(
 
 
 def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-    """Log if much of a sample of texts is unknown to the tokenizer, or spelled letter by letter.
-
-    Nothing is logged for tokenizers of bytes or characters, which spell all languages.
-    """
+    """Log if much of a sample of texts is unknown to the tokenizer, or spelled letter by letter, as English is not."""
     sample = [texts[i][:CHARACTERS] for i in range(0, len(texts), -(-len(texts) // TEXTS) or 1)]
     words = [word for text in sample for word in _WORD.findall(replace_lone_surrogates(text))]
     if not words:

@@ -6,6 +6,7 @@ Without ``from __future__ import annotations``, which makes strings of the types
 
 import difflib
 import math
+from collections.abc import Callable
 from typing import Any
 
 from huggingface_hub.dataclasses import strict, validated_field
@@ -15,24 +16,20 @@ from transformers.configuration_utils import SubConfigSpec
 LONG_DOCUMENTS = ("first", "head_tail", "whole", "average", "passages", "late")
 
 
-def _positive(value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ValueError(f"must be 1 or above, got {value}.")
+def _field(default: Any, wanted: str, is_right: Callable[[Any], bool], advice: str = "") -> Any:
+    def check(value: Any) -> None:
+        if value is not None and not is_right(value):
+            raise ValueError(f"must be {wanted}, got {value!r}{advice}.")
+
+    return validated_field(check, default=default)
 
 
-def _share(value: float | None) -> None:
-    if value is not None and not 0 <= value <= 1:
-        raise ValueError(f"must be from 0 to 1, got {value}.")
+def _count(default: int | None = None) -> Any:
+    return _field(default, "1 or above", lambda value: value >= 1)
 
 
-def _strategy(value: str) -> None:
-    if value not in LONG_DOCUMENTS:
-        raise ValueError(f"must be one of {LONG_DOCUMENTS}, got {value!r}.")
-
-
-def _temperature(value: float) -> None:
-    if not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"must be a number above 0, got {value}: calibrate() chooses one.")
+def _share(default: float | None = None) -> Any:
+    return _field(default, "from 0 to 1", lambda value: 0 <= value <= 1)
 
 
 @strict
@@ -74,19 +71,21 @@ class KNNClassifierConfig(PreTrainedConfig):
     encoder_config: dict | PreTrainedConfig | None = None
     pooling: str = "cls"
     retrieval_pooling: str | None = None
-    max_length: int | None = validated_field(_positive, default=None)
-    long_documents: str = validated_field(_strategy, default="first")
-    passage_length: int | None = validated_field(_positive, default=None)
+    max_length: int | None = _count()
+    long_documents: str = _field("first", f"one of {LONG_DOCUMENTS}", LONG_DOCUMENTS.__contains__)
+    passage_length: int | None = _count()
     decouple: bool = True
-    retrieval_dimension: int | None = validated_field(_positive, default=None)
-    truncate_dim: int | None = validated_field(_positive, default=None)
+    retrieval_dimension: int | None = _count()
+    truncate_dim: int | None = _count()
     normalize: bool = False
-    classifier_dropout: int | float | None = validated_field(_share, default=None)
+    classifier_dropout: int | float | None = _share()
     classifier_activation: str | None = None
     initializer_range: float = 0.02
-    k: int = validated_field(_positive, default=64)
-    knn_temperature: int | float = validated_field(_temperature, default=10.0)
-    knn_weight: int | float = validated_field(_share, default=0.5)
+    k: int = _count(64)
+    knn_temperature: int | float = _field(
+        10.0, "a number above 0", lambda value: 0 < value < math.inf, ": calibrate() chooses one"
+    )
+    knn_weight: int | float = _share(0.5)
     knn_calibration: dict | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:

@@ -245,15 +245,14 @@ def classification_loss(
 ) -> torch.Tensor:
     """Cross entropy, or binary cross entropy for several labels per text: the mean, a float32 scalar.
 
-    ``logits``: ``(B, C)``; ``labels``: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1. ``label_smoothing``: the share of
-    the probability that goes to all labels alike; for one label per text only.
+    ``logits``: ``(B, C)``; ``labels``: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1, which are not smoothed.
     """
     if logits.shape[1] == 0:
         raise ValueError("This model has no classification head (num_labels=0): give it labels with from_encoder.")
     if (labels.ndim == 2) != (problem_type == MULTI_LABEL):
+        shape = tuple(labels.shape)
         raise ValueError(
-            f"Labels of shape {tuple(labels.shape)} do not fit problem_type={problem_type!r}: {MULTI_LABEL!r} takes "
-            "(B, C) of 0 and 1, the others take (B,) numbers."
+            f"Labels {shape} do not fit problem_type={problem_type!r}: {MULTI_LABEL!r} has (B, C), others (B,)."
         )
     if problem_type == MULTI_LABEL:
         return nn.functional.binary_cross_entropy_with_logits(logits.float(), labels.float())

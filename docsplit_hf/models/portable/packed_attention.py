@@ -35,9 +35,7 @@ def packed_attention(
     """The attention function of the implementation ``"docsplit_packed"``, as transformers calls it.
 
     ``query``: ``(1, heads, T, head_dim)``, the sequences one after the other. ``cu_seq_lens_q``, ``(N + 1,)`` int32:
-    where they begin, and where the last ends; without it transformers' ``"sdpa"`` does the work. A token sees those
-    less than ``sliding_window`` away. The result is ``(1, T, heads, head_dim)``. ``NotImplementedError``: it cannot be
-    done.
+    where they begin, and where the last ends; None: as ``"sdpa"``. The result is ``(1, T, heads, head_dim)``.
     """
     if cu_seq_lens_q is None:
         states, options = (query, key, value, attention_mask), {"sliding_window": sliding_window} | kwargs

@@ -39,9 +39,7 @@ def run_encoder(
 ) -> ModelOutput:
     """Run an encoder on rows ``(N, L)``, padded on the right: by its engine if it has one, packed where that is on.
 
-    Packed, all tokens become one row, and attention stays within their own rows. ``last_hidden_state`` and gradients
-    are those of the padded rows, and 0 at the padding. With arguments of another shape than ``(N, L)`` the rows stay
-    padded.
+    Packed, all tokens become one row. States and gradients are those of the padded rows, and 0 at the padding.
     """
     engine = engine_of(encoder)
     if engine is not None:
@@ -96,13 +94,8 @@ def is_packed(encoder: nn.Module) -> bool:
 def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     """Switch packing on for a model, or off; tells whether it is on now.
 
-    ``packing``: ``"auto"``, on where it gives the same, unless it was switched off; ``"on"``, and an error where it
-    does not give the same; ``"off"``, until it is switched on. Whether it gives the same is tried on a few tokens:
-    encoders with attention of their own (Longformer, DeBERTa, ...) stay padded, which is logged once.
-
-    A packed encoder has the attention implementation ``"docsplit_packed"``, which is transformers' ``"sdpa"`` for all
-    callers but ``run_encoder``; nothing of it is saved. Attention dropout on a CPU drops whole keys of a head, at the
-    same rate and with the same expected value.
+    ``"auto"``: on where it gives the same, unless it was switched off; ``"on"``: an error where it does not. That is
+    tried on a few tokens: encoders with attention of their own (Longformer, DeBERTa, ...) stay padded, which is logged.
     """
     if packing not in PACKINGS:
         raise ValueError(f"packing must be one of {PACKINGS}, got {packing!r}.")
@@ -130,11 +123,8 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
 
 
 def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Prepare an encoder with sparse attention for one forward, and return further arguments of it.
-
-    Longformer's first token gets global attention, as in its own classification model. BigBird turns its attention from
-    sparse to full for good when it meets a short batch: sparse is put back.
-    """
+    """Further arguments of Longformer, whose first token gets global attention; BigBird's attention is put back."""
+    # It turns from sparse to full for good when it meets a short batch.
     if hasattr(encoder, "set_attention_type") and encoder.attention_type != encoder.config.attention_type:
         encoder.set_attention_type(encoder.config.attention_type)
     if "global_attention_mask" not in _parameters(encoder):

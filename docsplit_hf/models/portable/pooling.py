@@ -19,9 +19,8 @@ def pool(
 ) -> torch.Tensor:
     """Pool the last hidden states ``(N, L, H)`` of rows that are padded on the right: ``(N, H)``, same dtype.
 
-    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"cls"`` is the first token, ``"last"`` the
-    last; ``"mean"`` and ``"max"`` are over all tokens, special ones included, but for the first ``prompt_length`` of
-    each row, a prompt that all texts have before them. The last token of a row is always pooled.
+    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"mean"`` and ``"max"`` leave out the first
+    ``prompt_length`` tokens of each row, a prompt, but not its last one.
     """
     check_pooling(pooling)
     if pooling == "cls":

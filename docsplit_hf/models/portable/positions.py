@@ -7,11 +7,7 @@ from transformers import PreTrainedModel
 
 
 def max_positions(model: PreTrainedModel) -> int | None:
-    """The longest input of a model in tokens, special tokens included; None if the model does not say.
-
-    Read from the table of position embeddings where there is one (RoBERTa's 514 rows hold 512 positions: the first two
-    are taken by the padding index), otherwise from the configuration.
-    """
+    """The longest input of a model in tokens, special tokens included; None if the model does not say."""
     table = _position_embeddings(model)
     if table is not None:
         return table.num_embeddings - position_offset(model)
@@ -29,9 +25,9 @@ def check_max_length(max_length: int, model: PreTrainedModel) -> int:
     """Return ``max_length`` if the model has that many positions."""
     positions = max_positions(model)
     if positions is not None and max_length > positions:
+        name = type(model).__name__
         raise ValueError(
-            f"max_length={max_length} is more than the {positions} positions of {type(model).__name__}: use at most "
-            f"{positions}, or a model for longer documents (Longformer, BigBird, ModernBERT)."
+            f"max_length={max_length} is more than the {positions} positions of {name}: use at most {positions}."
         )
     return max_length
 

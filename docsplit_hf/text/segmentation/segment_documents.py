@@ -6,21 +6,13 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..characters import replace_lone_surrogates
-from ..sources import (
-    EMPTY,
-    KEPT,
-    NOT_A_STRING,
-    SINGLE_SENTENCE,
-    describe_dropped,
-    keep_usable,
-    refuse_other_types,
-)
+from ..sources import EMPTY, KEPT, NOT_A_STRING, SINGLE_SENTENCE, describe_dropped, keep_usable, refuse_other_types
 from ..tokenization import PLAIN, WINDOW, certain_cuts, tokens_per_sentence, windows
 from .sentences import Segmentation, get_segmenter
 
@@ -85,25 +77,13 @@ def segment_documents(
     if single_sentence not in CHOICES:
         raise ValueError(f"single_sentence must be one of {CHOICES}, got {single_sentence!r}.")
     check_text_column(dataset, text_column)
-    function_arguments = {
-        "tokenizer": tokenizer,
-        "text_column": text_column,
-        "segmenter": get_segmenter(segmenter, language),
-        "single_sentence": single_sentence,
-    }
+    arguments = {"tokenizer": tokenizer, "text_column": text_column, "single_sentence": single_sentence}
+    arguments["segmenter"] = get_segmenter(segmenter, language)
+    options = {"batched": True, "batch_size": 100, "remove_columns": [text_column]}
     if isinstance(dataset, datasets.IterableDataset):
-        drop_and_count = SegmentAndDrop(**function_arguments)
-        return dataset.map(drop_and_count, batched=True, batch_size=100, remove_columns=[text_column])
-
-    segmented = dataset.map(
-        _segment_batch,
-        batched=True,
-        batch_size=100,
-        fn_kwargs=function_arguments,
-        remove_columns=[text_column],
-        num_proc=num_proc,
-        desc="Segmenting and tokenizing documents",
-    )
+        return dataset.map(SegmentAndDrop(**arguments), **options)
+    shown = "Segmenting and tokenizing documents"
+    segmented = dataset.map(_segment_batch, fn_kwargs=arguments, num_proc=num_proc, desc=shown, **options)
     outcomes = segmented[_OUTCOME][:]
     counts = Counter(outcomes)
     _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
@@ -191,9 +171,7 @@ def _tokenize_windows(
 
 
 def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
-    total = sum(counts.values())
-    dropped = total - counts[KEPT]
-    message = f"Segmented {total} documents, kept {counts[KEPT]}."
+    message, dropped = f"Segmented {counts.total()} documents, kept {counts[KEPT]}.", counts.total() - counts[KEPT]
     if dropped:
         message += f" Dropped {dropped}: {describe_dropped(counts)}."
     if fallbacks:
@@ -222,12 +200,9 @@ class SegmentAndDrop:
         self.counts.update(rows[_OUTCOME])
         self.fallbacks += sum(rows.pop(_FALLBACKS))
         self.replaced += sum(rows.pop(_REPLACED))
-        if sum(self.counts.values()) >= self.log_at:
+        if self.counts.total() >= self.log_at:
             _log_counts(self.counts, self.fallbacks, self.replaced)
-            self.log_at = 2 * sum(self.counts.values())
+            self.log_at = 2 * self.counts.total()
         kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
         others = {name: column for name, column in batch.items() if name != self.function_arguments["text_column"]}
-        rows = {**others, **rows}
-        return {
-            name: [value for value, keep in zip(column, kept, strict=True) if keep] for name, column in rows.items()
-        }
+        return {name: list(compress(column, kept)) for name, column in (others | rows).items()}

@@ -68,10 +68,7 @@ def split_plain(text: str) -> list[str]:
 
 
 def split_lines_plain(text: str) -> list[str]:
-    """The same within each line, whose end ends a sentence too: for passages of any language.
-
-    There a boundary too many, after an abbreviation, costs nothing. It takes a fifth of the time of ``"pysbd"``.
-    """
+    """The same within each line, which ends a sentence too: for passages, where a boundary too many costs nothing."""
     return _attach_blanks(part for line in _LINE_AND_INDENT.findall(text) for part in split_plain(line))
 
 
@@ -79,9 +76,8 @@ def split_lines_plain(text: str) -> list[str]:
 class PysbdSegmenter:
     """Split text with the rules of pysbd, in bounded time and without losing a character.
 
-    Of English, pysbd sees only what ``cut_at_certain_boundaries`` leaves uncertain, of other languages all. What it
-    would see beyond the limits above, or does not return every character of, goes by ``split_plain`` and is counted.
-    The timer works in the main thread only, not on Windows, not while another timer runs.
+    Of English, pysbd sees only what ``cut_at_certain_boundaries`` leaves uncertain. What is beyond the limits above, or
+    loses characters, goes by ``split_plain`` and is counted.
     """
 
     language: str = "en"
@@ -144,7 +140,7 @@ class _AlarmError(BaseException):
 
 
 def _call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call the function; raise TimeoutError when the time is over, even in the middle of a regular expression."""
+    """Call the function; raise TimeoutError when the time is over: in the main thread, not on Windows."""
     if (
         not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()

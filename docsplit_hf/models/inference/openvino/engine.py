@@ -97,10 +97,8 @@ def openvino_engine(
         if importlib.util.find_spec(package) is None:
             raise ImportError(f"backend='openvino' needs {package}: pip install docsplit_hf[openvino].")
     if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
-        raise ValueError(
-            f"backend='openvino' is for the CPU and weights in float32, and the encoder is on {encoder.device} in "
-            f"{encoder.dtype}: load it with device='cpu' and dtype='float32'."
-        )
+        place = f"OpenVINO does not take an encoder on {encoder.device} in {encoder.dtype}"
+        raise ValueError(f"{place}: load it with device='cpu' and dtype='float32'.")
     described: list[object] = [encoder_fingerprint(encoder, tokenizer), exported, VERSION]
     described += [version(package) for package in (*packages, "torch", "transformers")]
     if exported == "int8":
@@ -108,9 +106,11 @@ def openvino_engine(
     key = hashlib.sha256(repr(described).encode()).hexdigest()
     longest = max_positions(encoder) or sys.maxsize
     run_as = precision, key, longest
+    make = {"input_ids": np.array, "attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
 
-    def rows_of(texts: list[str], length: int) -> list[Rows]:
-        return _rows(tokenizer(texts, truncation=True, max_length=min(length, longest))["input_ids"], encoder)
+    def rows_of(texts: list[str], length: int) -> list[Rows]:  # (1, L) of each text
+        encoded = tokenizer(texts, truncation=True, max_length=min(length, longest))["input_ids"]
+        return [{name: make[name]([ids]) for name in input_names(encoder)} for ids in encoded]
 
     with one_at_a_time(key):
         model = load_exported(key)
@@ -121,21 +121,13 @@ def openvino_engine(
         model = convert(encoder)
         if exported == "int8":
             source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
-            message = "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine."
-            logger.info(message, type(encoder).__name__, len(calibrated), source, SEED)
+            drawn = f"{len(calibrated)} texts of {source}, drawn with seed {SEED}"
+            logger.info("Quantizing %s on %s: about a minute, once here.", type(encoder).__name__, drawn)
             model = quantize(model, rows_of(calibrated, CALIBRATION_LENGTH))
         engine = OpenVINOEngine(model, *run_as)
         _check(encoder, engine, rows_of(measured, MEASURED_LENGTH), pooling, time.perf_counter() - start)
         store_exported(model, key)
     return engine
-
-
-def _rows(encoded: list[list[int]], encoder: PreTrainedModel) -> list[Rows]:
-    """What an encoder reads of each text, (1, L)."""
-    ids = [np.array([row], dtype=np.int64) for row in encoded]
-    values = {"attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
-    others = input_names(encoder)[1:]
-    return [{"input_ids": row, **{name: values[name](row) for name in others}} for row in ids]
 
 
 def _check(

@@ -89,6 +89,8 @@ class KNNDatastore:
         ['3']
     """
 
+    travels = True  # with the classifier in whose folder it is saved
+
     def __init__(
         self,
         keys: Any,
@@ -189,6 +191,14 @@ class KNNDatastore:
             ValueError: If a shard is not finished, damaged, or does not fit the others.
         """
         return cls.of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
+
+    def for_labels(self, several: bool) -> Self:
+        """This datastore; if it has no rows yet, one with its documents for several labels per row, or for one."""
+        if len(self) or self.multi_label == several:
+            return self
+        state = self._state
+        empty = empty_snapshot(self.dimension, (), several, self.dtype, probe=state.probe)
+        return self.of(replace(empty, options=state.options, documents=state.documents))
 
     def __len__(self) -> int:
         return len(self._state.keys)

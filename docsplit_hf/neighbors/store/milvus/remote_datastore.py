@@ -68,7 +68,7 @@ class RemoteDatastore:
     ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
     """
 
-    dtype = "float32"
+    dtype, travels = "float32", False
 
     def __init__(self, collection: Collection, about: About) -> None:
         self._collection, self._about, self._writing, self._last_row = collection, about, threading.Lock(), 0
@@ -140,6 +140,10 @@ class RemoteDatastore:
         """64 hexadecimal digits that change whenever anything in the collection does."""
         content = [self._collection.name, self.label_names, read_changed(self._collection)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def for_labels(self, several: bool) -> RemoteDatastore:
+        """Itself: the first labels that are added say whether a row may have several."""
+        return self
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query, as ``KNNDatastore.search`` gives them; ``rows`` number what was fetched."""

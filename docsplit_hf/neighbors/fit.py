@@ -8,13 +8,12 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .experts.class_proportions import ClassProportions
 from .experts.corpus import KeptCorpus
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
-from .experts.names import readable_names
-from .experts.topics import EVIDENCE
+from .experts.log_linear_pool import ClassProportions
+from .experts.vector_experts import EVIDENCE, readable_names
 from .store.duplicates import number_texts
 from .store.row_table import encode_known_labels, joined_texts
 from .suggestions import FITTING, SUGGESTED, suggested_before

@@ -35,8 +35,8 @@ from .watching import watch
 
 if TYPE_CHECKING:
     from .audit.report import Audit, Labels
-    from .experts.class_proportions import ClassProportions
     from .experts.fit_report import FitReport
+    from .experts.log_linear_pool import ClassProportions
     from .mixing.calibration import Calibration
     from .store.store import Store
     from .watch_report import WatchReport

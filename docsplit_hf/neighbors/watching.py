@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from .experts.corpus import id_numbers, rows_of, texts_in
-from .experts.document_vectors import unit
+from .experts.corpus import id_numbers, rows_of, texts_in, unit
 from .experts.fitted_experts import ask_experts
 from .experts.words import words_of
 from .rejection import check_error, closeness, confidence, familiarity

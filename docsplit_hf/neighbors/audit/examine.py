@@ -11,8 +11,7 @@ from tqdm.auto import tqdm
 
 from ...text.characters import on_one_line
 from ..experts.check_state import check_state
-from ..experts.corpus import id_numbers, rows_of, texts_in
-from ..experts.document_vectors import unit
+from ..experts.corpus import id_numbers, rows_of, texts_in, unit
 from ..experts.fitted_experts import FittedExperts
 from ..experts.held_out_scores import LABEL_ID
 from .label_issues import confused_labels, doubts_of

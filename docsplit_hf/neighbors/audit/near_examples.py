@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..experts.soft_labels import nearest_rows
+from ..experts.corpus import nearest_rows
 from ..experts.words import words_of
 from ..store.duplicates import EQUAL_DISTANCE, number_texts
 from ..store.row_table import joined_texts

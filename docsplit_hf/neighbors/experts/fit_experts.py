@@ -8,7 +8,6 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..rejection import familiarity
-from .class_proportions import ClassProportions, given_proportions
 from .corpus import Corpus, make_corpus
 from .experts import (
     EXPERTS,
@@ -31,9 +30,16 @@ from .held_out_scores import (
     scores_of_held_out,
     voters_in_corpus,
 )
-from .log_linear_pool import SHARPNESS, fit_weights, pool, sharpness_by_agreement, spread_of_scores
-from .names import names_as_vectors
-from .topics import EXAMPLE_WEIGHTS, MOST_WEIGHED, choose_example_weight
+from .log_linear_pool import (
+    SHARPNESS,
+    ClassProportions,
+    fit_weights,
+    given_proportions,
+    pool,
+    sharpness_by_agreement,
+    spread_of_scores,
+)
+from .vector_experts import EXAMPLE_WEIGHTS, MOST_WEIGHED, choose_example_weight, names_as_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,8 +10,7 @@ from ..rejection import NEAREST, answer_level, confidence, familiarity, least_er
 from ..store.fitted_state import FittedState
 from ..store.keys import as_float32
 from .check_state import check_state
-from .corpus import id_numbers, texts_in
-from .document_vectors import DocumentVectors, unit
+from .corpus import DocumentVectors, id_numbers, texts_in, unit
 from .expert import Asked
 from .experts import SHIFT, SOFT, ask_all
 from .log_linear_pool import pool

@@ -13,8 +13,8 @@ from .corpus import texts_in
 from .expert import Asked, Lesson
 from .experts import SHIFT, SOFT, ask_all, first_lesson, fit_all
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
-from .vocabulary import fit_vocabulary, vocabulary_scores, word_counts
 from .votes import nearest_of_both, vote
+from .word_experts import fit_vocabulary, vocabulary_scores, word_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ from docsplit_hf.neighbors.audit.near_examples import (
     shingles_of,
     similarities,
 )
-from docsplit_hf.neighbors.experts.document_vectors import unit
+from docsplit_hf.neighbors.experts.corpus import unit
 from docsplit_hf.neighbors.experts.words import words_of
 from docsplit_hf.neighbors.store.row_table import make_rows
 

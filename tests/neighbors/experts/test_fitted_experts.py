@@ -6,9 +6,9 @@ from docsplit_hf.neighbors.experts import fitted_experts
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, logits_of, ready_experts
 from docsplit_hf.neighbors.experts.log_linear_pool import pool
-from docsplit_hf.neighbors.experts.votes import neighbor_scores
+from docsplit_hf.neighbors.experts.votes import Neighbors
 
-from .stores import NAMES, ask, fitted_store, make_queries
+from .stores import NAMES, ask, asked, fitted_store, make_queries
 
 KINDS = {
     "one label": {},
@@ -129,7 +129,7 @@ def test_a_label_that_came_after_fit_has_the_share_of_the_neighbors_and_the_othe
         np.testing.assert_allclose(after.probabilities.sum(1), 1)
     scores = before.scores.copy()
     weight = store.fitted.settings["weights"]["neighbors"]
-    scores[place] = weight * neighbor_scores(known, kind == "several labels")
+    scores[place] = weight * Neighbors().score({}, asked(shares=known, several=kind == "several labels"))
     rest = 1 if kind == "several labels" else 1 - shares[:, 3:]
     expected = rest * pool(scores, np.ones(len(scores)), kind == "several labels", store.fitted.arrays["shift"])
     np.testing.assert_allclose(after.probabilities[:, :3], expected, rtol=1e-4, atol=1e-6)

@@ -15,8 +15,8 @@ from ..models.inference.long_documents import SEVERAL_VECTORS, check_strategy
 from ..models.inference.text_warnings import unlogged
 from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from .store.changes import check_problem_type
 from .store.datastore import KNNDatastore
-from .store.embedding import check_problem_type
 from .store.files.classifier_folder import check_classifier
 from .store.milvus.connect import connect_datastore, is_remote
 from .store.probe import check_precision, check_probe

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from ..models.inference.reader import Reader
     from .experts.fitted_experts import ReadyExperts
-    from .store.fitted_state import FittedState
-    from .store.snapshot import Snapshot
+    from .store.snapshot import FittedState, Snapshot
     from .store.store import Store
 
 logger = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from ...models.inference.reader import Reader
 from .changes import (
     add_documents,
     add_rows,
+    embed_examples,
     empty_snapshot,
     merge_snapshots,
     relabel_rows,
@@ -23,15 +24,13 @@ from .changes import (
     remove_either,
     remove_rows,
 )
-from .embedding import embed_examples
 from .files.classifier_folder import upload
 from .files.datastore_files import load_snapshot, save_snapshot
 from .files.from_shards import open_shards
-from .fitted_state import FittedState
 from .index import EXACT, IndexOptions
 from .keys import GrowingArrays, as_matrix
 from .row_table import encode_known_labels, is_multi_label, take_passages
-from .snapshot import Snapshot
+from .snapshot import FittedState, Snapshot
 from .snapshot_index import change_index, update_index
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...models.inference.long_documents import Passages
-    from .fitted_state import FittedState
-    from .snapshot import Neighbors, Snapshot
+    from .snapshot import FittedState, Neighbors, Snapshot
 
 
 class Store(Protocol):

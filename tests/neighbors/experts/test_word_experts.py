@@ -69,6 +69,6 @@ def test_labels_that_no_text_or_every_text_has_are_no_reason_to_fail_or_warn():
         several = answered([[1, 0, 1]] * 2 + [[1, 0, 0]] * 2, True)
         assert several[0, 0] > 0.999 and several[0, 1] < 0.001 and several[0, 2] > 0.5
         assert answered([[1], [1], [0], [0]], True)[0, 0] > 0.5
-        assert asked(np.ones((4, 1)), True) == pytest.approx(1)
+        assert answered(np.ones((4, 1)), True) == pytest.approx(1)
         one = answered([[0, 1, 0]] * 2 + [[0, 0, 1]] * 2, False)
         assert one[0].argmax() == 1 and one[0, 0] < 1e-6 and one.sum() == pytest.approx(1)

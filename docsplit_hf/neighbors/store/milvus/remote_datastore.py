@@ -42,8 +42,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ....models.inference.long_documents import Passages
-    from ..fitted_state import FittedState
-    from ..snapshot import Neighbors, Snapshot
+    from ..snapshot import FittedState, Neighbors, Snapshot
     from ..store import Store
 
 logger = logging.getLogger(__name__)

@@ -104,10 +104,10 @@ def fit_experts(
         vectors = (corpus.document_vectors, corpus.vectorizer, learned, corpus.ids)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
         settings["has_head"] = has_head
-        voters = voters_in_corpus(snapshot, corpus, snapshot, np.arange(examples))
+        voters = voters_in_corpus(snapshot, corpus)
         settings["temperature"] = voters.temperature
         if held_out is not None:
-            unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
+            unweighted = FittedExperts(settings, *vectors, None)
             asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = HELD_OUT
         else:
@@ -132,8 +132,7 @@ def fit_experts(
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
     settings["shares"] = dict(zip(experts, (weights / max(weights.sum(), 1e-12)).tolist(), strict=True))
     settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "left_out": 0}
-    settings["measured_on"] = measured_on
-    settings["texts"] = len(right)
+    settings |= {"measured_on": measured_on, "texts": len(right)}
     settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
     settings[PROPORTIONS] = dict(zip(names, learned[PROPORTIONS].tolist(), strict=True))
     settings["class_proportions"] = class_proportions if isinstance(class_proportions, str) else "given"

@@ -41,7 +41,7 @@ class FittedExperts(NamedTuple):
     vectorizer: TfidfVectorizer | None
     learned: Mapping[str, np.ndarray]  # by the experts, by name
     ids: np.ndarray  # int64 (N,): of the corpus
-    held_out: HeldOutAnswers
+    held_out: HeldOutAnswers | None  # None while the weights are chosen
 
     @property
     def experts(self) -> list[str]:
@@ -59,7 +59,7 @@ class FittedExperts(NamedTuple):
         return self.settings["several"]
 
     def thresholds(self, label_names: Sequence[str]) -> np.ndarray | None:
-        """From which probability on a text has each of some labels; 0.5 of what came after fit. None: it has one."""
+        """The least probability at which a text has each label, 0.5 if it came after fit; None if texts have one."""
         if not self.several:
             return None
         own = dict(zip(self.labels, self.settings["thresholds"], strict=True))
@@ -72,7 +72,7 @@ class FittedExperts(NamedTuple):
         return novelty(familiarity, self.held_out.familiarity)
 
     def answer_level(self, error: float) -> float:
-        """From which confidence on answers are wrong at most so often; infinity where that cannot be guaranteed."""
+        """The lowest confidence at which answers are wrong at most so often; infinity if nothing guarantees that."""
         if self.several:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
         if not len(self.held_out.ids):
@@ -107,8 +107,9 @@ class FittedExperts(NamedTuple):
         """As data, for the datastore."""
         terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
         idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
+        held_out = {f"{PREFIX}{name}": array for name, array in self.held_out._asdict().items()}
         arrays = {**self.document_vectors._asdict(), **self.learned}
-        arrays |= {"ids": self.ids, "idf": idf, **self.held_out.to_arrays()}
+        arrays |= {"ids": self.ids, "idf": idf, **held_out}
         return FittedState(self.settings, arrays, terms)
 
     @classmethod
@@ -119,7 +120,7 @@ class FittedExperts(NamedTuple):
         own = {*DocumentVectors._fields, "ids", "idf"}
         learned = {name: a for name, a in arrays.items() if name not in own and not name.startswith(PREFIX)}
         words = saved_words(state.vocabulary, arrays["idf"])
-        held_out = HeldOutAnswers.from_arrays(arrays)
+        held_out = HeldOutAnswers(*(arrays[f"{PREFIX}{name}"] for name in HeldOutAnswers._fields))
         return cls(state.settings, vectors, words, learned, arrays["ids"], held_out)
 
     def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
@@ -157,7 +158,9 @@ class ReadyExperts(NamedTuple):
         """Examples vote by the labels that they have now, documents by those that were spread to them."""
         documents = snapshot.documents
         ids = np.zeros(0, np.int64) if documents is None else id_numbers(documents.rows, documents.keys)
-        return cls(snapshot, fitted, _places(fitted, ids))
+        order = np.argsort(fitted.ids, kind="stable")
+        found = order[np.searchsorted(fitted.ids, ids, sorter=order).clip(0, len(order) - 1)]
+        return cls(snapshot, fitted, np.where(fitted.ids[found] == ids, found, -1))
 
 
 def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> ReadyExperts | None:
@@ -193,7 +196,7 @@ def ask_experts(
         embeddings = embeddings.astype(snapshot.keys.dtype, copy=False)
     words = fitted.count_words(texts)
     vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
-    columns = _columns(fitted, snapshot)
+    columns = np.array([snapshot.label_names.index(name) for name in fitted.labels])
     nearest = nearest_of_both(snapshot, embeddings, passages, places >= 0, without_equal, shown)
     votes = nearest.weights(fitted.settings["temperature"])
     shares = _shares(ready, nearest, votes, columns)
@@ -246,17 +249,6 @@ def _closeness(ready: ReadyExperts, embeddings: np.ndarray, nearest: Nearest) ->
     return np.where(there, best, 0).sum(1) / np.maximum(there.sum(1), 1)
 
 
-def _columns(fitted: FittedExperts, snapshot: Snapshot) -> np.ndarray:
-    return np.array([snapshot.label_names.index(name) for name in fitted.labels])
-
-
-def _places(fitted: FittedExperts, ids: np.ndarray) -> np.ndarray:
-    """Where ids are in the corpus, or -1."""
-    order = np.argsort(fitted.ids, kind="stable")
-    found = order[np.searchsorted(fitted.ids, ids, sorter=order).clip(0, len(order) - 1)]
-    return np.where(fitted.ids[found] == ids, found, -1)
-
-
 def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
     """The vectors of the examples, ``(n, D + r)``."""
     snapshot, fitted = ready.snapshot, ready.fitted
@@ -276,20 +268,6 @@ class HeldOutAnswers(NamedTuple):
     def right(self) -> np.ndarray:
         """Whether the most probable label was right, bool ``(m,)``."""
         return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
-
-    @classmethod
-    def none(cls, labels: int) -> HeldOutAnswers:
-        """Of no texts."""
-        return cls(np.zeros(0, np.int64), np.zeros((0, labels), np.float32), np.zeros((0, labels), bool), np.zeros(0))
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """As arrays of a fitted state."""
-        return {f"{PREFIX}{name}": array for name, array in self._asdict().items()}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> HeldOutAnswers:
-        """The same again."""
-        return cls(*(arrays[f"{PREFIX}{name}"] for name in cls._fields))
 
 
 KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats

@@ -17,8 +17,6 @@ from .votes import nearest_of_both, vote
 from .word_experts import fit_vocabulary, vocabulary_scores, word_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tqdm import tqdm
 
     from ..store.snapshot import Snapshot
@@ -93,9 +91,9 @@ def scores_by_folds(
         part = first_lesson(corpus, rows[learned], targets[learned], several, False, lesson.names, example_weight)
         found = fit_all(part, experts, proportions)
         shift[asked] = found[SHIFT]
-        scores[:, asked], shares[asked] = scores_in_corpus(
-            corpus, found, several, experts, rows[asked], voters.of(asked)
-        )
+        shares[asked] = vote(voters.weights[asked], voters.places[asked], found[SOFT])
+        texts = corpus.vectors[rows[asked]], corpus.whitened[rows[asked]], None if words is None else words[asked]
+        scores[:, asked] = ask_all(found, experts, Asked(*texts, shares[asked], None, several))
         near[asked] = closeness(embeddings[asked], embeddings[learned])
         if words is not None:
             regression = found.get("vocabulary")
@@ -111,43 +109,21 @@ def scores_by_folds(
 
 
 class Voters(NamedTuple):
-    """The neighbors of R texts of a corpus, none of whom is one itself or a copy: what labels change nothing of."""
+    """The neighbors of R texts of a corpus, without the text itself and its copies. Labels change none of it."""
 
     places: np.ndarray  # int64 (R, k): in the corpus
     weights: np.ndarray  # float64 (R, k)
     temperature: float
 
-    def of(self, rows: np.ndarray) -> Voters:
-        """Those of some of the texts."""
-        return self._replace(places=self.places[rows], weights=self.weights[rows])
 
-
-def voters_in_corpus(
-    snapshot: Snapshot, corpus: Corpus, texts: Snapshot, rows: np.ndarray, temperature: float | None = None
-) -> Voters:
-    """The neighbors of some rows of the examples, or of the documents; None for the temperature: one that suits."""
-    asked = texts.keys[rows], take_passages(texts.passages, rows)
+def voters_in_corpus(snapshot: Snapshot, corpus: Corpus) -> Voters:
+    """The neighbors of the examples."""
+    asked = snapshot.keys, take_passages(snapshot.passages, np.arange(len(snapshot.keys)))
     nearest = nearest_of_both(snapshot, *asked, corpus.documents >= 0, without_equal=True)
-    temperature = nearest.temperature() if temperature is None else temperature
-    places = [corpus.rows[nearest.examples.rows]]
+    temperature, places = nearest.temperature(), [corpus.rows[nearest.examples.rows]]
     if nearest.documents is not None:
         places.append(corpus.documents[nearest.documents.rows])
     return Voters(np.hstack(places), nearest.weights(temperature), temperature)
-
-
-def scores_in_corpus(
-    corpus: Corpus,
-    learned: Mapping[str, np.ndarray],
-    several: bool,
-    experts: list[str],
-    rows: np.ndarray,
-    voters: Voters,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The logits ``(E, R, C)`` of texts of the corpus by experts, and the shares of the labels in their votes."""
-    words = None if corpus.words is None else corpus.words[rows]
-    shares = vote(voters.weights, voters.places, learned[SOFT])
-    asked = Asked(corpus.vectors[rows], corpus.whitened[rows], words, shares, None, several)
-    return ask_all(learned, experts, asked), shares
 
 
 def scores_of_held_out(

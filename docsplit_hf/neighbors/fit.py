@@ -79,5 +79,4 @@ def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any
         logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
     texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
     predictions = reader.read(texts, pairs)
-    logits = predictions.logits if reader.model.config.num_labels else None
-    return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], logits)
+    return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], predictions.logits)

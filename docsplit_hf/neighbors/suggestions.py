@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .experts.corpus import rows_of
 from .experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
-from .store.row_table import joined_texts, take_passages
+from .store.row_table import joined_texts, rows_at, take_passages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +42,7 @@ def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | 
     if ready is None:
         raise ValueError("Nothing was fitted: call fit() before suggest(n), which asks where its experts are unsure.")
     rows = _candidates(snapshot, count, again)
-    table = rows_of(snapshot.documents.rows, rows)
+    table = rows_at(snapshot.documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
     if reader is not None and None in texts:
         raise ValueError("A classification head reads texts, and some documents have none: add them with texts.")

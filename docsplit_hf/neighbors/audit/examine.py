@@ -10,9 +10,10 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...text.characters import on_one_line
-from ..experts.corpus import id_numbers, rows_of, texts_in, unit
+from ..experts.corpus import id_numbers, texts_in, unit
 from ..experts.fitted_experts import ready_experts
 from ..experts.held_out_scores import LABEL_ID
+from ..store.row_table import rows_at
 from .findings import confused_labels, doubts_of, duplicate_groups, nearest_examples, outliers
 from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
 
@@ -183,7 +184,7 @@ def datalab_inputs(snapshot: Snapshot) -> DatalabInputs:
 
     answers = out_of_fold(snapshot)
     rows, probabilities, labels = answers.rows, answers.probabilities, answers.labels[answers.rows]
-    table = rows_of(snapshot.rows, rows)
+    table = rows_at(snapshot.rows, rows)
     columns = {"id": table["id"].to_pylist(), "text": texts_in(table)}
     features = snapshot.keys[rows].astype(np.float32)
     if snapshot.multi_label:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...text.characters import replace_lone_surrogates
 from ..store.index import ROWS_PER_CENTROID, approximate_search, build_index, exact_search, set_nprobe
-from ..store.row_table import joined_texts
+from ..store.row_table import joined_texts, rows_at
 from .words import FEW_TEXTS, fit_words
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class DocumentVectors(NamedTuple):
             return np.zeros((count, len(self.components)), np.float32)
         return unit(words @ self.components.T)
 
-    def join(self, embeddings: np.ndarray, of_words: np.ndarray) -> np.ndarray:
+    def join(self, embeddings: np.ndarray, words: sp.csr_matrix | None) -> np.ndarray:
         """Float32 ``(N, D + r)`` of norm 1: the embedding less the mean, and the words, which count alike."""
         centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
-        return unit(np.hstack([centered, of_words]))
+        return unit(np.hstack([centered, self.of_words(words, len(embeddings))]))
 
     def embeddings_of(self, vectors: np.ndarray) -> np.ndarray:
         """The part of vectors that is of the embeddings, ``(N, D)``, of norm 1."""
@@ -58,8 +58,7 @@ def fit_document_vectors(embeddings: np.ndarray, words: sp.csr_matrix | None) ->
     mean = embeddings.mean(0, dtype=np.float64).astype(np.float32)
     components = _latent_words(words)
     vectors = DocumentVectors(mean, components, np.zeros((0, 0), np.float32))
-    joined = vectors.join(embeddings, vectors.of_words(words, len(embeddings)))
-    return vectors._replace(whitening=_whitening(joined))
+    return vectors._replace(whitening=_whitening(vectors.join(embeddings, words)))
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -91,6 +90,7 @@ def _whitening(vectors: np.ndarray) -> np.ndarray:
 GRAPH_NEIGHBORS = 10
 EXACT_GRAPH = 20_000  # texts; the time that an exact graph takes grows with their square
 LISTS, NPROBE = 1024, 16
+PAIRS_AT_ONCE = 65_536
 ALPHA, STEPS = 0.9, 40
 
 
@@ -108,9 +108,8 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
     rows, columns = np.repeat(np.arange(count), k + 1), found.ravel()
     others = (columns != rows) & (columns >= 0)
     rows, columns = rows[others], columns[others]
-    cosines = np.concatenate(
-        [np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]]) for part in _parts(len(rows))]
-    )
+    parts = [slice(start, start + PAIRS_AT_ONCE) for start in range(0, len(rows), PAIRS_AT_ONCE)]
+    cosines = np.concatenate([np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]]) for part in parts])
     graph = sp.csr_array((np.square(cosines.clip(0)), (rows, columns)), (count, count))
     graph = graph.maximum(graph.T)
     scale = sp.diags_array(np.maximum(graph.sum(1), 1e-9) ** -0.5)
@@ -153,10 +152,6 @@ def spread_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, se
     return soft.astype(np.float32)
 
 
-def _parts(count: int, size: int = 65_536) -> list[slice]:
-    return [slice(start, start + size) for start in range(0, count, size)]
-
-
 logger = logging.getLogger(__name__)
 
 MOST_DOCUMENTS = 100_000
@@ -194,9 +189,9 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
             kept[:] = False
             kept[np.random.default_rng(0).choice(len(kept), MOST_DOCUMENTS, replace=False)] = True
             logger.warning("Of %d documents, a random %d are used.", len(kept), MOST_DOCUMENTS)
-        keys, rows = [*keys, documents.keys[kept]], [*rows, rows_of(documents.rows, np.flatnonzero(kept))]
+        keys, rows = [*keys, documents.keys[kept]], [*rows, rows_at(documents.rows, np.flatnonzero(kept))]
     embeddings, texts = np.concatenate(keys), texts_in(pa.concat_tables(rows))
-    contents = _content_numbers(texts, embeddings)
+    contents = _numbers((replace_lone_surrogates(text) for text in texts), embeddings)
     order = np.argsort(contents, kind="stable")
     contents, embeddings = contents[order], embeddings[order].astype(np.float32, copy=False)
     ids = np.concatenate([id_numbers(*pair) for pair in zip(rows, keys, strict=True)])[order]
@@ -207,7 +202,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         return before._replace(rows=examples, documents=left, ids=ids)
     vectorizer, words = fit_words([texts[i] for i in order]) or (None, None)
     fitted = fit_document_vectors(embeddings, words)
-    vectors = fitted.join(embeddings, fitted.of_words(words, len(embeddings)))
+    vectors = fitted.join(embeddings, words)
     views = (vectorizer, words, fitted, vectors, fitted.whitened(vectors))
     return Corpus(examples, left, contents, ids, *views, neighbor_graph(vectors))
 
@@ -217,25 +212,14 @@ def texts_in(table: pa.Table) -> list[str]:
     return joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
 
 
-def rows_of(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Some rows, in their order. Not ``Table.take``, for which Arrow joins all texts: it fails beyond 2 GiB."""
-    import pyarrow as pa
-
-    return table.filter(pa.array(np.isin(np.arange(len(table)), rows)))
-
-
-def _content_numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
-    """An int64 for each text with its key."""
-    both = ((replace_lone_surrogates(text).encode(), key.tobytes()) for text, key in zip(texts, keys, strict=True))
-    digests = b"".join(hashlib.blake2b(text + key, digest_size=8).digest() for text, key in both)
-    return np.frombuffer(digests, dtype=np.int64)
-
-
 def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
     """An int64 for each row, of its id and its key: an id may be given to another text."""
-    both = zip(rows["id"].to_pylist(), keys, strict=True)
-    digests = b"".join(hashlib.blake2b(row_id.encode() + key.tobytes(), digest_size=8).digest() for row_id, key in both)
-    return np.frombuffer(digests, dtype=np.int64)
+    return _numbers(rows["id"].to_pylist(), keys)
+
+
+def _numbers(texts: Iterable[str], keys: np.ndarray) -> np.ndarray:
+    both = (text.encode() + key.tobytes() for text, key in zip(texts, keys, strict=True))
+    return np.frombuffer(b"".join(hashlib.blake2b(one, digest_size=8).digest() for one in both), dtype=np.int64)
 
 
 class KeptCorpus:

@@ -187,15 +187,15 @@ def ask_experts(
 ) -> Answers:
     """Ask all experts about N texts, by their embeddings ``(N, D)``, maybe of passages too, and words.
 
-    ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels. Labels that came after ``fit``
-    have the probability that the neighbors give them; the others share the rest. ``shown``: how many neighbors to look
-    up at least, whether they vote or not.
+    ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels; without one, H is 0. Labels that
+    came after ``fit`` have the probability that the neighbors give them; the others share the rest. ``shown``: how many
+    neighbors to look up at least, whether they vote or not.
     """
     snapshot, fitted, places = ready
     if without_equal:  # or a text would not be equal to its own key in half precision
         embeddings = embeddings.astype(snapshot.keys.dtype, copy=False)
     words = fitted.count_words(texts)
-    vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
+    vectors = fitted.document_vectors.join(embeddings, words)
     columns = np.array([snapshot.label_names.index(name) for name in fitted.labels])
     nearest = nearest_of_both(snapshot, embeddings, passages, places >= 0, without_equal, shown)
     votes = nearest.weights(fitted.settings["temperature"])
@@ -203,7 +203,7 @@ def ask_experts(
     known = shares[:, columns]
     if not fitted.several:
         known = known / np.maximum(known.sum(1, keepdims=True), 1e-12)
-    head = None if logits is None else logits_of(logits, columns)
+    head = None if logits is None or not logits.shape[1] else logits_of(logits, columns)
     whitened = fitted.document_vectors.whitened(vectors)
     scores = ask_all(fitted.learned, fitted.experts, Asked(vectors, whitened, words, known, head, fitted.several))
     weights = np.array(list(fitted.settings["weights"].values()))
@@ -252,8 +252,7 @@ def _closeness(ready: ReadyExperts, embeddings: np.ndarray, nearest: Nearest) ->
 def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
     """The vectors of the examples, ``(n, D + r)``."""
     snapshot, fitted = ready.snapshot, ready.fitted
-    words = fitted.count_words(texts_in(snapshot.rows))
-    return fitted.document_vectors.join(snapshot.keys, fitted.document_vectors.of_words(words, len(snapshot.keys)))
+    return fitted.document_vectors.join(snapshot.keys, fitted.count_words(texts_in(snapshot.rows)))
 
 
 class HeldOutAnswers(NamedTuple):

@@ -61,9 +61,8 @@ def mix_experts(
     ready: ReadyExperts, predictions: Predictions, texts: list[str], shown: Shown, reject: float | None = None
 ) -> Mixture:
     """Ask the experts about N embedded texts. With ``reject``, those whose answers are wrong too often get none."""
-    embeddings, has_head = predictions.retrieval_embeddings, predictions.logits.shape[1] > 0
-    logits, with_novelty = predictions.logits if has_head else None, shown.novelty or reject is not None
-    asked = embeddings, texts, logits, predictions.passages
+    with_novelty = shown.novelty or reject is not None
+    asked = predictions.retrieval_embeddings, texts, predictions.logits, predictions.passages
     answers = ask_experts(ready, *asked, with_closeness=with_novelty, shown=shown.neighbors)
     novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
     accepted = None
@@ -82,10 +81,8 @@ def mix_experts(
             explanation["passage"] = deciding_passage(found, predictions.passages.of(row)[1], texts[row], label)
         return explanation
 
-    mixture = Mixture(
-        answers.probabilities, None, None, voters.weights, voters, names, thresholds=thresholds, explain=why
-    )
-    return mixture._replace(novelty=novelty, accepted=accepted)
+    found = {"thresholds": thresholds, "novelty": novelty, "accepted": accepted, "explain": why}
+    return Mixture(answers.probabilities, None, None, voters.weights, voters, names, **found)
 
 
 MOST_WORDS = 5
@@ -143,8 +140,7 @@ def passage_probabilities(
         return None
     embeddings, spans = passages.of(row)
     parts = [texts[row][start:end] for start, end in spans]
-    has_head = predictions.logits.shape[1] > 0
-    logits = np.repeat(predictions.logits[[row]], len(parts), axis=0) if has_head else None
+    logits = np.repeat(predictions.logits[[row]], len(parts), axis=0)
     return ask_experts(ready, embeddings, parts, logits).probabilities
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts import fitted_experts
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, logits_of, ready_experts
 from docsplit_hf.neighbors.experts.log_linear_pool import pool
@@ -181,12 +180,6 @@ def test_half_precision_and_an_index_answer_alike():
     half.add_documents(documents.keys, documents.texts, ids=documents.ids)
     half.fitted = fit_experts(half.snapshot, show_progress=False).to_state()
     np.testing.assert_allclose(ask(half).probabilities, ask(store).probabilities, atol=0.02)
-
-
-def test_places_of_what_is_not_there_are_minus_one():
-    fitted = FittedExperts.from_state(fitted_store(documents=0).fitted)
-    ids = np.array([fitted.ids[5], 3, fitted.ids[0], np.iinfo(np.int64).max, np.iinfo(np.int64).min])
-    assert fitted_experts._places(fitted, ids).tolist() == [5, -1, 0, -1, -1]
 
 
 @pytest.fixture(scope="module")

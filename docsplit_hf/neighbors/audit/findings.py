@@ -35,7 +35,7 @@ BLOCK = 65_536
 # where texts are short, and three quarters where they are long.
 NEAR_COSINE = 0.95
 
-_MIX = [np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)]
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64 (Steele et al. 2014), whose other half is hash_array
 
 
 class Nearest(NamedTuple):
@@ -137,6 +137,8 @@ def near_duplicates(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def shingles_of(texts: Sequence[str]) -> tuple[sp.csr_array, np.ndarray]:
     """The word triples of N texts as sets, ``(N, V)``, of long texts a sample; and how many each has, ``(N,)``."""
+    from pandas.util import hash_array
+
     vocabulary: dict[str, int] = {}
     kept, totals = [np.zeros(0, np.uint64)], np.zeros(len(texts), np.int64)
     for i, text in enumerate(texts):
@@ -144,21 +146,13 @@ def shingles_of(texts: Sequence[str]) -> tuple[sp.csr_array, np.ndarray]:
         length = min(LENGTH, len(words))
         mixed = np.zeros(len(words) - length + 1 if length else 0, np.uint64)
         for offset in range(length):
-            mixed = _mixed(mixed + words[offset : offset + len(mixed)])
+            mixed = hash_array(mixed + words[offset : offset + len(mixed)] + _STEP)
         different = np.unique(mixed)
         totals[i] = len(different)
         kept.append(different[:MOST_SHINGLES])
     starts = np.cumsum([len(numbers) for numbers in kept])
     numbers, columns = np.unique(np.concatenate(kept), return_inverse=True)
     return sp.csr_array((np.ones(len(columns), np.int32), columns, starts), (len(texts), len(numbers))), totals
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """SplitMix64 (Steele et al. 2014): a one-to-one map that puts neighboring numbers far apart."""
-    numbers = numbers + _MIX[0]
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * _MIX[1]
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * _MIX[2]
-    return numbers ^ (numbers >> np.uint64(31))
 
 
 def candidate_pairs(sets: sp.csr_array) -> np.ndarray:

@@ -17,6 +17,7 @@ from .votes import nearest_of_both, vote
 from .word_experts import fit_vocabulary, vocabulary_scores, word_counts
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
     from tqdm import tqdm
 
     from ..store.snapshot import Snapshot
@@ -96,10 +97,7 @@ def scores_by_folds(
         scores[:, asked] = ask_all(found, experts, Asked(*texts, shares[asked], None, several))
         near[asked] = closeness(embeddings[asked], embeddings[learned])
         if words is not None:
-            regression = found.get("vocabulary")
-            if regression is None:
-                regression = fit_vocabulary(words[learned], targets[learned], several)
-            by_words[asked] = word_counts(vocabulary_scores(words[asked], regression), several)
+            by_words[asked] = _by_words(found, words[learned], targets[learned], several, words[asked])
         progress.update()
     held_out = folds >= 0
     ids = corpus.ids[rows]
@@ -138,15 +136,23 @@ def scores_of_held_out(
     logits = None if logits is None else logits[usable]
     embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
-    words, learned = fitted.count_words(texts_in(snapshot.rows)), one_hot(snapshot.labels, columns)
-    by_words, regression = None, fitted.learned.get("vocabulary")
+    words, by_words = fitted.count_words(texts_in(snapshot.rows)), None
     if words is not None:
-        if regression is None:
-            regression = fit_vocabulary(words, learned, fitted.several)
-        by_words = word_counts(vocabulary_scores(answers.words, regression), fitted.several)
+        learned = one_hot(snapshot.labels, columns)
+        by_words = _by_words(fitted.learned, words, learned, fitted.several, answers.words)
     shift = np.tile(fitted.learned[SHIFT], (len(usable), 1))
     shares = answers.shares[:, columns]
     return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words, shift)
+
+
+def _by_words(
+    learned: dict[str, np.ndarray], words: sp.csr_matrix, targets: np.ndarray, several: bool, asked: sp.csr_matrix
+) -> np.ndarray:
+    """Probabilities by a regression on words: that of the expert, or one of the same kind where there is none."""
+    regression = learned.get("vocabulary")
+    if regression is None:
+        regression = fit_vocabulary(words, targets, several)
+    return word_counts(vocabulary_scores(asked, regression), several)
 
 
 def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -> np.ndarray:

@@ -62,7 +62,8 @@ def mix_experts(
 ) -> Mixture:
     """Ask the experts about N embedded texts. With ``reject``, those whose answers are wrong too often get none."""
     with_novelty = shown.novelty or reject is not None
-    asked = predictions.retrieval_embeddings, texts, predictions.logits, predictions.passages
+    passages = predictions.passages
+    asked = predictions.retrieval_embeddings, texts, predictions.logits, passages
     answers = ask_experts(ready, *asked, with_closeness=with_novelty, shown=shown.neighbors)
     novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
     accepted = None
@@ -72,13 +73,19 @@ def mix_experts(
     names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
 
     @cache  # labels of a text are explained one by one
-    def of_passages(row: int) -> np.ndarray | None:
-        return passage_probabilities(ready, predictions, texts, row)
+    def of_passages(row: int) -> np.ndarray:
+        """What the experts would say of each passage, ``(p, L)``; a trained classifier says of each what of all."""
+        embeddings, spans = passages.of(row)
+        parts = [texts[row][start:end] for start, end in spans]
+        return ask_experts(ready, embeddings, parts, predictions.logits[[row] * len(parts)]).probabilities
 
     def why(row: int, label: int) -> dict[str, Any]:
         explanation = explain(answers, ready.fitted, row, label)
-        if (found := of_passages(row)) is not None:
-            explanation["passage"] = deciding_passage(found, predictions.passages.of(row)[1], texts[row], label)
+        if passages is not None and passages.counts[row] > 1:
+            said = of_passages(row)[:, label]
+            surest = np.flatnonzero(said >= said.max() - ALIKE)[0]  # the first of equals
+            start, end = passages.of(row)[1][surest].tolist()
+            explanation["passage"] = {"start": start, "end": end, "text": texts[row][start:end]}
         return explanation
 
     found = {"thresholds": thresholds, "novelty": novelty, "accepted": accepted, "explain": why}
@@ -126,26 +133,3 @@ def _words(answers: Answers, fitted: FittedExperts, row: int, own: int, other: i
     best = [i for i in np.argsort(-odds, kind="stable")[:MOST_WORDS] if odds[i] > 0]
     terms = fitted.vectorizer.get_feature_names_out()
     return [{"word": str(terms[counts.indices[i]]), "weight": float(odds[i])} for i in best]
-
-
-def passage_probabilities(
-    ready: ReadyExperts, predictions: Predictions, texts: list[str], row: int
-) -> np.ndarray | None:
-    """What the experts would say of each passage of a text, ``(p, L)``; None for a text of one passage.
-
-    A trained classifier says of each what it says of the whole text.
-    """
-    passages = predictions.passages
-    if passages is None or passages.counts[row] == 1:
-        return None
-    embeddings, spans = passages.of(row)
-    parts = [texts[row][start:end] for start, end in spans]
-    logits = np.repeat(predictions.logits[[row]], len(parts), axis=0)
-    return ask_experts(ready, embeddings, parts, logits).probabilities
-
-
-def deciding_passage(probabilities: np.ndarray, spans: np.ndarray, text: str, label: int) -> dict[str, Any]:
-    """The passage of which they are surest, the first of equals: where it stands, in characters, and its words."""
-    of_label = probabilities[:, label]
-    start, end = spans[np.flatnonzero(of_label >= of_label.max() - ALIKE)[0]].tolist()
-    return {"start": start, "end": end, "text": text[start:end]}

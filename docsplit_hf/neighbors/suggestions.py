@@ -31,10 +31,7 @@ MOST_CLUSTERS, FEWEST_DOCUMENTS, STEPS = 300, 3, 20  # of the clusters; document
 
 
 def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | None = None) -> list[dict[str, Any]]:
-    """Suggest as ``KNNClassifierPipeline.suggest`` says, and remember what was suggested.
-
-    ``reader`` is that of a trained classifier, whose head is asked about the documents.
-    """
+    """As ``KNNClassifierPipeline.suggest``, which is remembered; ``reader``: of a head, which is asked, too."""
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ValueError(f"n must be a whole number from 1, got {count!r}.")
     snapshot = datastore.snapshot

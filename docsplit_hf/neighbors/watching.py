@@ -70,10 +70,7 @@ def period_of(
 
 
 def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
-    """Measure the examples that were held out, but not their novelty.
-
-    In their folds there were fewer examples to be familiar from, so new texts would seem less novel.
-    """
+    """Measure the examples that were held out; not their novelty, as fewer examples were there in their folds."""
     snapshot, fitted, held_out = ready.snapshot, ready.fitted, ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
     probabilities[:, [snapshot.label_names.index(name) for name in fitted.labels]] = held_out.probabilities

@@ -68,20 +68,14 @@ def nearest_examples(vectors: np.ndarray, k: int = NEAREST) -> Nearest:
 
 
 def outliers(closeness: np.ndarray) -> np.ndarray:
-    """The rows whose ``closeness`` ``(N,)`` is below the first quartile by over 1.5 quartile distances, farthest first.
-
-    Tukey's fence needs no level of its own for encoders whose cosines are all large.
-    """
+    """Rows whose ``closeness`` ``(N,)`` is over 1.5 quartile distances below the first quartile (Tukey), worst first."""
     first, third = np.quantile(closeness, [0.25, 0.75])
     found = np.flatnonzero(closeness < first - 1.5 * (third - first))
     return found[np.argsort(closeness[found], kind="stable")]
 
 
 def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[tuple[list[int], float, bool]]:
-    """Groups of copies, or of copies of copies: rows, the lowest similarity, whether exact; exact ones come first.
-
-    ``vectors`` are the embeddings of the table's rows, of norm 1.
-    """
+    """Groups of copies, or of copies of copies: rows, the lowest similarity, whether exact; exact ones come first."""
     texts, pairs = rows["text"].to_pylist(), rows["text_pair"].to_pylist()
     equal = number_texts(rows, texts, pairs)[0]  # -1 where no text is kept
     found = [near_duplicates(joined_texts(texts, pairs)), _equal_texts(equal), _near_vectors(vectors, equal)]
@@ -258,11 +252,7 @@ def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.n
 
 
 def confused_labels(labels: np.ndarray, answers: np.ndarray, count: int) -> list[tuple[int, int, int, int, float]]:
-    """Pairs ``(a, b, a taken for b, b taken for a, share)``, the most confused first.
-
-    ``labels`` and ``answers`` are ``(m,)``, numbers below ``count``. Of the texts of the two labels that are answered
-    by one of the two, the share is that of the wrong answers: with 0.5 the answers tell nothing.
-    """
+    """Pairs ``(a, b, a taken for b, b taken for a, share of wrong ones)`` of ``(m,)`` labels, most confused first."""
     matrix = np.zeros((count, count), np.int64)
     np.add.at(matrix, (labels, answers), 1)
     pairs = []

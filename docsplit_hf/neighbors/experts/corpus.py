@@ -95,10 +95,7 @@ ALPHA, STEPS = 0.9, 40
 
 
 def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_array:
-    """The k nearest neighbors of each text by cosine ``c``, symmetric: ``D^(-1/2) A D^(-1/2)``, A of ``max(c, 0)^2``.
-
-    ``vectors`` are ``(N, D)`` of norm 1. Beyond 20,000 texts the neighbors are approximate.
-    """
+    """The k nearest texts to each ``(N, D)`` by cosine c: ``D^(-1/2) A D^(-1/2)``, A symmetric, of ``max(c, 0)^2``."""
     import scipy.sparse as sp
 
     count, k = len(vectors), min(k, len(vectors) - 1)
@@ -117,10 +114,7 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
 
 
 def nearest_rows(vectors: np.ndarray, k: int) -> np.ndarray:
-    """The k nearest of all texts to each, itself among them, int64 ``(N, k)``; beyond 20,000 texts approximate.
-
-    -1 where an index found too few.
-    """
+    """The k nearest of all texts to each, itself among them, int64 ``(N, k)``; -1 where an index found too few."""
     if len(vectors) <= EXACT_GRAPH:
         return exact_search(vectors, vectors, k)[1]
     index = build_index(vectors, f"IVF{min(LISTS, len(vectors) // ROWS_PER_CENTROID)},Flat")

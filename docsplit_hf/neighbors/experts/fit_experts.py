@@ -64,17 +64,12 @@ def fit_experts(
     embed_names: Callable[[tuple[str, ...]], np.ndarray] | None = None,
     class_proportions: ClassProportions = "estimated",
 ) -> FittedExperts:
-    """Fit the experts on all texts of a datastore.
+    """Fit the experts on all texts of a datastore, and weigh them on ``held_out`` texts or by folds of the examples.
 
-    With ``held_out`` texts their weights are chosen on these; else by folds of the examples, in which the experts are
-    fitted without those that they answer. Where every label has one example, the weights are the prior ones. How sure
-    the mixture is before any example is held out, the agreement of two experts on documents says. The corpus is what
-    ``make`` makes. ``embed_names`` gives the embeddings of the names of labels, for the expert of these.
-
-    The settings of the result: ``labels`` (those with examples), ``several``, ``weights`` by expert; and what was
-    found: ``log_likelihood`` (of the held-out texts, without the shift), ``shares`` (the weights where logits have a
-    unit of spread, adding up to 1) and the other fields of ``FitReport``; with several labels per text ``thresholds``,
-    in the order of ``labels``.
+    ``make`` makes the corpus, ``embed_names`` embeds the names of labels. The settings of the result: ``labels`` (those
+    with examples), ``several``, ``weights`` by expert, ``log_likelihood`` of the held-out texts without the shift,
+    ``shares`` (the weights where logits have a unit of spread, adding up to 1), the other fields of ``FitReport``, and
+    with several labels per text ``thresholds``, in the order of ``labels``.
     """
     several, examples = snapshot.multi_label, len(snapshot.keys)
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
@@ -225,11 +220,7 @@ def _measure(
 
 
 def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The threshold of each label ``(C,)`` with the best F1 on held-out examples ``(n, C)``.
-
-    A label with fewer than 5 examples has the threshold that is best for all labels together; without any examples it
-    is 0.5.
-    """
+    """The thresholds ``(C,)`` with the best F1 on held-out examples ``(n, C)``; of rare labels that of all together."""
     if not len(targets):
         return np.full(targets.shape[1], 0.5)
     common = _best(probabilities.ravel(), targets.ravel())

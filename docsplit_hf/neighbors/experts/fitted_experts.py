@@ -230,7 +230,7 @@ def _shares(ready: ReadyExperts, nearest: Nearest, votes: np.ndarray, columns: n
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The logits of some labels by a trained classifier; the text's mean for those that came after its training.
 
-    It says nothing of these. Anything low would be an outlier in the spread of its logits, and silence it on its own.
+    Anything low would be an outlier in the spread of its logits, and silence it on its own.
     """
     missing = max(columns.max() + 1 - logits.shape[1], 0)
     return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]

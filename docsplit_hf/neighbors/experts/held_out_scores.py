@@ -156,11 +156,10 @@ def _by_words(
 
 
 def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """The fold of each example, int64 ``(n,)``, or -1 for one that is always learned from; the same each time.
+    """The fold of each example, int64 ``(n,)``, the same each time; -1 for one that is always learned from.
 
-    ``labels`` are ``(n,)``, or ``(n, C)`` where there may be several; examples of equal ``groups`` (copies) are in one
-    fold. The only example of a label stays with those that are learned from, unless a text may have several labels;
-    and so does what is not ``held_out``.
+    These are what is not ``held_out``, and the only example of a label ``(n,)``, unless texts may have several
+    ``(n, C)``. Examples of equal ``groups`` (copies) are in one fold.
     """
     rng = np.random.default_rng(0)
     count = FOLDS if len(groups) <= MANY_EXAMPLES else FEWER_FOLDS

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class ShownVoters:
-    """The texts that voted, nearest first, as neighbors are shown: an example with its label, a document with its own.
-
-    The label of a document is the most probable of those that ``fit`` spread to it, with ``label_probability``; of
-    several labels those that are probable.
-    """
+    """The texts that voted, nearest first: an example with its label, a document with the likeliest spread to it."""
 
     def __init__(self, ready: ReadyExperts, answers: Answers) -> None:
         nearest = answers.nearest
@@ -97,12 +93,10 @@ ALIKE = 1e-6  # of probabilities: copies of a passage differ by rounding
 
 
 def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> dict[str, Any]:
-    """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one.
+    """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one, ``against``.
 
-    ``experts``: what each adds to the log odds of the two labels, and with them ``class proportions``, how much more
-    often there is the one than the other; they add up to those of the mixture. ``words``: the words that add most of
-    it, best first; ``against``: the other label, None where a text may have several. Of a label that came after
-    ``fit`` there is nothing to say.
+    ``experts``: what each adds to the log odds of the two, and how much more often there is the one (``class
+    proportions``); ``words``: those that add most. Of a label that came after ``fit`` there is nothing to say.
     """
     place = np.flatnonzero(answers.columns == label)
     if not len(place):

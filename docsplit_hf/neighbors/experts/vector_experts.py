@@ -56,10 +56,7 @@ class Classifier(Expert):
 
 
 def fit_probe(vectors: np.ndarray, targets: np.ndarray, several: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Weights ``(C, D)`` and biases ``(C,)`` whose ``vectors @ weights.T + biases`` are logits, by ``targets`` (n, C).
-
-    With several labels per text there is one regression for each label, and the logits are log odds.
-    """
+    """Weights ``(C, D)`` and biases ``(C,)`` of logits, log odds of several labels, by ``targets`` ``(n, C)``."""
     if several:
         columns = [_binary(vectors, column) for column in targets.T]
         return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
@@ -128,10 +125,7 @@ def fit_topics(
 def choose_example_weight(
     corpus: Corpus, rows: np.ndarray, targets: np.ndarray, folds: np.ndarray, proportions: np.ndarray | None
 ) -> float:
-    """What an example counts beside a document: more where topics then find held-out examples better.
-
-    Piles of which one label has most texts draw the topics of the others to it.
-    """
+    """What an example counts beside a document: more where topics then find held-out examples better."""
     scores = np.zeros((len(EXAMPLE_WEIGHTS), *targets.shape))
     for fold in range(int(folds.max()) + 1):
         is_asked = folds == fold

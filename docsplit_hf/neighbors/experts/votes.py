@@ -79,8 +79,7 @@ def nearest_of_both(
 ) -> Nearest:
     """The nearest texts of a datastore to each query, ``(Q, D)``: 30 of both kinds, or ``least``.
 
-    ``known``, bool ``(m,)``: which documents may vote, as ``fit`` has spread labels to them. ``without_equal``: a query
-    that is in the datastore is not its own neighbor, nor is a copy of it.
+    ``known``, bool ``(m,)``: which documents may vote. ``without_equal``: not the query itself, nor its copies.
     """
     queries, count = as_float32(queries), max(NEIGHBORS, least) + without_equal
     equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if without_equal else -1.0

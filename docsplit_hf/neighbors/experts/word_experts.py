@@ -46,10 +46,9 @@ class Words(Expert):
 
 
 def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, several: bool) -> np.ndarray:
-    """How much each word speaks for each label, float32 ``(C, V)``: ``log p(word | label)``.
+    """``log p(word | label)``, float32 ``(C, V)``, by TF-IDF ``(N, V)`` of texts with soft labels, and their weights.
 
-    ``words`` are TF-IDF ``(N, V)`` of texts with soft labels ``(N, C)`` that count ``weights`` ``(N,)``. With several
-    labels per text it is the logarithm of how many times as frequent the word is with the label as without.
+    Of several labels per text, how many times as frequent a word is with the label as without.
     """
     speaking = _log_frequency(words, soft * weights[:, None])
     if several:

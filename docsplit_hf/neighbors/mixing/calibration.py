@@ -61,11 +61,9 @@ def calibrate(
     ``neighbor_labels`` integers ``(M, K)`` or bool ``(M, K, C)``; ``labels`` ``(M,)`` or ``(M, C)``; ``classifier``
     probabilities ``(M, C)``, or fewer columns where labels came after training. Without it the weight is 1.
 
-    Likelihood alone would lose accuracy: an overconfident classifier pays more for its errors than its probabilities
-    are worth, so neighbors that are less often right but also less sure take over. So a little of the uniform
-    distribution bounds the cost of one wrong answer; and each weight gets its most likely k and T, whereupon only
-    weights compete whose accuracy is not below that of either end (classifier alone, neighbors alone), and within one
-    standard error of the paired difference to the best (Breiman et al. 1984).
+    An overconfident classifier would lose to neighbors that are less often right, but less sure. So a little of the
+    uniform distribution bounds the cost of one wrong answer, and only weights compete whose accuracy is not below that
+    of either end, and within one standard error of the paired difference to the best (Breiman et al. 1984).
 
     Of equal likelihoods (up to 1e-9) the smaller k is taken, then the weight closer to the classifier, then the lower
     temperature. Weight 0 takes k and T of the smallest other weight, as they decide which neighbors are shown.
@@ -109,11 +107,7 @@ def calibrate(
 
 
 def temperature_grid(distances: np.ndarray) -> np.ndarray:
-    """Temperatures to try, ascending: powers of two times the spread of the distances ``(M, K)``, and the paper's 10.
-
-    The spread is the median of the farthest less the nearest. From 1/256 to 8 times that, the number of effective
-    neighbors goes from about 1 to nearly K.
-    """
+    """Temperatures to try: 1/256 to 8 times the median spread of the distances ``(M, K)``, and the paper's 10."""
     spread = np.asarray(distances[:, -1] - distances[:, 0], dtype=np.float64)
     scale = np.median(spread) or spread.mean()  # the median is 0 if most texts have many copies of one another
     grid = scale * 2.0 ** np.arange(-8, 4) if scale > 0 else []
@@ -129,11 +123,7 @@ def _log_likelihoods(
     temperatures: np.ndarray,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """The mean log likelihood of all candidates, ``(ks, temperatures, weights)``.
-
-    Only the probability of the right answer is needed: the weight of the neighbors that agree. It is a sum over the
-    neighbors, so each k adds to the sums of the k before.
-    """
+    """The mean log likelihood of all candidates, ``(ks, temperatures, weights)``: each k adds to the sums before it."""
     if labels.ndim == 1:
         chance = 1 / classifier.shape[1]
         classifier = np.take_along_axis(classifier, labels[:, None], axis=1)
@@ -234,10 +224,7 @@ def calibrate_on_held_out(
     texts: Sequence[str],
     text_pairs: Sequence[str | None] | None = None,
 ) -> Calibration:
-    """Choose k, T and lambda on M held-out examples; those in the datastore are left out, as it knows their labels.
-
-    ``labels`` are numbers of the datastore's labels.
-    """
+    """Choose k, T and lambda on held-out examples of the datastore's labels; those that it has are left out."""
     # As they would be kept, so that an example is as near to itself as can be.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
     neighbors = datastore.search(embeddings, MOST_NEIGHBORS, predictions.passages)
@@ -293,10 +280,7 @@ def calibrate_leaving_one_out(
 
 
 def without_self(is_self: np.ndarray) -> np.ndarray:
-    """The columns to keep, for ``np.take_along_axis``, where bool ``(M, K)`` says which neighbors are the text itself.
-
-    Each text keeps as many columns as the text with the fewest others has.
-    """
+    """The columns ``(M, k)`` of neighbors that are not the text itself, by bool ``(M, K)``; as many for each text."""
     kept = is_self.shape[1] - is_self.sum(1).max(initial=0)
     return np.argsort(is_self, axis=1, kind="stable")[:, :kept]
 

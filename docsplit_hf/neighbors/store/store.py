@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """``KNNDatastore`` keeps rows in memory or in mapped files, ``RemoteDatastore`` in a collection of Milvus.
-
-    Another engine needs these names and no others. It makes its snapshots by ``add_rows`` and ``add_documents``.
-    """
+    """What ``KNNDatastore`` has, and ``RemoteDatastore``; another engine makes its snapshots by ``add_rows``."""
 
     label_names: tuple[str, ...]
     multi_label: bool  # whether an example may have several labels

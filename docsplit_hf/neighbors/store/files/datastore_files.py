@@ -129,10 +129,7 @@ def _name(path: Path) -> dict[str, Any]:
 
 
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, dict[str, Any]]:
-    """Read a datastore, without an index, and its manifest; all of it is checked before any is used.
-
-    ``memory_map``: keys and rows of examples stay on the disk, and are checked when they are opened for the first time.
-    """
+    """Read a datastore, checked, without an index, and its manifest; ``memory_map``: its examples stay on the disk."""
     finish_replacement(folder)
     previous = None
     while True:

@@ -112,10 +112,7 @@ def content_numbers(
 
 
 def with_ids(rows: Snapshot, given: Sequence[str | None], kind: str, times: dict[str, int]) -> Snapshot:
-    """Rows with the ids that are given; where that is None, one that the same row gets again, of content and labels.
-
-    ``times``: how often each was given to rows before. Of equal rows the later ones get a number more.
-    """
+    """Rows with the ids that are given; for None one of content and labels, and of how many ``times`` it was given."""
     import pyarrow as pa
 
     ids, columns = list(given), rows.rows.to_pydict()

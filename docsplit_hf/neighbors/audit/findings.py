@@ -68,7 +68,7 @@ def nearest_examples(vectors: np.ndarray, k: int = NEAREST) -> Nearest:
 
 
 def outliers(closeness: np.ndarray) -> np.ndarray:
-    """Rows whose ``closeness`` ``(N,)`` is over 1.5 quartile distances below the first quartile (Tukey), worst first."""
+    """Rows whose ``closeness`` ``(N,)`` is 1.5 quartile distances below the first quartile (Tukey), worst first."""
     first, third = np.quantile(closeness, [0.25, 0.75])
     found = np.flatnonzero(closeness < first - 1.5 * (third - first))
     return found[np.argsort(closeness[found], kind="stable")]

@@ -131,7 +131,7 @@ def mix_with_neighbors(
 def answer_of(
     mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool, rejected: str | None = None
 ) -> Any:
-    """The best label of a text with all neighbors, or ``top_k``, each with its own; ``rejected`` is that of no answer."""
+    """The best label of a text with all neighbors, or ``top_k``, each with its own; ``rejected`` stands for none."""
     scores = mixture.mixture[row]
     count = min(shown.neighbors, mixture.weights.shape[1])
     neighbors = [_neighbor(mixture, row, rank) for rank in range(count)]

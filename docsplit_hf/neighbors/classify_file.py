@@ -122,7 +122,12 @@ def classify_file(
                 partial.flush()
                 bar.update(len(block))
         renamed = _renamed(columns, added)
-        write_rows(files.target, lambda: _merged(files, renamed), [*renamed.values(), *added])
+
+        def merged() -> Iterator[Row]:
+            for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
+                yield {renamed[name]: value for name, value in row.items()} | answer
+
+        write_rows(files.target, merged, [*renamed.values(), *added])
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
         rejected = parameters.get("reject_label")
         without_answer = sum(answer["label"] in (None, rejected) for answer in _kept_answers(files.partial))
@@ -227,8 +232,3 @@ def _kept_answers(partial: Path) -> Iterator[Row]:
     with open(partial, encoding="utf-8") as file:
         next(file)
         yield from map(json.loads, file)
-
-
-def _merged(files: PredictionFiles, renamed: dict[str, str]) -> Iterator[Row]:
-    for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
-        yield {renamed[name]: value for name, value in row.items()} | answer

@@ -89,7 +89,10 @@ def calibrate(
     temperatures = temperature_grid(distances)
 
     likelihoods = _log_likelihoods(distances, neighbor_labels, labels, classifier, ks, temperatures, weights)
-    best = [_most_likely(likelihoods[:, :, i]) for i in range(len(weights))]  # for each weight, its k and T
+    best = []  # for each weight, its k and T: of equal ones the first, which has the smallest k
+    for of_weight in likelihoods.transpose(2, 0, 1):
+        first = np.flatnonzero(of_weight >= of_weight.max() - TIE)[0]
+        best.append(divmod(int(first), len(temperatures)))
     if len(weights) > 1:
         best[0] = best[1]  # see the docstring
     knn = {
@@ -97,7 +100,13 @@ def calibrate(
         for i, j in set(best)
     }
     mixed = [interpolate(knn[at], classifier, weight) for at, weight in zip(best, weights, strict=True)]
-    allowed = _as_accurate_as_the_best(np.array([_right(probabilities, labels) for probabilities in mixed]))
+    right = np.array(
+        [p.argmax(1) == labels if labels.ndim == 1 else ((p >= 0.5) == labels).sum(1) for p in mixed], float
+    )
+    accuracy = right.mean(1)
+    behind = right[accuracy.argmax()] - right
+    allowed = behind.mean(1) <= behind.std(1) / np.sqrt(len(labels))  # within a standard error of the best
+    allowed &= accuracy >= max(accuracy[0], accuracy[-1])
     likelihood = np.array([likelihoods[i, j, n] for n, (i, j) in enumerate(best)])
     equal = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - TIE))
     chosen = min(equal, key=lambda n: (best[n][0], weights[n]))
@@ -145,27 +154,6 @@ def _log_likelihoods(
                 total[i, :, j] += np.log((1 - UNIFORM_SHARE) * weight * (knn / mass) + rest).sum((0, 2))
             before = k
     return total / labels.size
-
-
-def _most_likely(likelihoods: np.ndarray) -> tuple[int, int]:
-    """Where ``(ks, temperatures)`` is highest; of equal ones the first, which has the smallest k."""
-    first = np.flatnonzero(likelihoods >= likelihoods.max() - TIE)[0]
-    return divmod(int(first), likelihoods.shape[1])
-
-
-def _right(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How many labels of each text are right, ``(M,)``; with one label per text 0 or 1."""
-    if labels.ndim == 1:
-        return (probabilities.argmax(1) == labels).astype(np.float64)
-    return ((probabilities >= 0.5) == labels).sum(1).astype(np.float64)
-
-
-def _as_accurate_as_the_best(right: np.ndarray) -> np.ndarray:
-    """Which rows of ``(W, M)`` are within a standard error of the best row, and not below the first and the last."""
-    accuracy = right.mean(1)
-    behind = right[accuracy.argmax()] - right
-    standard_error = behind.std(1) / np.sqrt(right.shape[1])
-    return (behind.mean(1) <= standard_error) & (accuracy >= max(accuracy[0], accuracy[-1]))
 
 
 logger = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import logging
 import threading
@@ -160,11 +161,8 @@ class RemoteDatastore:
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same; the order of keys is that of hashes, and so random."""
-        found = []
-        for row in self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH):
-            found.append(row)
-            if len(found) == min(SAMPLE, max(passages, least)):
-                break
+        rows = self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH)
+        found = list(itertools.islice(rows, min(SAMPLE, max(passages, least))))
         return self._decoded(self._collection.get(all_keys(found), FIELDS))
 
     def add(

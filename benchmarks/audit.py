@@ -38,8 +38,8 @@ from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.neighbors.audit.examine import audit_snapshot, corrections, datalab_inputs
-from docsplit_hf.neighbors.audit.near_examples import duplicate_groups, nearest_examples, outliers
-from docsplit_hf.neighbors.experts.document_vectors import unit
+from docsplit_hf.neighbors.audit.findings import duplicate_groups, nearest_examples, outliers
+from docsplit_hf.neighbors.experts.corpus import unit
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
 from docsplit_hf.text.segmentation.sentences import get_segmenter

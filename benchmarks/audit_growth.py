@@ -21,7 +21,7 @@ from fitting_growth import DIMENSION, WORDS, make_datastore, peak
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.audit.examine import audit_snapshot
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.store.fitted_state import FittedState
+from docsplit_hf.neighbors.store.snapshot import FittedState
 from docsplit_hf.training.markdown import table
 
 COPIES, CHANGED_WORDS = 0.01, 10

@@ -15,8 +15,7 @@ from scipy import stats
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.classification.evaluation import classification_metrics
-from docsplit_hf.neighbors.mixing.calibrate_datastore import without_self
-from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid
+from docsplit_hf.neighbors.mixing.calibration import calibrate, temperature_grid, without_self
 from docsplit_hf.neighbors.mixing.mixture import (
     add_one_smoothing,
     effective_neighbors,

@@ -13,7 +13,7 @@ from ..neighbors.experts.fit_report import at_chance, largest_class
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.held_out_scores import one_hot
 from ..neighbors.experts.mixture_of_experts import mix_experts
-from ..neighbors.experts.vocabulary import fit_vocabulary, vocabulary_scores, word_counts
+from ..neighbors.experts.word_experts import fit_vocabulary, vocabulary_scores, word_counts
 from ..neighbors.experts.words import fit_words
 from ..neighbors.mixing.mixture import Shown, mix_with_neighbors
 from ..neighbors.store.row_table import joined_texts

@@ -24,15 +24,15 @@ from ..models.portable.packing import use_packing
 from ..neighbors.card import save_classifier_card
 from ..neighbors.editing import add_documents
 from ..neighbors.fit import fit
-from ..neighbors.mixing.calibrate_datastore import (
+from ..neighbors.mixing.calibration import (
     HELD_OUT,
+    Calibration,
     KnownExamplesError,
     calibrate_leaving_one_out,
     calibrate_on_held_out,
     leave_one_out_rows,
     store_calibration,
 )
-from ..neighbors.mixing.calibration import Calibration
 from ..neighbors.mixing.mixture import classifier_probabilities
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.files.classifier_folder import FOLDER, saved_together

@@ -49,7 +49,6 @@ def spoken(event: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-BAR = gr.Progress()
 TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
 BUTTONS = 8  # labels that have a button; a list has all of them
 NO_LABELS = "(none)"
@@ -233,15 +232,11 @@ class Events:
         """Open the text of a point of the map."""
         return _opened_text(self.sessions[key], str(getattr(clicked, "id", None)))
 
-    def classify(self, key: Key, path: Key, encoding: str, text: str, progress: gr.Progress = BAR) -> tuple:
+    def classify(self, key: Key, path: Key, encoding: str, text: str, progress: gr.Progress = TQDM) -> tuple:
         """Classify a file, and offer the answers for download."""
         session = self.sessions[key]
-
-        def tell(done: int, rows: int) -> None:
-            progress((done, rows), "Classifying", unit="rows")
-
         with session.lock:
-            target, first, said = classify_upload(session, _given(path), text, encoding, tell)
+            target, first, said = classify_upload(session, _given(path), text, encoding)
         return said, gr.DownloadButton(value=str(target), visible=True), gr.Dataframe(first, visible=True)
 
     def save(self, key: Key) -> gr.DownloadButton:

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,25 +118,25 @@ def read_upload(path: Path, encoding: str = UNICODE) -> Iterator[dict[str, Any]]
         first = file.read(10_000)
     if re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         raise ValueError(f"{path.name} is not a text file: open it in the program that made it, and export it as CSV.")
-    # None: UTF-16 is read as such where the file says that it is.
-    given = None if encoding == UNICODE else encoding
-    header = first.decode(given or "utf-8-sig", errors="replace").partition("\n")[0]
+    separator, given = _reading(path, encoding)
     try:
-        yield from read_rows(path, csv_separator=_separator_of(path, header), encoding=given)
+        yield from read_rows(path, csv_separator=separator, encoding=given)
     except ValueError as error:
         if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
             raise UnicodeError(f"{path.name} is not encoded in {encoding}: choose another encoding.") from error
         raise ValueError(str(error).replace(str(path), path.name)) from error
 
 
-def _separator_of(path: Path, header: str) -> str | None:
-    """What separates the columns of a ``.csv`` file, by its header; None for other files."""
+def _reading(path: Path, encoding: str) -> tuple[str | None, str | None]:
+    """The separator of a table, by its first line, and the encoding; None: as the file is usually read."""
     from ..text.file_formats import SEPARATORS, file_format
 
+    given = None if encoding == UNICODE else encoding  # UTF-16 is read as such where the file says that it is
     if file_format(path) != "csv":
-        return None
-    usual = "\t" if path.suffix.lower() == ".tsv" else ","
-    return max((usual, *SEPARATORS), key=header.count)
+        return None, given
+    with open(path, "rb") as file:
+        header = file.read(10_000).decode(given or "utf-8-sig", errors="replace").partition("\n")[0]
+    return max(("\t" if path.suffix.lower() == ".tsv" else ",", *SEPARATORS), key=header.count), given
 
 
 def _label(value: Any, number: int) -> str | None:
@@ -160,33 +160,22 @@ PREVIEW = 20
 SHOWN = 300  # characters of a text
 
 
-def classify_upload(
-    session: Session, path: Path, text_column: str, encoding: str, tell: Callable[[int, int], Any]
-) -> tuple[Path, list[list[str]], str]:
-    """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it.
-
-    ``tell`` is told how many rows are done, of how many.
-    """
-    from ..neighbors.row_files import blocks_of, write_rows
+def classify_upload(session: Session, path: Path, text_column: str, encoding: str) -> tuple[Path, list[list[str]], str]:
+    """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it."""
+    from ..neighbors.classify_file import PredictionFiles, classify_file
+    from ..neighbors.row_files import read_rows
 
     _ = session.store
-    rows = rows_of(path, session.limits, encoding)
-    columns = columns_of(rows, text_column)
+    rows, target = rows_of(path, session.limits, encoding), session.folder / "answers.csv"
+    columns_of(rows, text_column)
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
-    names = {column: f"input_{column}" if column in ("label", "score") else column for column in columns}
-    answered: list[dict[str, Any]] = []
-    for block in blocks_of(rows):
-        tell(len(answered), len(rows))
-        texts = [row.get(text_column) for row in block]
-        found = iter(session.pipe(list(filter(is_text, texts))))
-        answers = [next(found) if is_text(text) else {"label": None, "score": None} for text in texts]
-        answered += [{names[name]: row[name] for name in row} | one for row, one in zip(block, answers, strict=True)]
-    target = session.folder / "answers.csv"
-    write_rows(target, lambda: answered, [*names.values(), "label", "score"])
+    files = PredictionFiles(path, target, text_column, None, *_reading(path, encoding))
+    outcome = classify_file(session.pipe, files, overwrite=True)
+    shown = f"input_{text_column}" if text_column in ("label", "score") else text_column
     first = [
-        [str(row.get(names[text_column]))[:SHOWN], row["label"] or "", f"{row['score']:.0%}" if row["label"] else ""]
-        for row in answered[:PREVIEW]
+        [(row[shown] or "")[:SHOWN], row["label"] or "", f"{float(row['score']):.0%}" if row["label"] else ""]
+        for row in itertools.islice(read_rows(target), PREVIEW)
     ]
-    empty = sum(row["label"] is None for row in answered)
-    said = f"Classified {counted(len(rows) - empty, 'row')}."
-    return target, first, said + (f" {counted(empty, 'row')} without a text got no label." if empty else "")
+    said = f"Classified {counted(outcome.rows - outcome.without_text, 'row')}."
+    empty = counted(outcome.without_text, "row")
+    return target, first, said + (f" {empty} without a text got no label." if outcome.without_text else "")

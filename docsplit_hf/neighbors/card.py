@@ -11,7 +11,6 @@ import numpy as np
 from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, save_model_card, table
 from .experts.fit_report import FitReport
-from .store.datastore import KNNDatastore
 
 if TYPE_CHECKING:
     from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -94,12 +93,13 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
     names = config.label_names if datastore is None else datastore.label_names
     if datastore is None:
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
-    if not isinstance(datastore, KNNDatastore):
+    if not datastore.travels:
         return (
             f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a store of their own, "
             "which is no part of this folder: give it to the pipeline as `datastore`."
         )
-    labels = datastore.labels
+    snapshot = datastore.snapshot
+    labels, has_texts = snapshot.labels, snapshot.rows["text"].null_count < len(snapshot.rows)
     counts = labels.sum(0) if datastore.multi_label else np.bincount(labels, minlength=len(names))
     rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]
     more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
@@ -107,8 +107,8 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
     how = "not calibrated" if calibration is None else f"chosen by log likelihood on {calibration['source']}"
     alone = "" if _fitted(datastore) is None else "Without the experts: "
     return (
-        f"{len(datastore):,} examples of {datastore.dimension} dimensions, "
-        f"{'with' if any(datastore.texts) else 'without'} their texts. "
+        f"{len(datastore):,} examples of {snapshot.keys.shape[1]} dimensions, "
+        f"{'with' if has_texts else 'without'} their texts. "
         f"{alone}{config.k} neighbors, temperature {config.knn_temperature:.4g}, weight of the neighbors "
         f"{config.knn_weight:.2f}: {how}.\n\n{table(('label', 'examples'), rows)}{more}"
     )

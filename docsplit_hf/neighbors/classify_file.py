@@ -51,13 +51,6 @@ class PredictionFiles(NamedTuple):
         return self.target.with_name(f"{self.target.name}.partial")
 
 
-class Content(NamedTuple):
-    """What a file holds."""
-
-    columns: list[str]
-    rows: int
-
-
 class Outcome(NamedTuple):
     """How many rows were written."""
 
@@ -67,8 +60,8 @@ class Outcome(NamedTuple):
     rejected: int
 
 
-def look_through(files: PredictionFiles, overwrite: bool = False) -> Content:
-    """Read all rows once, so that unusable files are refused before anything is computed."""
+def look_through(files: PredictionFiles, overwrite: bool = False) -> tuple[list[str], int]:
+    """Read all rows once: the columns, and how many rows. Unusable files are refused before anything is computed."""
     check_output(files.target)
     if files.target.exists() and (not overwrite or files.target.samefile(files.source)):
         replace = "" if overwrite else ", or replace it (--overwrite_output_dir)"
@@ -83,7 +76,7 @@ def look_through(files: PredictionFiles, overwrite: bool = False) -> Content:
             found = f"only {list(columns)}" if rows else "and no row"
             raise ValueError(f"There is no column {column!r} in {files.source}, {found}: choose text_column.")
     check_rows(files.target, files.rows, list(columns))
-    return Content(list(columns), rows)
+    return list(columns), rows
 
 
 def classify_file(
@@ -106,7 +99,7 @@ def classify_file(
     with one of these names is called ``input_<name>``. An empty text gets neither label nor score; a rejected one has a
     score. ``options`` are further arguments of a call of the pipeline.
     """
-    content = look_through(files, overwrite)
+    columns, count = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
     options |= {name: value for name, value in asked_for.items() if value}
     parameters = _parameters(pipe, options)
@@ -118,23 +111,28 @@ def classify_file(
         except BlockingIOError as error:
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         made_with = [_fingerprint(pipe), _checksum(files.source), *files[2:], parameters]
-        done = _start(files.partial, to_json(made_with), content.rows)
+        done = _start(files.partial, to_json(made_with), count)
         with (
             open(files.partial, "a", encoding="utf-8") as partial,
             cut_texts_summed_up(),  # closed last, so that the line does not break the progress bar
-            tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
+            tqdm(total=count, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
             for block in blocks_of(itertools.islice(files.rows(), done, None)):
                 partial.writelines(f"{to_json(answer)}\n" for answer in _answers(pipe, block, files.columns, options))
                 partial.flush()
                 bar.update(len(block))
-        renamed = _renamed(content.columns, added)
-        write_rows(files.target, lambda: _merged(files, renamed), [*renamed.values(), *added])
+        renamed = _renamed(columns, added)
+
+        def merged() -> Iterator[Row]:
+            for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
+                yield {renamed[name]: value for name, value in row.items()} | answer
+
+        write_rows(files.target, merged, [*renamed.values(), *added])
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
         rejected = parameters.get("reject_label")
         without_answer = sum(answer["label"] in (None, rejected) for answer in _kept_answers(files.partial))
         files.partial.unlink()
-    return Outcome(content.rows, without_text, done, without_answer - without_text)
+    return Outcome(count, without_text, done, without_answer - without_text)
 
 
 def _more_columns(pipe: KNNClassifierPipeline, parameters: dict[str, Any]) -> list[str]:
@@ -234,8 +232,3 @@ def _kept_answers(partial: Path) -> Iterator[Row]:
     with open(partial, encoding="utf-8") as file:
         next(file)
         yield from map(json.loads, file)
-
-
-def _merged(files: PredictionFiles, renamed: dict[str, str]) -> Iterator[Row]:
-    for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
-        yield {renamed[name]: value for name, value in row.items()} | answer

@@ -29,15 +29,7 @@ def datastore_to_grow(reader: Reader, datastore: Store | None, labels: Sequence[
     """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
     config = reader.model.config
     several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
-    is_unused = isinstance(datastore, KNNDatastore) and not len(datastore) and datastore.multi_label != several
-    if datastore is not None and not is_unused:
-        return datastore
-    new = new_datastore(reader, config.label_names, several)
-    if datastore is not None and datastore.documents is not None:  # they were there before the first labels
-        documents = datastore.documents
-        passages = documents.passages_of(np.arange(len(documents)))
-        new.add_documents(documents.keys, documents.texts, documents.text_pairs, documents.ids, passages)
-    return new
+    return new_datastore(reader, config.label_names, several) if datastore is None else datastore.for_labels(several)
 
 
 def new_datastore(reader: Reader, label_names: Sequence[str], several: bool) -> KNNDatastore:

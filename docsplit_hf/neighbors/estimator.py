@@ -204,10 +204,7 @@ def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
 
 
 def encoder_pipeline(name: str | Path | None) -> tuple[KNNClassifierPipeline, str]:
-    """A new pipeline without examples on an encoder, and the encoder's fingerprint.
-
-    The encoder that was loaded last is kept; a folder is loaded again when its files have changed.
-    """
+    """A new pipeline on an encoder, the last one of which is kept until its files change, and its fingerprint."""
     path = find_checkpoint(name)
     path = str(Path(path).resolve()) if Path(path).exists() else path
     states = ((str(file), file.stat()) for file in sorted(Path(path).rglob("*")))
@@ -224,10 +221,7 @@ def _load(path: str, files: tuple[tuple[str, int, int], ...]) -> tuple[KNNClassi
 
 
 def embed_once(reader: Reader, fingerprint: str, texts: Sequence[str], pairs: Sequence[str | None]) -> np.ndarray:
-    """The retrieval embeddings ``(N, R)`` of texts; those that an earlier call embedded are kept in memory.
-
-    ``fingerprint`` is that of the encoder: equal ones give equal embeddings.
-    """
+    """The retrieval embeddings ``(N, R)`` of texts; those that this encoder embedded before are kept in memory."""
     config = reader.model.config
     setting = f"{fingerprint} {reader.length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))

@@ -8,13 +8,12 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .experts.class_proportions import ClassProportions
 from .experts.corpus import KeptCorpus
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
-from .experts.names import readable_names
-from .experts.topics import EVIDENCE
+from .experts.log_linear_pool import ClassProportions
+from .experts.vector_experts import EVIDENCE, readable_names
 from .store.duplicates import number_texts
 from .store.row_table import encode_known_labels, joined_texts
 from .suggestions import FITTING, SUGGESTED, suggested_before
@@ -80,5 +79,4 @@ def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any
         logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
     texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
     predictions = reader.read(texts, pairs)
-    logits = predictions.logits if reader.model.config.num_labels else None
-    return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], logits)
+    return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], predictions.logits)

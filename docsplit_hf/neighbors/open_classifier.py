@@ -15,8 +15,8 @@ from ..models.inference.long_documents import SEVERAL_VECTORS, check_strategy
 from ..models.inference.text_warnings import unlogged
 from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from .store.changes import check_problem_type
 from .store.datastore import KNNDatastore
-from .store.embedding import check_problem_type
 from .store.files.classifier_folder import check_classifier
 from .store.milvus.connect import connect_datastore, is_remote
 from .store.probe import check_precision, check_probe
@@ -29,10 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_classifier(model: PreTrainedModel) -> bool:
-    """Whether a model is one of our classifiers; one that a repository's copy of our code loaded becomes one.
-
-    Packing works only where what asks for it and what attends are of one copy.
-    """
+    """Whether a model is one of our classifiers; one that a repository's copy of our code loaded becomes one."""
     if model.config.model_type == KNNClassifierConfig.model_type and not isinstance(model, KNNClassifier):
         model.__class__, model.config.__class__ = KNNClassifier, KNNClassifierConfig
     return isinstance(model, (KNNClassifier, EndpointClassifier))
@@ -103,10 +100,7 @@ def _own_datastore(model: PreTrainedModel, token: str | bool | None) -> KNNDatas
 
 
 def read_as(reader: Reader, datastore: Store | None, saved_with_model: bool, **given: str | int | None) -> None:
-    """Set ``long_documents``, ``passage_length`` and ``truncate_dim`` in the configuration, where they are given.
-
-    They are refused if the texts of a saved classifier's datastore were embedded with others.
-    """
+    """Set how texts are read, where it is given; refused if those of a saved datastore were read in another way."""
     config, long_documents = reader.model.config, given["long_documents"]
     if long_documents is not None:
         check_strategy(long_documents)

@@ -22,7 +22,7 @@ from .experts.corpus import KeptCorpus
 from .experts.fitted_experts import ReadyExperts, ready_experts
 from .experts.mixture_of_experts import mix_experts
 from .fit import fit
-from .mixing.calibrate_datastore import recalibrate, recalibrate_if_grown
+from .mixing.calibration import recalibrate, recalibrate_if_grown
 from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
 from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as
 from .rejection import check_error
@@ -35,8 +35,8 @@ from .watching import watch
 
 if TYPE_CHECKING:
     from .audit.report import Audit, Labels
-    from .experts.class_proportions import ClassProportions
     from .experts.fit_report import FitReport
+    from .experts.log_linear_pool import ClassProportions
     from .mixing.calibration import Calibration
     from .store.store import Store
     from .watch_report import WatchReport

@@ -50,10 +50,7 @@ def least_error(count: int) -> float:
 
 
 def closeness(queries: np.ndarray, examples: np.ndarray, without_equal: bool = False) -> np.ndarray:
-    """The mean cosine ``(Q,)`` of the 5 nearest examples; all vectors are ``(., D)`` of norm 1.
-
-    ``without_equal``: copies of the query among the examples do not count; 0 where there are no others.
-    """
+    """The mean cosine ``(Q,)`` of the 5 nearest examples, ``without_equal`` no copies; all are ``(., D)`` of norm 1."""
     near = np.zeros(len(queries))
     rows, deeper = np.arange(len(queries)), NEAREST + without_equal
     while len(rows):

@@ -107,10 +107,7 @@ def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
 
 
 def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Write rows to a file at once, in place of one that is there; ``rows`` is called for each pass over them.
-
-    Missing values are empty. Lists, dictionaries and truth values are JSON in a ``.csv`` file.
-    """
+    """Write rows at once, in place of a file that is there; ``rows`` is called for each pass. Lists are JSON in CSV."""
     temporary = target.with_name(f"{target.name}.tmp")
     _WRITERS[target.suffix.lower()](temporary, rows, columns)
     os.replace(temporary, target)

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .experts.corpus import rows_of
 from .experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
-from .store.row_table import joined_texts, take_passages
+from .store.row_table import joined_texts, rows_at, take_passages
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..models.inference.reader import Reader
     from .experts.fitted_experts import ReadyExperts
-    from .store.fitted_state import FittedState
-    from .store.snapshot import Snapshot
+    from .store.snapshot import FittedState, Snapshot
     from .store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -33,10 +31,7 @@ MOST_CLUSTERS, FEWEST_DOCUMENTS, STEPS = 300, 3, 20  # of the clusters; document
 
 
 def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | None = None) -> list[dict[str, Any]]:
-    """Suggest as ``KNNClassifierPipeline.suggest`` says, and remember what was suggested.
-
-    ``reader`` is that of a trained classifier, whose head is asked about the documents.
-    """
+    """As ``KNNClassifierPipeline.suggest``, which is remembered; ``reader``: of a head, which is asked, too."""
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ValueError(f"n must be a whole number from 1, got {count!r}.")
     snapshot = datastore.snapshot
@@ -44,7 +39,7 @@ def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | 
     if ready is None:
         raise ValueError("Nothing was fitted: call fit() before suggest(n), which asks where its experts are unsure.")
     rows = _candidates(snapshot, count, again)
-    table = rows_of(snapshot.documents.rows, rows)
+    table = rows_at(snapshot.documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
     if reader is not None and None in texts:
         raise ValueError("A classification head reads texts, and some documents have none: add them with texts.")

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from .experts.corpus import id_numbers, rows_of, texts_in
-from .experts.document_vectors import unit
+from .experts.corpus import id_numbers, texts_in, unit
 from .experts.fitted_experts import ask_experts
 from .experts.words import words_of
 from .rejection import check_error, closeness, confidence, familiarity
-from .store.row_table import joined_texts
+from .store.row_table import joined_texts, rows_at
 from .texts_and_labels import as_list, texts_and_pairs
 from .watch_report import MEASURES, Change, WatchReport, change_of
 
@@ -71,15 +70,12 @@ def period_of(
 
 
 def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
-    """Measure the examples that were held out, but not their novelty.
-
-    In their folds there were fewer examples to be familiar from, so new texts would seem less novel.
-    """
+    """Measure the examples that were held out; not their novelty, as fewer examples were there in their folds."""
     snapshot, fitted, held_out = ready.snapshot, ready.fitted, ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
     probabilities[:, [snapshot.label_names.index(name) for name in fitted.labels]] = held_out.probabilities
     rows = sample(np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids)))
-    near, texts = closeness_to_others(ready, snapshot.keys[rows]), texts_in(rows_of(snapshot.rows, rows))
+    near, texts = closeness_to_others(ready, snapshot.keys[rows]), texts_in(rows_at(snapshot.rows, rows))
     return Period(probabilities, near, np.zeros(0), _unknown(known, texts))
 
 
@@ -89,7 +85,7 @@ def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords 
     if documents is None or not len(documents.keys):
         return None
     rows = sample(np.arange(len(documents.keys)))
-    table = rows_of(documents.rows, rows)
+    table = rows_at(documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
     if not has_head:
         return period_of(ready, known, documents.keys[rows], joined_texts(texts, pairs), None)
@@ -179,8 +175,7 @@ def _read(
             if rows:
                 texts, pairs = [texts[i] for i in rows], [pairs[i] for i in rows]
                 read, joined = reader.read(texts, pairs), joined_texts(texts, pairs)
-                logits = read.logits if reader.model.config.num_labels else None
-                part = period_of(ready, known, read.retrieval_embeddings, joined, logits)
+                part = period_of(ready, known, read.retrieval_embeddings, joined, read.logits)
                 columns = (part.novelty.tolist(), (count + i for i in rows), texts, pairs)
                 columns += (read.retrieval_embeddings, part.probabilities)
                 # Where the novelty is not known, map() gives none.

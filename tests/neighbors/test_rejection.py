@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
-from docsplit_hf.neighbors.experts.document_vectors import unit
+from docsplit_hf.neighbors.experts.corpus import unit
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.rejection import (
     CERTAINTY,

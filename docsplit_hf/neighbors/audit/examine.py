@@ -10,13 +10,11 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...text.characters import on_one_line
-from ..experts.check_state import check_state
-from ..experts.corpus import id_numbers, rows_of, texts_in
-from ..experts.document_vectors import unit
-from ..experts.fitted_experts import FittedExperts
+from ..experts.corpus import id_numbers, texts_in, unit
+from ..experts.fitted_experts import ready_experts
 from ..experts.held_out_scores import LABEL_ID
-from .label_issues import confused_labels, doubts_of
-from .near_examples import duplicate_groups, nearest_examples, outliers
+from ..store.row_table import rows_at
+from .findings import confused_labels, doubts_of, duplicate_groups, nearest_examples, outliers
 from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
 
 if TYPE_CHECKING:
@@ -85,11 +83,9 @@ class OutOfFold(NamedTuple):
 
 def out_of_fold(snapshot: Snapshot) -> OutOfFold:
     """The out-of-fold answers to the examples that are there, whatever their labels are by now."""
-    if snapshot.fitted is None:
+    if (ready := ready_experts(snapshot)) is None:
         raise ValueError("Nothing was fitted, so there is nothing to audit by: call fit() first.")
-    check_state(snapshot.fitted, snapshot)
-    fitted = FittedExperts.from_state(snapshot.fitted)
-    held_out = fitted.held_out
+    fitted, held_out = ready.fitted, ready.fitted.held_out
     if len(held_out.ids) and not held_out.ids.any():
         raise ValueError("The experts were chosen on held-out texts: call fit() without texts, which holds out folds.")
     labels, is_new = _labels_by(fitted.labels, snapshot)
@@ -188,7 +184,7 @@ def datalab_inputs(snapshot: Snapshot) -> DatalabInputs:
 
     answers = out_of_fold(snapshot)
     rows, probabilities, labels = answers.rows, answers.probabilities, answers.labels[answers.rows]
-    table = rows_of(snapshot.rows, rows)
+    table = rows_at(snapshot.rows, rows)
     columns = {"id": table["id"].to_pylist(), "text": texts_in(table)}
     features = snapshot.keys[rows].astype(np.float32)
     if snapshot.multi_label:

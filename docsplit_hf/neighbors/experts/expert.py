@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -53,22 +53,27 @@ class Sizes(NamedTuple):
     has_head: bool
 
 
-class Expert(Protocol):
+class Expert:
     """One that is listed in ``EXPERTS``; what it learned is arrays by name, which are saved with the datastore."""
 
-    learns_from_documents: bool  # whether it is fitted again when the labels of documents are better known
+    learns_from_documents = False  # whether it is fitted again when the labels of documents are better known
 
     def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
         """Whether there is what it needs."""
+        return True
 
     def prior(self, lesson: Lesson) -> float:
         """Its share of the mixture before any example is held out."""
+        raise NotImplementedError
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         """What it learns."""
+        return {}
 
     def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
         """Logits ``(N, C)``; log odds where a text may have several labels."""
+        raise NotImplementedError
 
     def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         """The shapes of what it learned, to check what comes from a folder."""
+        return {}

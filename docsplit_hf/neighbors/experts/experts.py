@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .class_proportions import log_shift
+from .corpus import spread_labels
 from .expert import Asked, Expert, Lesson
-from .linear_probe import Classifier
-from .log_linear_pool import pool, spread_of_scores
-from .names import Names
-from .soft_labels import spread_labels
-from .topics import EXAMPLE_WEIGHTS, Topics, centers_of, fit_topics
-from .vocabulary import Vocabulary
+from .log_linear_pool import log_shift, pool, spread_of_scores
+from .vector_experts import EXAMPLE_WEIGHTS, Classifier, Names, Topics, centers_of, fit_topics
 from .votes import Neighbors
-from .word_weights import Words
+from .word_experts import Vocabulary, Words
 
 if TYPE_CHECKING:
     from .corpus import Corpus

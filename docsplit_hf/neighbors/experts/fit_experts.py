@@ -8,7 +8,6 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..rejection import familiarity
-from .class_proportions import ClassProportions, given_proportions
 from .corpus import Corpus, make_corpus
 from .experts import (
     EXPERTS,
@@ -31,9 +30,16 @@ from .held_out_scores import (
     scores_of_held_out,
     voters_in_corpus,
 )
-from .log_linear_pool import SHARPNESS, fit_weights, pool, sharpness_by_agreement, spread_of_scores
-from .names import names_as_vectors
-from .topics import EXAMPLE_WEIGHTS, MOST_WEIGHED, choose_example_weight
+from .log_linear_pool import (
+    SHARPNESS,
+    ClassProportions,
+    fit_weights,
+    given_proportions,
+    pool,
+    sharpness_by_agreement,
+    spread_of_scores,
+)
+from .vector_experts import EXAMPLE_WEIGHTS, MOST_WEIGHED, choose_example_weight, names_as_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,17 +64,12 @@ def fit_experts(
     embed_names: Callable[[tuple[str, ...]], np.ndarray] | None = None,
     class_proportions: ClassProportions = "estimated",
 ) -> FittedExperts:
-    """Fit the experts on all texts of a datastore.
+    """Fit the experts on all texts of a datastore, and weigh them on ``held_out`` texts or by folds of the examples.
 
-    With ``held_out`` texts their weights are chosen on these; else by folds of the examples, in which the experts are
-    fitted without those that they answer. Where every label has one example, the weights are the prior ones. How sure
-    the mixture is before any example is held out, the agreement of two experts on documents says. The corpus is what
-    ``make`` makes. ``embed_names`` gives the embeddings of the names of labels, for the expert of these.
-
-    The settings of the result: ``labels`` (those with examples), ``several``, ``weights`` by expert; and what was
-    found: ``log_likelihood`` (of the held-out texts, without the shift), ``shares`` (the weights where logits have a
-    unit of spread, adding up to 1) and the other fields of ``FitReport``; with several labels per text ``thresholds``,
-    in the order of ``labels``.
+    ``make`` makes the corpus, ``embed_names`` embeds the names of labels. The settings of the result: ``labels`` (those
+    with examples), ``several``, ``weights`` by expert, ``log_likelihood`` of the held-out texts without the shift,
+    ``shares`` (the weights where logits have a unit of spread, adding up to 1), the other fields of ``FitReport``, and
+    with several labels per text ``thresholds``, in the order of ``labels``.
     """
     several, examples = snapshot.multi_label, len(snapshot.keys)
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
@@ -98,10 +99,10 @@ def fit_experts(
         vectors = (corpus.document_vectors, corpus.vectorizer, learned, corpus.ids)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
         settings["has_head"] = has_head
-        voters = voters_in_corpus(snapshot, corpus, snapshot, np.arange(examples))
+        voters = voters_in_corpus(snapshot, corpus)
         settings["temperature"] = voters.temperature
         if held_out is not None:
-            unweighted = FittedExperts(settings, *vectors, HeldOutAnswers.none(len(names)))
+            unweighted = FittedExperts(settings, *vectors, None)
             asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = HELD_OUT
         else:
@@ -126,8 +127,7 @@ def fit_experts(
     settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
     settings["shares"] = dict(zip(experts, (weights / max(weights.sum(), 1e-12)).tolist(), strict=True))
     settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "left_out": 0}
-    settings["measured_on"] = measured_on
-    settings["texts"] = len(right)
+    settings |= {"measured_on": measured_on, "texts": len(right)}
     settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
     settings[PROPORTIONS] = dict(zip(names, learned[PROPORTIONS].tolist(), strict=True))
     settings["class_proportions"] = class_proportions if isinstance(class_proportions, str) else "given"
@@ -220,11 +220,7 @@ def _measure(
 
 
 def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The threshold of each label ``(C,)`` with the best F1 on held-out examples ``(n, C)``.
-
-    A label with fewer than 5 examples has the threshold that is best for all labels together; without any examples it
-    is 0.5.
-    """
+    """The thresholds ``(C,)`` with the best F1 on held-out examples ``(n, C)``; of rare labels that of all together."""
     if not len(targets):
         return np.full(targets.shape[1], 0.5)
     common = _best(probabilities.ravel(), targets.ravel())

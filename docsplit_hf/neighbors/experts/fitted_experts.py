@@ -1,4 +1,4 @@
-"""FittedExperts: the experts of a datastore with their weights, as data, and what they say of new texts."""
+"""FittedExperts: the experts of a datastore with their weights, as data, checked, and what they say of new texts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..rejection import NEAREST, answer_level, confidence, familiarity, least_error, novelty
-from ..store.fitted_state import FittedState
 from ..store.keys import as_float32
-from .check_state import check_state
-from .corpus import id_numbers, texts_in
-from .document_vectors import DocumentVectors, unit
-from .expert import Asked
-from .experts import SHIFT, SOFT, ask_all
+from ..store.snapshot import FittedState
+from .corpus import DocumentVectors, id_numbers, texts_in, unit
+from .expert import Asked, Sizes
+from .experts import EXPERTS, PROPORTIONS, SHIFT, SOFT, ask_all
 from .log_linear_pool import pool
 from .votes import Nearest, nearest_of_both, vote
 from .words import saved_words
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from ...models.inference.long_documents import Passages
-    from ..store.snapshot import Snapshot
-
+    from ..store.snapshot import FittedState, Snapshot
 
 LARGER_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # of which the smallest possible one is named
 NOTHING_HELD_OUT = (
@@ -44,7 +41,7 @@ class FittedExperts(NamedTuple):
     vectorizer: TfidfVectorizer | None
     learned: Mapping[str, np.ndarray]  # by the experts, by name
     ids: np.ndarray  # int64 (N,): of the corpus
-    held_out: HeldOutAnswers
+    held_out: HeldOutAnswers | None  # None while the weights are chosen
 
     @property
     def experts(self) -> list[str]:
@@ -62,7 +59,7 @@ class FittedExperts(NamedTuple):
         return self.settings["several"]
 
     def thresholds(self, label_names: Sequence[str]) -> np.ndarray | None:
-        """From which probability on a text has each of some labels; 0.5 of what came after fit. None: it has one."""
+        """The least probability at which a text has each label, 0.5 if it came after fit; None if texts have one."""
         if not self.several:
             return None
         own = dict(zip(self.labels, self.settings["thresholds"], strict=True))
@@ -75,7 +72,7 @@ class FittedExperts(NamedTuple):
         return novelty(familiarity, self.held_out.familiarity)
 
     def answer_level(self, error: float) -> float:
-        """From which confidence on answers are wrong at most so often; infinity where that cannot be guaranteed."""
+        """The lowest confidence at which answers are wrong at most so often; infinity if nothing guarantees that."""
         if self.several:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
         if not len(self.held_out.ids):
@@ -110,8 +107,9 @@ class FittedExperts(NamedTuple):
         """As data, for the datastore."""
         terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
         idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
+        held_out = {f"{PREFIX}{name}": array for name, array in self.held_out._asdict().items()}
         arrays = {**self.document_vectors._asdict(), **self.learned}
-        arrays |= {"ids": self.ids, "idf": idf, **self.held_out.to_arrays()}
+        arrays |= {"ids": self.ids, "idf": idf, **held_out}
         return FittedState(self.settings, arrays, terms)
 
     @classmethod
@@ -122,7 +120,7 @@ class FittedExperts(NamedTuple):
         own = {*DocumentVectors._fields, "ids", "idf"}
         learned = {name: a for name, a in arrays.items() if name not in own and not name.startswith(PREFIX)}
         words = saved_words(state.vocabulary, arrays["idf"])
-        held_out = HeldOutAnswers.from_arrays(arrays)
+        held_out = HeldOutAnswers(*(arrays[f"{PREFIX}{name}"] for name in HeldOutAnswers._fields))
         return cls(state.settings, vectors, words, learned, arrays["ids"], held_out)
 
     def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
@@ -160,7 +158,9 @@ class ReadyExperts(NamedTuple):
         """Examples vote by the labels that they have now, documents by those that were spread to them."""
         documents = snapshot.documents
         ids = np.zeros(0, np.int64) if documents is None else id_numbers(documents.rows, documents.keys)
-        return cls(snapshot, fitted, _places(fitted, ids))
+        order = np.argsort(fitted.ids, kind="stable")
+        found = order[np.searchsorted(fitted.ids, ids, sorter=order).clip(0, len(order) - 1)]
+        return cls(snapshot, fitted, np.where(fitted.ids[found] == ids, found, -1))
 
 
 def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> ReadyExperts | None:
@@ -187,23 +187,23 @@ def ask_experts(
 ) -> Answers:
     """Ask all experts about N texts, by their embeddings ``(N, D)``, maybe of passages too, and words.
 
-    ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels. Labels that came after ``fit``
-    have the probability that the neighbors give them; the others share the rest. ``shown``: how many neighbors to look
-    up at least, whether they vote or not.
+    ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels; without one, H is 0. Labels that
+    came after ``fit`` have the probability that the neighbors give them; the others share the rest. ``shown``: how many
+    neighbors to look up at least, whether they vote or not.
     """
     snapshot, fitted, places = ready
     if without_equal:  # or a text would not be equal to its own key in half precision
         embeddings = embeddings.astype(snapshot.keys.dtype, copy=False)
     words = fitted.count_words(texts)
-    vectors = fitted.document_vectors.join(embeddings, fitted.document_vectors.of_words(words, len(texts)))
-    columns = _columns(fitted, snapshot)
+    vectors = fitted.document_vectors.join(embeddings, words)
+    columns = np.array([snapshot.label_names.index(name) for name in fitted.labels])
     nearest = nearest_of_both(snapshot, embeddings, passages, places >= 0, without_equal, shown)
     votes = nearest.weights(fitted.settings["temperature"])
     shares = _shares(ready, nearest, votes, columns)
     known = shares[:, columns]
     if not fitted.several:
         known = known / np.maximum(known.sum(1, keepdims=True), 1e-12)
-    head = None if logits is None else logits_of(logits, columns)
+    head = None if logits is None or not logits.shape[1] else logits_of(logits, columns)
     whitened = fitted.document_vectors.whitened(vectors)
     scores = ask_all(fitted.learned, fitted.experts, Asked(vectors, whitened, words, known, head, fitted.several))
     weights = np.array(list(fitted.settings["weights"].values()))
@@ -230,7 +230,7 @@ def _shares(ready: ReadyExperts, nearest: Nearest, votes: np.ndarray, columns: n
 def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The logits of some labels by a trained classifier; the text's mean for those that came after its training.
 
-    It says nothing of these. Anything low would be an outlier in the spread of its logits, and silence it on its own.
+    Anything low would be an outlier in the spread of its logits, and silence it on its own.
     """
     missing = max(columns.max() + 1 - logits.shape[1], 0)
     return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
@@ -249,22 +249,10 @@ def _closeness(ready: ReadyExperts, embeddings: np.ndarray, nearest: Nearest) ->
     return np.where(there, best, 0).sum(1) / np.maximum(there.sum(1), 1)
 
 
-def _columns(fitted: FittedExperts, snapshot: Snapshot) -> np.ndarray:
-    return np.array([snapshot.label_names.index(name) for name in fitted.labels])
-
-
-def _places(fitted: FittedExperts, ids: np.ndarray) -> np.ndarray:
-    """Where ids are in the corpus, or -1."""
-    order = np.argsort(fitted.ids, kind="stable")
-    found = order[np.searchsorted(fitted.ids, ids, sorter=order).clip(0, len(order) - 1)]
-    return np.where(fitted.ids[found] == ids, found, -1)
-
-
 def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
     """The vectors of the examples, ``(n, D + r)``."""
     snapshot, fitted = ready.snapshot, ready.fitted
-    words = fitted.count_words(texts_in(snapshot.rows))
-    return fitted.document_vectors.join(snapshot.keys, fitted.document_vectors.of_words(words, len(snapshot.keys)))
+    return fitted.document_vectors.join(snapshot.keys, fitted.count_words(texts_in(snapshot.rows)))
 
 
 class HeldOutAnswers(NamedTuple):
@@ -280,16 +268,62 @@ class HeldOutAnswers(NamedTuple):
         """Whether the most probable label was right, bool ``(m,)``."""
         return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
 
-    @classmethod
-    def none(cls, labels: int) -> HeldOutAnswers:
-        """Of no texts."""
-        return cls(np.zeros(0, np.int64), np.zeros((0, labels), np.float32), np.zeros((0, labels), bool), np.zeros(0))
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """As arrays of a fitted state."""
-        return {f"{PREFIX}{name}": array for name, array in self._asdict().items()}
+KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats
+LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> HeldOutAnswers:
-        """The same again."""
-        return cls(*(arrays[f"{PREFIX}{name}"] for name in cls._fields))
+
+def check_state(state: FittedState, snapshot: Snapshot) -> None:
+    """Refuse settings of other types, arrays of other shapes, and labels that the datastore does not have."""
+    settings, arrays = state.settings, state.arrays
+    labels, weights = settings.get("labels"), settings.get("weights")
+    _require(_is_list_of(labels, str) and labels and set(labels) <= set(snapshot.label_names), "labels", labels)
+    _require(settings.get("several") is snapshot.multi_label, "several", settings.get("several"))
+    known = isinstance(weights, dict) and weights and set(weights) <= set(EXPERTS)
+    _require(known and _is_list_of(list(weights.values()), float), "weights", weights)
+    _require(len(set(labels)) == len(labels), "labels", labels)
+    _require(all(0 <= weight <= LARGEST_WEIGHT for weight in weights.values()), "weights", weights)
+    _require(len(set(state.vocabulary)) == len(state.vocabulary), "vocabulary", "with a term twice")
+    for name, array in arrays.items():
+        _require(array.dtype.kind == KINDS.get(name, "f"), name, array.dtype.name)
+        _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
+    terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
+    temperature = settings.get("temperature")
+    _require(isinstance(temperature, float) and temperature > 0, "temperature", temperature)
+    texts, word_dimensions = (arrays[name].shape[0] if name in arrays else 0 for name in ("ids", "components"))
+    joined, held_out = dimension + word_dimensions, arrays["held_out_ids"].size if "held_out_ids" in arrays else 0
+    shapes = {
+        "mean": [(dimension,)],
+        "components": [(word_dimensions, terms), (0, 0)],
+        "whitening": [(joined, joined)],
+        SOFT: [(texts, classes)],
+        SHIFT: [(classes,)],
+        PROPORTIONS: [(classes,)],
+        "ids": [(texts,)],
+        "idf": [(terms,)],
+        "held_out_ids": [(held_out,)],
+        "held_out_probabilities": [(held_out, classes)],
+        "held_out_labels": [(held_out, classes)],
+        "held_out_familiarity": [(held_out,)],
+    }
+    _require(isinstance(settings.get("has_head"), bool), "has_head", settings.get("has_head"))
+    sizes = Sizes(classes, terms, joined, dimension, settings["has_head"])
+    shapes |= {array: [shape] for name in weights for array, shape in EXPERTS[name].shapes(sizes).items()}
+    _require(arrays.keys() == shapes.keys(), "arrays", sorted(arrays))
+    for name, expected in shapes.items():
+        _require(arrays[name].shape in expected, name, arrays[name].shape)
+    for name in ("held_out_probabilities", "held_out_familiarity"):
+        _require(((arrays[name] >= 0) & (arrays[name] <= 1)).all(), name, "outside 0 to 1")
+    suggested = settings.get("suggested", [])
+    _require(_is_list_of(suggested, str), "suggested", suggested)
+    thresholds = settings.get("thresholds", [0.5] * classes)
+    _require(_is_list_of(thresholds, float) and len(thresholds) == classes, "thresholds", thresholds)
+
+
+def _is_list_of(values: Any, kind: type) -> bool:
+    return isinstance(values, list) and all(type(value) is kind for value in values)
+
+
+def _require(condition: Any, what: str, found: Any) -> None:
+    if not condition:
+        raise ValueError(f"What was fitted on this datastore does not fit it: {what} is {found!r}. Call fit() again.")

@@ -13,12 +13,11 @@ from .corpus import texts_in
 from .expert import Asked, Lesson
 from .experts import SHIFT, SOFT, ask_all, first_lesson, fit_all
 from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
-from .vocabulary import fit_vocabulary, vocabulary_scores, word_counts
 from .votes import nearest_of_both, vote
+from .word_experts import fit_vocabulary, vocabulary_scores, word_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    import scipy.sparse as sp
     from tqdm import tqdm
 
     from ..store.snapshot import Snapshot
@@ -93,15 +92,12 @@ def scores_by_folds(
         part = first_lesson(corpus, rows[learned], targets[learned], several, False, lesson.names, example_weight)
         found = fit_all(part, experts, proportions)
         shift[asked] = found[SHIFT]
-        scores[:, asked], shares[asked] = scores_in_corpus(
-            corpus, found, several, experts, rows[asked], voters.of(asked)
-        )
+        shares[asked] = vote(voters.weights[asked], voters.places[asked], found[SOFT])
+        texts = corpus.vectors[rows[asked]], corpus.whitened[rows[asked]], None if words is None else words[asked]
+        scores[:, asked] = ask_all(found, experts, Asked(*texts, shares[asked], None, several))
         near[asked] = closeness(embeddings[asked], embeddings[learned])
         if words is not None:
-            regression = found.get("vocabulary")
-            if regression is None:
-                regression = fit_vocabulary(words[learned], targets[learned], several)
-            by_words[asked] = word_counts(vocabulary_scores(words[asked], regression), several)
+            by_words[asked] = _by_words(found, words[learned], targets[learned], several, words[asked])
         progress.update()
     held_out = folds >= 0
     ids = corpus.ids[rows]
@@ -111,43 +107,21 @@ def scores_by_folds(
 
 
 class Voters(NamedTuple):
-    """The neighbors of R texts of a corpus, none of whom is one itself or a copy: what labels change nothing of."""
+    """The neighbors of R texts of a corpus, without the text itself and its copies. Labels change none of it."""
 
     places: np.ndarray  # int64 (R, k): in the corpus
     weights: np.ndarray  # float64 (R, k)
     temperature: float
 
-    def of(self, rows: np.ndarray) -> Voters:
-        """Those of some of the texts."""
-        return self._replace(places=self.places[rows], weights=self.weights[rows])
 
-
-def voters_in_corpus(
-    snapshot: Snapshot, corpus: Corpus, texts: Snapshot, rows: np.ndarray, temperature: float | None = None
-) -> Voters:
-    """The neighbors of some rows of the examples, or of the documents; None for the temperature: one that suits."""
-    asked = texts.keys[rows], take_passages(texts.passages, rows)
+def voters_in_corpus(snapshot: Snapshot, corpus: Corpus) -> Voters:
+    """The neighbors of the examples."""
+    asked = snapshot.keys, take_passages(snapshot.passages, np.arange(len(snapshot.keys)))
     nearest = nearest_of_both(snapshot, *asked, corpus.documents >= 0, without_equal=True)
-    temperature = nearest.temperature() if temperature is None else temperature
-    places = [corpus.rows[nearest.examples.rows]]
+    temperature, places = nearest.temperature(), [corpus.rows[nearest.examples.rows]]
     if nearest.documents is not None:
         places.append(corpus.documents[nearest.documents.rows])
     return Voters(np.hstack(places), nearest.weights(temperature), temperature)
-
-
-def scores_in_corpus(
-    corpus: Corpus,
-    learned: Mapping[str, np.ndarray],
-    several: bool,
-    experts: list[str],
-    rows: np.ndarray,
-    voters: Voters,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The logits ``(E, R, C)`` of texts of the corpus by experts, and the shares of the labels in their votes."""
-    words = None if corpus.words is None else corpus.words[rows]
-    shares = vote(voters.weights, voters.places, learned[SOFT])
-    asked = Asked(corpus.vectors[rows], corpus.whitened[rows], words, shares, None, several)
-    return ask_all(learned, experts, asked), shares
 
 
 def scores_of_held_out(
@@ -162,23 +136,30 @@ def scores_of_held_out(
     logits = None if logits is None else logits[usable]
     embeddings, no_ids = held_out.embeddings[usable], np.zeros(len(usable), np.int64)
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
-    words, learned = fitted.count_words(texts_in(snapshot.rows)), one_hot(snapshot.labels, columns)
-    by_words, regression = None, fitted.learned.get("vocabulary")
+    words, by_words = fitted.count_words(texts_in(snapshot.rows)), None
     if words is not None:
-        if regression is None:
-            regression = fit_vocabulary(words, learned, fitted.several)
-        by_words = word_counts(vocabulary_scores(answers.words, regression), fitted.several)
+        learned = one_hot(snapshot.labels, columns)
+        by_words = _by_words(fitted.learned, words, learned, fitted.several, answers.words)
     shift = np.tile(fitted.learned[SHIFT], (len(usable), 1))
     shares = answers.shares[:, columns]
     return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words, shift)
 
 
-def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """The fold of each example, int64 ``(n,)``, or -1 for one that is always learned from; the same each time.
+def _by_words(
+    learned: dict[str, np.ndarray], words: sp.csr_matrix, targets: np.ndarray, several: bool, asked: sp.csr_matrix
+) -> np.ndarray:
+    """Probabilities by a regression on words: that of the expert, or one of the same kind where there is none."""
+    regression = learned.get("vocabulary")
+    if regression is None:
+        regression = fit_vocabulary(words, targets, several)
+    return word_counts(vocabulary_scores(asked, regression), several)
 
-    ``labels`` are ``(n,)``, or ``(n, C)`` where there may be several; examples of equal ``groups`` (copies) are in one
-    fold. The only example of a label stays with those that are learned from, unless a text may have several labels;
-    and so does what is not ``held_out``.
+
+def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -> np.ndarray:
+    """The fold of each example, int64 ``(n,)``, the same each time; -1 for one that is always learned from.
+
+    These are what is not ``held_out``, and the only example of a label ``(n,)``, unless texts may have several
+    ``(n, C)``. Examples of equal ``groups`` (copies) are in one fold.
     """
     rng = np.random.default_rng(0)
     count = FOLDS if len(groups) <= MANY_EXAMPLES else FEWER_FOLDS

@@ -9,23 +9,19 @@ import numpy as np
 
 from ..mixing.mixture import Mixture
 from ..rejection import confidence
-from .experts import SOFT
-from .explanation import deciding_passage, explain, passage_probabilities
+from .experts import SHIFT, SOFT
 from .fitted_experts import ask_experts
+from .word_experts import SHARPNESS
 
 if TYPE_CHECKING:
     from ...models.inference.reader import Predictions
     from ..mixing.mixture import Shown
     from ..store.snapshot import Neighbors
-    from .fitted_experts import Answers, ReadyExperts
+    from .fitted_experts import Answers, FittedExperts, ReadyExperts
 
 
 class ShownVoters:
-    """The texts that voted, nearest first, as neighbors are shown: an example with its label, a document with its own.
-
-    The label of a document is the most probable of those that ``fit`` spread to it, with ``label_probability``; of
-    several labels those that are probable.
-    """
+    """The texts that voted, nearest first: an example with its label, a document with the likeliest spread to it."""
 
     def __init__(self, ready: ReadyExperts, answers: Answers) -> None:
         nearest = answers.nearest
@@ -61,9 +57,9 @@ def mix_experts(
     ready: ReadyExperts, predictions: Predictions, texts: list[str], shown: Shown, reject: float | None = None
 ) -> Mixture:
     """Ask the experts about N embedded texts. With ``reject``, those whose answers are wrong too often get none."""
-    embeddings, has_head = predictions.retrieval_embeddings, predictions.logits.shape[1] > 0
-    logits, with_novelty = predictions.logits if has_head else None, shown.novelty or reject is not None
-    asked = embeddings, texts, logits, predictions.passages
+    with_novelty = shown.novelty or reject is not None
+    passages = predictions.passages
+    asked = predictions.retrieval_embeddings, texts, predictions.logits, passages
     answers = ask_experts(ready, *asked, with_closeness=with_novelty, shown=shown.neighbors)
     novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
     accepted = None
@@ -73,16 +69,61 @@ def mix_experts(
     names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
 
     @cache  # labels of a text are explained one by one
-    def of_passages(row: int) -> np.ndarray | None:
-        return passage_probabilities(ready, predictions, texts, row)
+    def of_passages(row: int) -> np.ndarray:
+        """What the experts would say of each passage, ``(p, L)``; a trained classifier says of each what of all."""
+        embeddings, spans = passages.of(row)
+        parts = [texts[row][start:end] for start, end in spans]
+        return ask_experts(ready, embeddings, parts, predictions.logits[[row] * len(parts)]).probabilities
 
     def why(row: int, label: int) -> dict[str, Any]:
         explanation = explain(answers, ready.fitted, row, label)
-        if (found := of_passages(row)) is not None:
-            explanation["passage"] = deciding_passage(found, predictions.passages.of(row)[1], texts[row], label)
+        if passages is not None and passages.counts[row] > 1:
+            said = of_passages(row)[:, label]
+            surest = np.flatnonzero(said >= said.max() - ALIKE)[0]  # the first of equals
+            start, end = passages.of(row)[1][surest].tolist()
+            explanation["passage"] = {"start": start, "end": end, "text": texts[row][start:end]}
         return explanation
 
-    mixture = Mixture(
-        answers.probabilities, None, None, voters.weights, voters, names, thresholds=thresholds, explain=why
-    )
-    return mixture._replace(novelty=novelty, accepted=accepted)
+    found = {"thresholds": thresholds, "novelty": novelty, "accepted": accepted, "explain": why}
+    return Mixture(answers.probabilities, None, None, voters.weights, voters, names, **found)
+
+
+MOST_WORDS = 5
+ALIKE = 1e-6  # of probabilities: copies of a passage differ by rounding
+
+
+def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> dict[str, Any]:
+    """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one, ``against``.
+
+    ``experts``: what each adds to the log odds of the two, and how much more often there is the one (``class
+    proportions``); ``words``: those that add most. Of a label that came after ``fit`` there is nothing to say.
+    """
+    place = np.flatnonzero(answers.columns == label)
+    if not len(place):
+        return {"against": None, "experts": {}, "words": []}  # it came after fit: the neighbors alone know it
+    scores, own, other, shift = answers.scores[:, row], int(place[0]), None, fitted.learned[SHIFT]
+    if not fitted.several:
+        pooled = scores.sum(0) + shift
+        pooled[own] = -np.inf
+        other = int(pooled.argmax())
+    odds = scores[:, own] - (0 if other is None else scores[:, other])
+    experts = dict(zip(fitted.experts, odds.tolist(), strict=True))
+    if other is not None and shift.any():
+        experts["class proportions"] = float(shift[own] - shift[other])
+    return {
+        "against": None if other is None else fitted.labels[other],
+        "experts": experts,
+        "words": _words(answers, fitted, row, own, other),
+    }
+
+
+def _words(answers: Answers, fitted: FittedExperts, row: int, own: int, other: int | None) -> list[dict[str, Any]]:
+    if answers.words is None or "words" not in fitted.experts:
+        return []
+    counts, weights = answers.words[[row]], fitted.learned["word_weights"]
+    against = 0 if other is None else weights[other, counts.indices]
+    factor = fitted.settings["weights"]["words"] * SHARPNESS
+    odds = factor * counts.data * (weights[own, counts.indices] - against)
+    best = [i for i in np.argsort(-odds, kind="stable")[:MOST_WORDS] if odds[i] > 0]
+    terms = fitted.vectorizer.get_feature_names_out()
+    return [{"word": str(terms[counts.indices[i]]), "weight": float(odds[i])} for i in best]

@@ -9,6 +9,7 @@ import numpy as np
 from ..mixing.mixture import neighbor_weights
 from ..store.duplicates import EQUAL_DISTANCE
 from ..store.keys import as_float32
+from .expert import Expert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from ...models.inference.long_documents import Passages
     from ..store.snapshot import Neighbors as Found
     from ..store.snapshot import Snapshot
-    from .corpus import Corpus
-    from .expert import Asked, Lesson, Sizes
+    from .expert import Asked, Lesson
 
 NEIGHBORS = 30
 # Of the mean distance to the neighbors, as texts are farther apart for one encoder than for another.
@@ -25,30 +25,17 @@ RELATIVE_TEMPERATURE = 0.1
 LEAST_SHARE = 1e-3
 
 
-class Neighbors:
-    """The votes of the nearest texts, which the store was asked for."""
-
-    learns_from_documents = False
-
-    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
-        """Always."""
-        return True
+class Neighbors(Expert):
+    """The votes of the nearest texts, which the store was asked for: it learns nothing."""
 
     def prior(self, lesson: Lesson) -> float:
-        """Little where no documents vote."""
         return 0.25 if lesson.has_documents else 0.05
 
-    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
-        """Nothing: labels vote as they are when they are asked, or as they were spread to documents."""
-        return {}
-
     def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
-        """Of the shares of the labels in the votes."""
-        return neighbor_scores(asked.shares, asked.several)
-
-    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-        """None."""
-        return {}
+        if asked.several:
+            kept = np.clip(asked.shares, 10 * LEAST_SHARE, 1 - 10 * LEAST_SHARE)
+            return np.log(kept / (1 - kept))
+        return np.log(asked.shares + LEAST_SHARE)
 
 
 class Nearest(NamedTuple):
@@ -92,8 +79,7 @@ def nearest_of_both(
 ) -> Nearest:
     """The nearest texts of a datastore to each query, ``(Q, D)``: 30 of both kinds, or ``least``.
 
-    ``known``, bool ``(m,)``: which documents may vote, as ``fit`` has spread labels to them. ``without_equal``: a query
-    that is in the datastore is not its own neighbor, nor is a copy of it.
+    ``known``, bool ``(m,)``: which documents may vote. ``without_equal``: not the query itself, nor its copies.
     """
     queries, count = as_float32(queries), max(NEIGHBORS, least) + without_equal
     equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if without_equal else -1.0
@@ -110,11 +96,3 @@ def nearest_of_both(
 def vote(weights: np.ndarray, rows: np.ndarray, soft: np.ndarray) -> np.ndarray:
     """The shares of the labels, ``(Q, C)``, where the ``rows`` ``(Q, k)`` of the labels ``soft`` ``(N, C)`` vote."""
     return np.stack([of_one @ soft[voters] for of_one, voters in zip(weights, rows, strict=True)])
-
-
-def neighbor_scores(shares: np.ndarray, several: bool) -> np.ndarray:
-    """Logits of shares; log odds where texts have several labels."""
-    if several:
-        kept = np.clip(shares, 10 * LEAST_SHARE, 1 - 10 * LEAST_SHARE)
-        return np.log(kept / (1 - kept))
-    return np.log(shares + LEAST_SHARE)

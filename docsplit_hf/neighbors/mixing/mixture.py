@@ -42,10 +42,7 @@ def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def knn_probabilities(distances: np.ndarray, labels: np.ndarray, num_labels: int, temperature: float) -> np.ndarray:
-    """The probabilities of the labels by the neighbors, ``(N, C)``: ``P_KNN(y) = sum_j w_j [l_j = y]``.
-
-    ``labels`` are integers ``(N, k)``, or bool ``(N, k, C)`` where a text may have several.
-    """
+    """``P_KNN(y) = sum_j w_j [l_j = y]``, ``(N, C)``; ``labels`` are ``(N, k)``, or bool ``(N, k, C)`` of several."""
     weights, labels = neighbor_weights(distances, temperature), np.asarray(labels)
     if labels.ndim == 3:
         shares = np.einsum("nk,nkc->nc", weights, labels.astype(bool, copy=False))
@@ -115,11 +112,7 @@ class Mixture(NamedTuple):
 def mix_with_neighbors(
     predictions: Predictions, datastore: Store, k: int, temperature: float, weight: float, shown: int = 0
 ) -> Mixture:
-    """Look up the neighbors of embedded texts, and mix what their labels say with what the classifier says.
-
-    Without a head the neighbors alone decide. At least ``shown`` neighbors are looked up; those beyond k have no
-    weight. The classifier gives labels that came after its training probability 0.
-    """
+    """Look up k neighbors, or ``shown``, and mix what their labels say with what a classifier says, if there is one."""
     neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
     names = neighbors.label_names
     voting, labels = neighbors.distances[:, :k], neighbors.labels[:, :k]
@@ -138,10 +131,7 @@ def mix_with_neighbors(
 def answer_of(
     mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool, rejected: str | None = None
 ) -> Any:
-    """The answer to one text: the best label with all neighbors, or ``top_k`` labels, each with its own neighbors.
-
-    ``rejected`` is the label of a text that is not accepted; its score stays that of the best label.
-    """
+    """The best label of a text with all neighbors, or ``top_k``, each with its own; ``rejected`` stands for none."""
     scores = mixture.mixture[row]
     count = min(shown.neighbors, mixture.weights.shape[1])
     neighbors = [_neighbor(mixture, row, rank) for rank in range(count)]

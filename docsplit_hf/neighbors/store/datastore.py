@@ -16,6 +16,7 @@ from ...models.inference.reader import Reader
 from .changes import (
     add_documents,
     add_rows,
+    embed_examples,
     empty_snapshot,
     merge_snapshots,
     relabel_rows,
@@ -23,15 +24,13 @@ from .changes import (
     remove_either,
     remove_rows,
 )
-from .embedding import embed_examples
 from .files.classifier_folder import upload
 from .files.datastore_files import load_snapshot, save_snapshot
 from .files.from_shards import open_shards
-from .fitted_state import FittedState
 from .index import EXACT, IndexOptions
 from .keys import GrowingArrays, as_matrix
 from .row_table import encode_known_labels, is_multi_label, take_passages
-from .snapshot import Snapshot
+from .snapshot import FittedState, Snapshot
 from .snapshot_index import change_index, update_index
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ class KNNDatastore:
         >>> datastore.add([[9, 9]], ["vegetable"], texts=["A leek."])
         ['3']
     """
+
+    travels = True  # with the classifier in whose folder it is saved
 
     def __init__(
         self,
@@ -189,6 +190,14 @@ class KNNDatastore:
             ValueError: If a shard is not finished, damaged, or does not fit the others.
         """
         return cls.of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
+
+    def for_labels(self, several: bool) -> Self:
+        """This datastore; if it has no rows yet, one with its documents for several labels per row, or for one."""
+        if len(self) or self.multi_label == several:
+            return self
+        state = self._state
+        empty = empty_snapshot(self.dimension, (), several, self.dtype, probe=state.probe)
+        return self.of(replace(empty, options=state.options, documents=state.documents))
 
     def __len__(self) -> int:
         return len(self._state.keys)

@@ -80,11 +80,7 @@ def grouped_search(
 
 
 def matched_distances(of_query: np.ndarray, of_documents: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The distances of documents, float32 ``(N,)``.
-
-    ``of_query``: of each passage of the query its distance from the nearest one of each document, ``(u, N)``;
-    ``of_documents``: of each passage of the documents that from the nearest one of the query, ``(P,)``.
-    """
+    """Distances of documents, float32 ``(N,)``, by those of the query's passages ``(u, N)``, and of theirs ``(P,)``."""
     if len(of_query) == 1:  # the same for all, without the sorting
         return of_query[0]
     matched = np.minimum(len(of_query), counts)

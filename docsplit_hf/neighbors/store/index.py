@@ -92,11 +92,7 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
 def nearest_candidates(
     queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As ``exact_search``, but among ``candidates``, int64 ``(Q, M)``: rows of the keys, or -1 for none.
-
-    Distances are ``sum((q - x)^2)``, so that a key is at 0 from itself. Row -1 at an infinite distance where there are
-    fewer than k.
-    """
+    """As ``exact_search`` among ``candidates``, int64 ``(Q, M)``, -1 for none; -1 at infinity where these are few."""
     distances = candidate_distances(queries, keys, candidates)
     distances[candidates < 0] = np.inf
     order = np.lexsort((candidates, distances))[:, :k]
@@ -126,10 +122,7 @@ def build_index(
     begun: faiss.Index | None = None,
     keep: Callable[[faiss.Index], None] = lambda index: None,
 ) -> faiss.Index:
-    """Train an index on a sample, always the same, and fill it with all keys. It is not to be changed any more.
-
-    ``begun``: one that was given to ``keep``, which is called with the trained one, and after each million rows.
-    """
+    """Train an index on a sample, always the same, and fill it; ``begun``: what a killed build gave to ``keep``."""
     start, index = time.perf_counter(), begun or new_index(factory, keys.shape[1])
     for part in parts_of(index):
         if hasattr(part, "do_polysemous_training"):
@@ -174,10 +167,7 @@ def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
 
 
 def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:
-    """Rows that an index takes for the nearest, int64 ``(Q, k)``; -1 where it found too few.
-
-    An IVF index looks into more lists where ``nprobe`` of them hold too few rows.
-    """
+    """Rows that an index takes for the nearest, int64 ``(Q, k)``; -1 where all lists, in the end, hold too few."""
     import faiss
 
     rows = index.search(queries, k)[1]

@@ -93,10 +93,7 @@ class GrowingArrays:
         self._buffers: dict[str, np.ndarray] = {}
 
     def append(self, name: str, array: np.ndarray | MappedKeys, rows: np.ndarray) -> Any:
-        """An array with more rows, read-only and of its dtype. Where they are wider, the first rows get zeros.
-
-        It is copied, unless this is where its rows come from.
-        """
+        """An array with more rows, read-only, and copied unless its rows are here; zeros where new ones are wider."""
         if isinstance(array, MappedKeys):
             return array.with_added(self.append(name, array.added, rows))
         buffer, length, end = self._buffers.get(name), len(array), len(array) + len(rows)

@@ -136,10 +136,7 @@ def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
 
 
 def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
-    """Ids in which those that are None are numbered, from ``next_id`` on; and the number that comes next.
-
-    Ids that are given or in the tables are skipped.
-    """
+    """Ids in which None is numbered, from ``next_id`` on, past those that are there; and the number that comes next."""
     given, missing = {row_id for row_id in ids if row_id is not None}, sum(row_id is None for row_id in ids)
     fresh: list[str] = []
     while len(fresh) < missing:

@@ -10,21 +10,18 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...models.inference.long_documents import Passages
-    from .fitted_state import FittedState
-    from .snapshot import Neighbors, Snapshot
+    from .snapshot import FittedState, Neighbors, Snapshot
 
 
 class Store(Protocol):
-    """``KNNDatastore`` keeps rows in memory or in mapped files, ``RemoteDatastore`` in a collection of Milvus.
-
-    Another engine needs these names and no others. It makes its snapshots by ``add_rows`` and ``add_documents``.
-    """
+    """What ``KNNDatastore`` has, and ``RemoteDatastore``; another engine makes its snapshots by ``add_rows``."""
 
     label_names: tuple[str, ...]
     multi_label: bool  # whether an example may have several labels
     dtype: str  # of the keys
     probe: np.ndarray | None  # the fingerprint of the encoder
     has_passages: bool  # whether an example has several vectors
+    travels: bool  # whether save_pretrained puts the examples into a classifier's folder
     snapshot: Snapshot  # all rows at this moment
     documents: Any  # the documents without labels, which have ``search`` too; None if there are none
     fitted: FittedState | None  # what was fitted on the rows, which the store keeps without knowing what it says
@@ -32,6 +29,9 @@ class Store(Protocol):
 
     def __len__(self) -> int:
         """The number of examples."""
+
+    def for_labels(self, several: bool) -> Store:
+        """This store, or, if it has no examples yet, one with its documents for such labels."""
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The k nearest examples of each query."""
@@ -69,4 +69,4 @@ class Store(Protocol):
         """Give examples other labels, by id."""
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Save beside a classifier, if this store is kept in its folder."""
+        """Save beside a classifier, if this store travels with it."""

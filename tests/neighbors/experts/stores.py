@@ -3,6 +3,7 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.expert import Asked
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
 
@@ -65,3 +66,8 @@ def ask(store, logits=None, **options):
     """What the experts of a datastore say of the queries."""
     _, keys, texts = make_queries(**options)
     return ask_experts(ready_experts(store.snapshot), keys, texts, logits)
+
+
+def asked(words=None, shares=None, several=False):
+    """Texts of which an expert is told these alone."""
+    return Asked(None, None, words, shares, None, several)

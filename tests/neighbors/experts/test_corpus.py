@@ -1,13 +1,149 @@
 import numpy as np
+import pytest
+import scipy.sparse as sp
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts import corpus
-from docsplit_hf.neighbors.experts.corpus import make_corpus
+from docsplit_hf.neighbors.experts import corpus as corpus_module
+from docsplit_hf.neighbors.experts.corpus import (
+    ALPHA,
+    SHRINKAGE,
+    fit_document_vectors,
+    make_corpus,
+    neighbor_graph,
+    spread_labels,
+    unit,
+)
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
+from docsplit_hf.neighbors.experts.words import fit_words
 from docsplit_hf.neighbors.store.row_table import joined_texts
 
-from .stores import ask, fitted_store, make_store
+from .stores import ask, fitted_store, make_keys, make_store, make_texts
+
+LABELS = np.arange(210) % 3  # enough texts for words to make dimensions
+
+
+def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
+    """Its product with itself is; which of the roots it is, no cosine can tell."""
+    embeddings, words = make_keys(LABELS), fit_words(make_texts(LABELS))[1]
+    fitted = fit_document_vectors(embeddings, words)
+    vectors = fitted.join(embeddings, words).astype(np.float64)
+    covariance = np.cov(vectors.T)
+    shrunk = covariance + SHRINKAGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    whitening = fitted.whitening.astype(np.float64)
+    np.testing.assert_allclose(whitening @ whitening.T @ shrunk, np.eye(len(shrunk)), atol=1e-4)
+
+
+def test_embedding_and_words_count_alike():
+    embeddings, words = make_keys(LABELS), fit_words(make_texts(LABELS))[1]
+    fitted = fit_document_vectors(embeddings, words)
+    of_words = fitted.of_words(words, 210)
+    joined = fitted.join(embeddings, words)
+    centered = unit(embeddings - embeddings.mean(0))
+    np.testing.assert_allclose(joined @ joined.T, (centered @ centered.T + of_words @ of_words.T) / 2, atol=1e-5)
+    assert joined.dtype == fitted.whitened(joined).dtype == np.float32
+
+
+def test_without_words_it_is_the_embedding():
+    embeddings = make_keys(LABELS)
+    nothing = sp.csr_matrix((210, 1), dtype=np.float32)
+    for words in (None, nothing):
+        fitted = fit_document_vectors(embeddings, words)
+        joined = fitted.join(embeddings, words)
+        np.testing.assert_allclose(joined, unit(embeddings - embeddings.mean(0)), atol=1e-5)
+
+
+def test_a_text_without_words_has_none_and_equal_embeddings_are_finite():
+    words = fit_words(make_texts(LABELS))[1].tolil()
+    words[3] = 0
+    fitted = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr())
+    of_words = fitted.of_words(words.tocsr(), 210)
+    assert not of_words[3].any() and np.allclose(np.linalg.norm(of_words, axis=1)[4:], 1, atol=1e-5)
+    joined = fitted.join(np.ones((210, 4), np.float32), words.tocsr())
+    assert np.isfinite(fitted.whitened(joined)).all()
+
+
+def make_graph(count=30, k=4, seed=0):
+    return neighbor_graph(unit(np.random.default_rng(seed).standard_normal((count, 5)).astype(np.float32)), k)
+
+
+def test_the_graph_is_by_its_definition():
+    vectors = unit(np.random.default_rng(0).standard_normal((30, 5)).astype(np.float32))
+    cosines = vectors.astype(np.float64) @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    nearest = np.argsort(-cosines, axis=1)[:, :4]
+    affinity = np.zeros((30, 30))
+    for row, columns in enumerate(nearest):
+        affinity[row, columns] = affinity[columns, row] = np.maximum(cosines[row, columns], 0) ** 2
+    root = 1 / np.sqrt(affinity.sum(1))
+    found = neighbor_graph(vectors, 4)
+    assert found.dtype == np.float32 and abs(found - found.T).max() < 1e-6
+    np.testing.assert_allclose(found.toarray(), affinity * root[:, None] * root, atol=1e-6)
+
+
+def test_copies_and_few_texts_are_a_graph_too():
+    copies = np.repeat(unit(np.eye(3, 5, dtype=np.float32)), 20, axis=0)
+    graph = neighbor_graph(copies)
+    assert np.isfinite(graph.data).all() and graph.diagonal().sum() == 0 and abs(graph - graph.T).max() < 1e-6
+    for count in range(4):
+        assert neighbor_graph(np.ones((count, 1), np.float32)).shape == (count, count)
+
+
+def test_an_approximate_graph_is_nearly_the_exact_one(monkeypatch):
+    vectors = unit(make_keys(np.arange(2_000) % 3, noise=2.0))
+    exact = neighbor_graph(vectors)
+    monkeypatch.setattr(corpus_module, "EXACT_GRAPH", 1_000)
+    monkeypatch.setattr(corpus_module, "LISTS", 32)
+    approximate = neighbor_graph(vectors)
+    assert abs(approximate - approximate.T).max() < 1e-6
+    assert (exact.astype(bool).multiply(approximate.astype(bool))).sum() > 0.97 * exact.nnz
+
+
+def test_spreading_goes_to_the_closed_form(monkeypatch):
+    """``F = (1 - a)(I - a S)^-1 Y``, each label with the same mass, each text a distribution; examples as given."""
+    monkeypatch.setattr(corpus_module, "STEPS", 400)
+    graph, rows, targets = make_graph(), np.array([2, 7, 11, 20]), np.eye(3)[[0, 1, 2, 1]]
+    start = np.zeros((30, 3))
+    start[rows] = targets
+    closed = (1 - ALPHA) * np.linalg.solve(np.eye(30) - ALPHA * graph.toarray(), start)
+    balanced = closed / closed.sum(0)
+    expected = balanced / balanced.sum(1, keepdims=True)
+    expected[rows] = targets
+    np.testing.assert_allclose(spread_labels(graph, rows, targets, several=False), expected, atol=1e-4)
+    several = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 1]], float)
+    start = np.zeros((30, 4))
+    start[rows] = np.hstack([several, np.ones((4, 1))])
+    closed = np.linalg.solve(np.eye(30) - ALPHA * graph.toarray(), start)
+    expected = closed[:, :3] / closed[:, 3:]
+    expected[rows] = several
+    np.testing.assert_allclose(spread_labels(graph, rows, several, several=True), expected, atol=1e-4)
+
+
+def test_forty_steps_are_near_the_end(monkeypatch):
+    graph, rows, targets = make_graph(), np.array([2, 7, 11]), np.eye(3)
+    found = spread_labels(graph, rows, targets, several=False)
+    monkeypatch.setattr(corpus_module, "STEPS", 400)
+    assert np.abs(found - spread_labels(graph, rows, targets, several=False)).max() < 0.02
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_text_that_no_example_reaches_has_all_labels_alike_or_as_often_as_the_examples(several):
+    graph = sp.block_array([[make_graph(10), None], [None, make_graph(6)]], format="csr").astype(np.float32)
+    targets = np.array([[1, 0], [1, 1], [1, 0]], float) if several else np.eye(2)[[0, 1, 0]]
+    found = spread_labels(graph, np.arange(3), targets, several)
+    np.testing.assert_allclose(found[10:], [[1, 1 / 3]] * 6 if several else 0.5, rtol=1e-6)
+    assert np.array_equal(found[:3], targets) and found.dtype == np.float32
+    if not several:
+        np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
+
+
+def test_unequal_examples_have_equal_mass():
+    """Three examples of one label do not outvote one of another where both are as near."""
+    graph = sp.csr_array(np.array([[0, 0, 0, 0, 0.5], [0] * 5, [0] * 5, [0] * 5, [0.5, 0, 0, 0, 0]], np.float32))
+    graph = graph + sp.csr_array(([0.5, 0.5], ([1, 4], [4, 1])), (5, 5), dtype=np.float32)
+    found = spread_labels(graph, np.arange(4), np.eye(2)[[0, 1, 0, 0]], several=False)
+    assert found[4, 1] > 0.5
 
 
 def test_it_has_all_texts_and_knows_where_the_examples_are():

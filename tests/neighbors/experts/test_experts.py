@@ -1,19 +1,18 @@
-"""A new expert is a class in a file of its own, and a line in ``EXPERTS``."""
+"""A new expert is a subclass of ``Expert``, and a line in ``EXPERTS``."""
 
 import numpy as np
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.expert import Expert
 from docsplit_hf.neighbors.experts.experts import EXPERTS
-from docsplit_hf.neighbors.experts.explanation import explain
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
+from docsplit_hf.neighbors.experts.mixture_of_experts import explain
 
 from .stores import ask, fitted_store, make_queries
 
 
-class NearestMean:
+class NearestMean(Expert):
     """Logits by the squared distance from the mean of each label's examples."""
-
-    learns_from_documents = False
 
     def can_learn(self, corpus, several, has_names):
         return not several

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts import fitted_experts
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, logits_of, ready_experts
 from docsplit_hf.neighbors.experts.log_linear_pool import pool
-from docsplit_hf.neighbors.experts.votes import neighbor_scores
+from docsplit_hf.neighbors.experts.votes import Neighbors
+from docsplit_hf.neighbors.store.snapshot import FittedState
 
-from .stores import NAMES, ask, fitted_store, make_queries
+from .stores import NAMES, ask, asked, fitted_store, make_queries, make_store
 
 KINDS = {
     "one label": {},
@@ -129,7 +129,7 @@ def test_a_label_that_came_after_fit_has_the_share_of_the_neighbors_and_the_othe
         np.testing.assert_allclose(after.probabilities.sum(1), 1)
     scores = before.scores.copy()
     weight = store.fitted.settings["weights"]["neighbors"]
-    scores[place] = weight * neighbor_scores(known, kind == "several labels")
+    scores[place] = weight * Neighbors().score({}, asked(shares=known, several=kind == "several labels"))
     rest = 1 if kind == "several labels" else 1 - shares[:, 3:]
     expected = rest * pool(scores, np.ones(len(scores)), kind == "several labels", store.fitted.arrays["shift"])
     np.testing.assert_allclose(after.probabilities[:, :3], expected, rtol=1e-4, atol=1e-6)
@@ -182,7 +182,48 @@ def test_half_precision_and_an_index_answer_alike():
     np.testing.assert_allclose(ask(half).probabilities, ask(store).probabilities, atol=0.02)
 
 
-def test_places_of_what_is_not_there_are_minus_one():
-    fitted = FittedExperts.from_state(fitted_store(documents=0).fitted)
-    ids = np.array([fitted.ids[5], 3, fitted.ids[0], np.iinfo(np.int64).max, np.iinfo(np.int64).min])
-    assert fitted_experts._places(fitted, ids).tolist() == [5, -1, 0, -1, -1]
+@pytest.fixture(scope="module")
+def store():
+    store = make_store()
+    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    return store
+
+
+CHANGES = {
+    "no settings": (lambda s, a: s.clear(), "labels is None"),
+    "another label": (lambda s, a: s.update(labels=["?"]), "labels is"),
+    "another kind": (lambda s, a: s.update(several=True), "several is True"),
+    "an expert that is none": (lambda s, a: s.update(weights={"oracle": 1.0}), "weights is"),
+    "a weight that is none": (lambda s, a: s["weights"].update(words="1"), "weights is"),
+    "thresholds of other labels": (lambda s, a: s.update(thresholds=[0.5]), "thresholds is"),
+    "held-out texts that are none": (lambda s, a: a.update(held_out_ids=a["held_out_ids"][1:]), "held_out_probabi"),
+    "no probabilities": (
+        lambda s, a: a.update(held_out_probabilities=a["held_out_probabilities"] + 1),
+        "outside 0 to 1",
+    ),
+    "labels as numbers": (
+        lambda s, a: a.update(held_out_labels=a["held_out_labels"].astype(np.float32)),
+        "held_out_labels is 'float32'",
+    ),
+    "suggestions that are no ids": (lambda s, a: s.update(suggested=[1]), "suggested is"),
+    "an array less": (lambda s, a: a.pop("soft"), "arrays is"),
+    "an array more": (lambda s, a: a.update(code=np.zeros(1)), "arrays is"),
+    "other texts": (lambda s, a: a.update(ids=a["ids"][1:]), "soft is"),
+    "another encoder": (lambda s, a: a.update(mean=a["mean"][1:]), "mean is"),
+    "an expert without its array": (lambda s, a: a.pop("centers"), "arrays is"),
+}
+
+
+@pytest.mark.parametrize("change, message", CHANGES.values(), ids=CHANGES)
+def test_a_state_of_something_else_is_refused_before_it_is_used(store, change, message):
+    state = store.fitted
+    settings, arrays = state.settings | {"weights": dict(state.settings["weights"])}, dict(state.arrays)
+    change(settings, arrays)
+    other = make_store()
+    other.fitted = FittedState(settings, arrays, state.vocabulary)
+    with pytest.raises(ValueError, match=f"{message}.*fit\\(\\) again"):
+        ready_experts(other.snapshot)
+
+
+def test_what_was_fitted_here_is_taken(store):
+    assert ready_experts(store.snapshot).fitted.labels

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.experts.votes import LEAST_SHARE, NEIGHBORS, nearest_of_both, neighbor_scores, vote
+from docsplit_hf.neighbors.experts.votes import LEAST_SHARE, NEIGHBORS, Neighbors, nearest_of_both, vote
 
-from .stores import fitted_store, make_queries, make_store
+from .stores import asked, fitted_store, make_queries, make_store
 
 
 def by_definition(query, keys, soft, temperature):
@@ -51,9 +51,8 @@ def test_where_all_are_copies_nobody_votes():
     store.add(same, [0], ["a"])
     store.remove(["0", "1", "2"])
     weights = nearest_of_both(store.snapshot, same, None, np.zeros(0, bool), without_equal=True).weights(1.0)
-    assert (
-        not weights.any() and np.isfinite(neighbor_scores(vote(weights, np.zeros((1, 1), int), np.eye(1)), False)).all()
-    )
+    shares = vote(weights, np.zeros((1, 1), int), np.eye(1))
+    assert not weights.any() and np.isfinite(Neighbors().score({}, asked(shares=shares))).all()
 
 
 @pytest.mark.parametrize("index", ["HNSW16", "IVF4,Flat"])
@@ -76,7 +75,7 @@ def test_the_soft_labels_of_documents_are_those_that_fit_spread_to_them():
 
 def test_scores_are_logits_of_shares_and_finite():
     shares = np.array([[0, 1, 0], [0.2, 0.3, 0.5]])
-    one, several = neighbor_scores(shares, False), neighbor_scores(shares, True)
+    one, several = (Neighbors().score({}, asked(shares=shares, several=several)) for several in (False, True))
     assert np.isfinite(one).all() and np.isfinite(several).all()
     np.testing.assert_allclose(np.exp(one), shares + LEAST_SHARE)
     np.testing.assert_allclose(1 / (1 + np.exp(-several[1])), shares[1])

@@ -4,7 +4,7 @@ import numpy as np
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.long_documents import Passages
-from docsplit_hf.neighbors.store.fitted_state import DTYPES, FittedState
+from docsplit_hf.neighbors.store.snapshot import DTYPES, FittedState
 
 NAMES = ["fruit", "mineral", "vegetable"]
 

@@ -25,11 +25,7 @@ REMEDY = (
 
 @contextlib.contextmanager
 def saved_together(folder: str | Path) -> Iterator[Path]:
-    """Write a classifier with its datastore in place of the one in a folder: all of it at once, or nothing.
-
-    The datastore is to be written last, so that its manifest knows the files of the classifier. Other files in the
-    folder, such as the checkpoints of a run, stay.
-    """
+    """Write a classifier, and last its datastore, in place of that in a folder: all of it at once. Other files stay."""
     with replaced_at_once(folder, f"{FOLDER}/{MANIFEST}", _files_of_before) as staging:
         yield staging
 
@@ -71,8 +67,7 @@ def upload(
 ) -> Any:
     """Push what ``save(folder, full name)`` writes, in one commit, in place of the datastore that is there.
 
-    Other files stay, and so does the model card, if there is one: it may have been written by hand. ``code``: patterns
-    of the files of a self-contained classifier, which are replaced too if the first of them is there.
+    Other files stay, and a model card. ``code``: patterns of files that are replaced too, if the first one is there.
     """
     from huggingface_hub import HfApi
 

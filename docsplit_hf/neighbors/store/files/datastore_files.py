@@ -28,11 +28,10 @@ import numpy as np
 
 from ....models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once, sha256_of
 from ..changes import no_documents
-from ..fitted_state import FittedState
 from ..index import IndexOptions
 from ..keys import KeyFile, MappedKeys, check_finite, write_tensors
 from ..row_table import TEXTS, PassageTable, check_table, fault_of_ids, ids_among
-from ..snapshot import Snapshot
+from ..snapshot import FittedState, Snapshot
 from ..snapshot_index import store_index, update_index
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
 from .manifest import (
@@ -130,10 +129,7 @@ def _name(path: Path) -> dict[str, Any]:
 
 
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, dict[str, Any]]:
-    """Read a datastore, without an index, and its manifest; all of it is checked before any is used.
-
-    ``memory_map``: keys and rows of examples stay on the disk, and are checked when they are opened for the first time.
-    """
+    """Read a datastore, checked, without an index, and its manifest; ``memory_map``: its examples stay on the disk."""
     finish_replacement(folder)
     previous = None
     while True:

@@ -44,10 +44,7 @@ def read_table(path: Path, columns: dict[str, pa.DataType], rows: int | None = N
 def read_batches(
     path: Path, columns: dict[str, pa.DataType], rows: int | None = None, others: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of a file, a part of its rows at a time. ``text_pair`` is null where the file has none.
-
-    ``rows``: how many there must be. ``others``: the file may have other columns, and large strings for strings.
-    """
+    """The columns of a file, of so many ``rows``, in parts; ``text_pair`` may be missing; ``others`` may be there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -90,10 +87,7 @@ def row_folder() -> Path:
 def mapped_rows(
     sha256: str, read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]], anew: bool = False
 ) -> pa.Table:
-    """A table, mapped; ``sha256`` is of what it is read from, which happens if it is not cached yet, or ``anew``.
-
-    ``read`` checks what it reads: that a table is cached says that all was right once.
-    """
+    """A mapped table of what ``read`` reads and checks, if it is not cached under its ``sha256`` yet, or ``anew``."""
     import pyarrow as pa
 
     path = row_folder() / f"{sha256}.arrow"

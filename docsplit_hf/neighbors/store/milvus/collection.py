@@ -30,10 +30,7 @@ class RemoteDatastoreError(OSError):
 
 
 class Collection:
-    """One collection: what is asked of it, in requests that are not too large.
-
-    ``address``: of a server, or a folder of milvus-lite. ``timeout``: seconds for one request, and for trying again.
-    """
+    """One collection, of a server or a folder of milvus-lite; ``timeout``: seconds for a request with repetitions."""
 
     def __init__(self, address: str, name: str, token: str, timeout: float) -> None:
         self.address, self.name = address, name

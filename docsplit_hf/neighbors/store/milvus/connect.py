@@ -102,10 +102,7 @@ def is_remote(name: object) -> bool:
 
 
 def parse_address(address: str | Path, collection: str | None = None) -> tuple[str, str]:
-    """What pymilvus opens, an address or a folder, and the name of the collection.
-
-    ``milvus://HOST:PORT/COLLECTION``, or ``milvus://FOLDER.db/COLLECTION``, names both.
-    """
+    """What pymilvus opens, an address or a folder, and the name of the collection, which ``milvus://`` has, too."""
     address = os.fspath(address)
     if "@" in urlsplit(address).netloc:  # not shown: it holds a password
         raise ValueError("The address names a user or a token before the '@': leave them out, and pass token.")

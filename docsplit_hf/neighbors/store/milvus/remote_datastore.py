@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import logging
 import threading
@@ -42,8 +43,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ....models.inference.long_documents import Passages
-    from ..fitted_state import FittedState
-    from ..snapshot import Neighbors, Snapshot
+    from ..snapshot import FittedState, Neighbors, Snapshot
     from ..store import Store
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class RemoteDatastore:
     ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
     """
 
-    dtype = "float32"
+    dtype, travels = "float32", False
 
     def __init__(self, collection: Collection, about: About) -> None:
         self._collection, self._about, self._writing, self._last_row = collection, about, threading.Lock(), 0
@@ -141,6 +141,10 @@ class RemoteDatastore:
         content = [self._collection.name, self.label_names, read_changed(self._collection)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
+    def for_labels(self, several: bool) -> RemoteDatastore:
+        """Itself: the first labels that are added say whether a row may have several."""
+        return self
+
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
         """The nearest rows of each query, as ``KNNDatastore.search`` gives them; ``rows`` number what was fetched."""
         return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
@@ -157,11 +161,8 @@ class RemoteDatastore:
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same; the order of keys is that of hashes, and so random."""
-        found = []
-        for row in self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH):
-            found.append(row)
-            if len(found) == min(SAMPLE, max(passages, least)):
-                break
+        rows = self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH)
+        found = list(itertools.islice(rows, min(SAMPLE, max(passages, least))))
         return self._decoded(self._collection.get(all_keys(found), FIELDS))
 
     def add(

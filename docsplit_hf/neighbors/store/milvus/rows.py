@@ -112,10 +112,7 @@ def content_numbers(
 
 
 def with_ids(rows: Snapshot, given: Sequence[str | None], kind: str, times: dict[str, int]) -> Snapshot:
-    """Rows with the ids that are given; where that is None, one that the same row gets again, of content and labels.
-
-    ``times``: how often each was given to rows before. Of equal rows the later ones get a number more.
-    """
+    """Rows with the ids that are given; for None one of content and labels, and of how many ``times`` it was given."""
     import pyarrow as pa
 
     ids, columns = list(given), rows.rows.to_pydict()
@@ -208,15 +205,12 @@ def _joined(rows: dict[str, Any], name: str) -> str | None:
 
 def _parts(text: str | None) -> list[str | None]:
     """A text in parts that fit into a field each; at least one."""
-    if text is None or len(text.encode()) <= MOST_BYTES:
+    if not text:
         return [text]
     parts, rest = [], text.encode()
     while rest:
-        end = min(MOST_BYTES, len(rest))
-        while end < len(rest) and rest[end] & 0xC0 == 0x80:  # within a character
-            end -= 1
-        parts.append(rest[:end].decode())
-        rest = rest[end:]
+        parts.append(rest[:MOST_BYTES].decode(errors="ignore"))  # not the beginning of a character at the end
+        rest = rest[len(parts[-1].encode()) :]
     return parts
 
 

@@ -22,10 +22,9 @@ from docsplit_hf.neighbors.store.files.manifest import (
     read_manifest,
     render_manifest,
 )
-from docsplit_hf.neighbors.store.fitted_state import FittedState
 from docsplit_hf.neighbors.store.index import IndexOptions
 from docsplit_hf.neighbors.store.row_table import check_passages, make_rows
-from docsplit_hf.neighbors.store.snapshot import Snapshot
+from docsplit_hf.neighbors.store.snapshot import FittedState, Snapshot
 
 from ..datastores import contents_of, make_fitted, make_passages
 

@@ -1,4 +1,4 @@
-"""The expert "vocabulary": logistic regression on the words of the examples, as one does without any encoder."""
+"""The experts that know words alone: "words", of all texts with their soft labels, and "vocabulary", of examples."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
+
+from .expert import Expert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,34 +17,66 @@ if TYPE_CHECKING:
     from .corpus import Corpus
     from .expert import Asked, Lesson, Sizes
 
+SMOOTHING = 0.1
+SHARPNESS = 5.0  # the words of a text are of norm 1 in TF-IDF; naive Bayes would count each as often as it is there
 INVERSE_REGULARIZATION = 20.0
 MOST_EXAMPLES = 10_000  # that it learns from: of more, a random sample
 CERTAIN = 30.0  # the log odds of a label that all examples have, or none
 
 
-class Vocabulary:
-    """One logistic regression for each label, all from TF-IDF."""
+class Words(Expert):
+    """Naive Bayes over the words of all texts with their soft labels."""
 
-    learns_from_documents = False
+    learns_from_documents = True
 
     def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
-        """From texts that have words."""
         return corpus.words is not None
 
     def prior(self, lesson: Lesson) -> float:
-        """Little: few examples have few of the words. Where there are more, folds show what it is worth."""
-        return 0.08
+        return 0.2 if lesson.has_documents else 0.05  # documents show which words go together
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
-        """The weights of the words, and the bias last."""
+        return {"word_weights": fit_word_weights(lesson.corpus.words, lesson.soft, lesson.weights, lesson.several)}
+
+    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
+        return SHARPNESS * np.asarray(asked.words @ learned["word_weights"].T)
+
+    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        return {"word_weights": (sizes.labels, sizes.terms)}
+
+
+def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, several: bool) -> np.ndarray:
+    """``log p(word | label)``, float32 ``(C, V)``, by TF-IDF ``(N, V)`` of texts with soft labels, and their weights.
+
+    Of several labels per text, how many times as frequent a word is with the label as without.
+    """
+    speaking = _log_frequency(words, soft * weights[:, None])
+    if several:
+        speaking -= _log_frequency(words, (1 - soft) * weights[:, None])
+    return speaking.astype(np.float32)
+
+
+def _log_frequency(words: sp.csr_matrix, counts: np.ndarray) -> np.ndarray:
+    frequency = (words.T @ counts).T + SMOOTHING
+    return np.log(frequency / frequency.sum(1, keepdims=True))
+
+
+class Vocabulary(Expert):
+    """Logistic regressions on the words of the examples, one for each label, as one does without any encoder."""
+
+    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
+        return corpus.words is not None
+
+    def prior(self, lesson: Lesson) -> float:
+        return 0.08  # few examples have few of the words; where there are more, folds show what it is worth
+
+    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         return {"vocabulary": fit_vocabulary(lesson.corpus.words[lesson.rows], lesson.targets, lesson.several)}
 
     def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
-        """Of the words of texts."""
         return vocabulary_scores(asked.words, learned["vocabulary"])
 
     def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-        """Of the regressions."""
         return {"vocabulary": (sizes.labels, sizes.terms + 1)}
 
 

@@ -1,4 +1,4 @@
-"""Examples that are near others or near none: the nearest by embedding, outliers, and groups of copies.
+"""What an audit finds: labels that the experts contradict or confuse, outliers, and groups of copies.
 
 Copies are found by sets of word triples (shingles), or by embeddings where no texts are kept.
 """
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+from scipy.special import softmax
 
-from ..experts.soft_labels import nearest_rows
+from ..experts.corpus import nearest_rows
 from ..experts.words import words_of
 from ..store.duplicates import EQUAL_DISTANCE, number_texts
 from ..store.row_table import joined_texts
@@ -34,7 +35,7 @@ BLOCK = 65_536
 # where texts are short, and three quarters where they are long.
 NEAR_COSINE = 0.95
 
-_MIX = [np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)]
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64 (Steele et al. 2014), whose other half is hash_array
 
 
 class Nearest(NamedTuple):
@@ -67,20 +68,14 @@ def nearest_examples(vectors: np.ndarray, k: int = NEAREST) -> Nearest:
 
 
 def outliers(closeness: np.ndarray) -> np.ndarray:
-    """The rows whose ``closeness`` ``(N,)`` is below the first quartile by over 1.5 quartile distances, farthest first.
-
-    Tukey's fence needs no level of its own for encoders whose cosines are all large.
-    """
+    """Rows whose ``closeness`` ``(N,)`` is 1.5 quartile distances below the first quartile (Tukey), worst first."""
     first, third = np.quantile(closeness, [0.25, 0.75])
     found = np.flatnonzero(closeness < first - 1.5 * (third - first))
     return found[np.argsort(closeness[found], kind="stable")]
 
 
 def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[tuple[list[int], float, bool]]:
-    """Groups of copies, or of copies of copies: rows, the lowest similarity, whether exact; exact ones come first.
-
-    ``vectors`` are the embeddings of the table's rows, of norm 1.
-    """
+    """Groups of copies, or of copies of copies: rows, the lowest similarity, whether exact; exact ones come first."""
     texts, pairs = rows["text"].to_pylist(), rows["text_pair"].to_pylist()
     equal = number_texts(rows, texts, pairs)[0]  # -1 where no text is kept
     found = [near_duplicates(joined_texts(texts, pairs)), _equal_texts(equal), _near_vectors(vectors, equal)]
@@ -136,6 +131,8 @@ def near_duplicates(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def shingles_of(texts: Sequence[str]) -> tuple[sp.csr_array, np.ndarray]:
     """The word triples of N texts as sets, ``(N, V)``, of long texts a sample; and how many each has, ``(N,)``."""
+    from pandas.util import hash_array
+
     vocabulary: dict[str, int] = {}
     kept, totals = [np.zeros(0, np.uint64)], np.zeros(len(texts), np.int64)
     for i, text in enumerate(texts):
@@ -143,21 +140,13 @@ def shingles_of(texts: Sequence[str]) -> tuple[sp.csr_array, np.ndarray]:
         length = min(LENGTH, len(words))
         mixed = np.zeros(len(words) - length + 1 if length else 0, np.uint64)
         for offset in range(length):
-            mixed = _mixed(mixed + words[offset : offset + len(mixed)])
+            mixed = hash_array(mixed + words[offset : offset + len(mixed)] + _STEP)
         different = np.unique(mixed)
         totals[i] = len(different)
         kept.append(different[:MOST_SHINGLES])
     starts = np.cumsum([len(numbers) for numbers in kept])
     numbers, columns = np.unique(np.concatenate(kept), return_inverse=True)
     return sp.csr_array((np.ones(len(columns), np.int32), columns, starts), (len(texts), len(numbers))), totals
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """SplitMix64 (Steele et al. 2014): a one-to-one map that puts neighboring numbers far apart."""
-    numbers = numbers + _MIX[0]
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * _MIX[1]
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * _MIX[2]
-    return numbers ^ (numbers >> np.uint64(31))
 
 
 def candidate_pairs(sets: sp.csr_array) -> np.ndarray:
@@ -189,3 +178,87 @@ def similarities(sets: sp.csr_array, totals: np.ndarray, pairs: np.ndarray) -> n
         largest = min(own[-1] for own, total in zip(both, totals[pairs[row]], strict=True) if total > MOST_SHINGLES)
         sizes[row] = sum(int(np.searchsorted(own, largest, side="right")) for own in both)
     return 2 * common / np.maximum(sizes, 1)
+
+
+# The grid that is averaged over. Probabilities learned from few examples or from wrong labels are too unsure, so they
+# are raised to a power with a log-normal prior around 1. With probability 1/2 no label is wrong.
+SHARPNESS, SPREAD = np.geomspace(0.5, 5, 21), 0.5
+RATES = np.concatenate([[0], np.geomspace(0.005, 0.4, 20)])
+PRIOR = np.array([0.5, *[0.5 / 20] * 20])
+WORTH_A_LOOK, SURE = 0.1, 0.7  # that a label is wrong; that the suggested one is right
+LEAST_SHARE, LEAST_COUNT = 0.1, 3  # of confused labels
+
+
+class Doubt(NamedTuple):
+    """A label in doubt. With several labels per text: whether the text has the label of most doubt."""
+
+    row: int
+    suggested: int | list[int]  # the label, or all labels
+    sure: bool
+    probability: float  # that what is given is right
+    near_given: int  # of the nearest examples, with what is given
+    near_suggested: int
+
+
+def doubts_of(
+    labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest
+) -> tuple[list[Doubt], float]:
+    """The doubts about N examples that are worth a look, the gravest first, and about how many labels are wrong.
+
+    ``labels`` are ``(N,)``, numbers of C labels or -1, or bool ``(N, C)``, where each is a question of no or yes.
+    ``probabilities`` ``(m, C)`` are the out-of-fold ones of the examples ``rows``.
+    """
+    given, several = labels[rows], labels.ndim == 2
+    if several:
+        answers = np.stack([1 - probabilities, probabilities], axis=2).reshape(-1, 2)
+        wrong, right = (x.reshape(given.shape) for x in wrong_and_right(given.ravel().astype(np.int64), answers))
+        contradicted = given != (probabilities > 0.5)
+    else:
+        wrong, right = (x[:, None] for x in wrong_and_right(given, probabilities))
+        contradicted = (given != probabilities.argmax(1))[:, None]
+    doubted = np.where(contradicted, wrong, 0)
+    found = []
+    for i in np.flatnonzero((doubted >= WORTH_A_LOOK).any(1)):
+        gravest = doubted[i].argmax()
+        if several:
+            values, has, other = labels[:, gravest], given[i, gravest], not given[i, gravest]
+            suggested = np.flatnonzero(given[i] ^ (doubted[i] >= min(SURE, doubted[i, gravest]))).tolist()
+        else:
+            values, has, other = labels, given[i], int(probabilities[i].argmax())
+            suggested = other
+        near = (nearest.agreeing(values, rows[i], label) for label in (has, other))
+        sure = bool(right[i, gravest] >= SURE)
+        found.append(Doubt(int(rows[i]), suggested, sure, float(1 - wrong[i, gravest]), *near))
+    return sorted(found, key=lambda doubt: doubt.probability), float(wrong.sum())
+
+
+def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The probability that each label is wrong, and that the most probable one is right in its place, ``(m,)`` each.
+
+    Labels are assumed to be changed to any other one at an unknown rate r: a text has the label g with probability
+    ``(1 - r) q(g) + r (1 - q(g)) / (C - 1)``, q being ``probabilities`` ``(m, C)`` to a power.
+    """
+    others, logits = probabilities.shape[1] - 1, np.log(np.maximum(probabilities, 1e-12, dtype=np.float64))
+    powered = (softmax(sharpness * logits, axis=1) for sharpness in SHARPNESS)
+    own, best = np.array([(q[np.arange(len(q)), labels], q.max(1)) for q in powered]).transpose(1, 0, 2)
+    evidence = np.log(PRIOR) - np.square(np.log(SHARPNESS) / SPREAD)[:, None] / 2
+    evidence += [[np.log((1 - r) * q + r * (1 - q) / others).sum() for r in RATES] for q in own]
+    wrong, right = np.zeros((2, len(labels)))
+    for (s, r), weight in np.ndenumerate(softmax(evidence)):
+        share = weight * RATES[r] / ((1 - RATES[r]) * own[s] * others + RATES[r] * (1 - own[s]))
+        wrong += share * (1 - own[s])
+        right += share * best[s]
+    return wrong, right
+
+
+def confused_labels(labels: np.ndarray, answers: np.ndarray, count: int) -> list[tuple[int, int, int, int, float]]:
+    """Pairs ``(a, b, a taken for b, b taken for a, share of wrong ones)`` of ``(m,)`` labels, most confused first."""
+    matrix = np.zeros((count, count), np.int64)
+    np.add.at(matrix, (labels, answers), 1)
+    pairs = []
+    for a, b in zip(*np.nonzero(np.triu(matrix + matrix.T, 1)), strict=True):
+        wrong = matrix[a, b] + matrix[b, a]
+        share = wrong / (wrong + matrix[a, a] + matrix[b, b])
+        if wrong >= LEAST_COUNT and share >= LEAST_SHARE:
+            pairs.append((int(a), int(b), int(matrix[a, b]), int(matrix[b, a]), float(share)))
+    return sorted(pairs, key=lambda pair: -pair[-1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import shutil
 
 import numpy as np
@@ -10,13 +12,11 @@ import pytest
 import torch
 import transformers
 from datasets import Dataset
-from transformers import BertConfig, TrainerCallback
+from filelock import FileLock
+from huggingface_hub import constants
+from transformers import BertConfig, BertModel, TrainerCallback
 
-from docsplit_hf import (
-    AutoModelForDocSplit,
-    DataCollatorForDocSplit,
-    segment_documents,
-)
+from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit, DocumentEncoder, segment_documents
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
@@ -179,6 +179,28 @@ def loss_of_steps():
         return {logs["step"]: logs["loss"] for logs in trainer.state.log_history if "loss" in logs}
 
     return losses
+
+
+@pytest.fixture(scope="session")
+def exported(make_tiny_config, tokenizer, texts, tmp_path_factory):
+    """A checkpoint, a home with its exports for OpenVINO in float32 and int8, and their log: once for all workers."""
+    pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "openvino"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "home").exists():
+            torch.manual_seed(0)
+            BertModel(make_tiny_config()).save_pretrained(folder / "checkpoint")
+            tokenizer.save_pretrained(folder / "checkpoint")
+            logger, handler = logging.getLogger("docsplit_hf"), logging.FileHandler(folder / "log")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(constants, "HF_HOME", str(folder / "home"))
+                patch.setattr(logger, "level", logging.INFO)
+                logger.addHandler(handler)
+                for given in ({}, {"precision": "int8", "calibration_texts": texts[:40]}):
+                    DocumentEncoder.from_pretrained(folder / "checkpoint", "mean", backend="openvino", **given)
+                logger.removeHandler(handler)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit, DocumentE
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
-from .end_to_end.forked import start_server
+from .end_to_end.forked import finish_script, start_script, start_server
 
 # What a browser does by itself in the background is none of the page's doing.
 QUIET = (
@@ -60,6 +60,17 @@ def make_text(number: int, sentences: int = 6) -> str:
 def server(tmp_path_factory):
     """The process that scripts are forked from."""
     start_server(tmp_path_factory.mktemp("datasets"))
+
+
+@pytest.fixture(scope="session")
+def run_script(server, tmp_path_factory):
+    """Run a script in a process of its own, forked, and give what it printed; a failure shows its end."""
+
+    def run(script, *arguments, code=0, folder=".", **environment):
+        log = tmp_path_factory.mktemp("script") / "log"
+        return finish_script(start_script(script, *arguments, log=log, folder=folder, **environment), log, code)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from .forked import finish_script, start_script
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,17 +26,6 @@ def run_python():
         )
         assert finished.returncode == code, finished.stdout[-4000:]
         return finished.stdout
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def run_script(server, tmp_path_factory):
-    """Run a script in a process of its own, forked, and give what it printed; a failure shows its end."""
-
-    def run(script, *arguments, code=0, folder="."):
-        log = tmp_path_factory.mktemp("script") / "log"
-        return finish_script(start_script(script, *arguments, log=log, folder=folder), log, code)
 
     return run
 

@@ -49,14 +49,14 @@ def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
 def pretrain(workshop, run_script):
     """Run the example script on the workshop's documents; gives its output folder and what it printed."""
 
-    def pretrain(name, *options, launcher=()):
+    def pretrain(name, *options, run=run_script, **more):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={workshop / 'documents.jsonl'}", "--test_size=8", "--max_length=64", "--num_proc=1",
             "--per_device_train_batch_size=4", "--max_steps=6", "--logging_steps=2", "--save_steps=3", "--eval_steps=3",
             "--use_cpu", *options,
         ]  # fmt: skip
-        return workshop / name, run_script(*launcher, ROOT / "examples" / "run_pretrain.py", *arguments)
+        return workshop / name, run(ROOT / "examples" / "run_pretrain.py", *arguments, **more)
 
     return pretrain
 

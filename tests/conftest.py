@@ -27,7 +27,8 @@ QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-LONG = ("tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_", "tests/models/inference", "docs", "README")
+LONG = ("tests/demo/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
+LONG += ("tests/models/inference", "docs", "README")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()

@@ -21,7 +21,12 @@ PRELOADED = [
     "docsplit_hf.training.command_line",
     "docsplit_hf.pretraining.contrastive_trainer",
     "docsplit_hf.training.distributed",
+    "docsplit_hf.neighbors.experts.fit_experts",
+    "faiss",
     "peft",
+    "prompt_toolkit",
+    "sklearn.decomposition",
+    "sklearn.linear_model",
     "sklearn.metrics",
     "transformers.models.bert.modeling_bert",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import shutil
 
 import numpy as np
@@ -10,24 +12,23 @@ import pytest
 import torch
 import transformers
 from datasets import Dataset
-from transformers import BertConfig, TrainerCallback
+from filelock import FileLock
+from huggingface_hub import constants
+from transformers import BertConfig, BertModel, TrainerCallback
 
-from docsplit_hf import (
-    AutoModelForDocSplit,
-    DataCollatorForDocSplit,
-    segment_documents,
-)
+from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit, DocumentEncoder, segment_documents
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
-from .end_to_end.forked import start_server
+from .end_to_end.forked import finish_script, start_script, start_server
 
 # What a browser does by itself in the background is none of the page's doing.
 QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-LONG = ("tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_", "tests/models/inference", "docs", "README")
+LONG = ("tests/demo/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
+LONG += ("tests/models/inference", "docs", "README")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
@@ -60,6 +61,17 @@ def make_text(number: int, sentences: int = 6) -> str:
 def server(tmp_path_factory):
     """The process that scripts are forked from."""
     start_server(tmp_path_factory.mktemp("datasets"))
+
+
+@pytest.fixture(scope="session")
+def run_script(server, tmp_path_factory):
+    """Run a script in a process of its own, forked, and give what it printed; a failure shows its end."""
+
+    def run(script, *arguments, code=0, folder=".", **environment):
+        log = tmp_path_factory.mktemp("script") / "log"
+        return finish_script(start_script(script, *arguments, log=log, folder=folder, **environment), log, code)
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -184,6 +196,28 @@ def loss_of_steps():
         return {logs["step"]: logs["loss"] for logs in trainer.state.log_history if "loss" in logs}
 
     return losses
+
+
+@pytest.fixture(scope="session")
+def exported(make_tiny_config, tokenizer, texts, tmp_path_factory):
+    """A checkpoint, a home with its exports for OpenVINO in float32 and int8, and their log: once for all workers."""
+    pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "openvino"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "home").exists():
+            torch.manual_seed(0)
+            BertModel(make_tiny_config()).save_pretrained(folder / "checkpoint")
+            tokenizer.save_pretrained(folder / "checkpoint")
+            logger, handler = logging.getLogger("docsplit_hf"), logging.FileHandler(folder / "log")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(constants, "HF_HOME", str(folder / "home"))
+                patch.setattr(logger, "level", logging.INFO)
+                logger.addHandler(handler)
+                for given in ({}, {"precision": "int8", "calibration_texts": texts[:40]}):
+                    DocumentEncoder.from_pretrained(folder / "checkpoint", "mean", backend="openvino", **given)
+                logger.removeHandler(handler)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ before = set(sys.modules)
 import docsplit_hf, docsplit_hf.text.segmentation.sentences
 print([name for name in {heavy} if name in set(sys.modules) - before])
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
-print([name for name in ("pymilvus", "grpc", "openai") if name in sys.modules])"""
+print([name for name in ("pymilvus", "grpc", "openai", "faiss", "pyarrow", "datasets") if name in sys.modules])"""
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["[]", "[]"]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from numbers import Real
 
 import numpy as np
-from scipy.stats import binom
 
 from .store.duplicates import EQUAL
 from .store.index import exact_search
@@ -25,6 +24,8 @@ def answer_level(confidence: np.ndarray, right: np.ndarray, error: float) -> flo
     confident texts are tested by the binomial distribution until one fails (fixed sequence testing, section 3 of
     Angelopoulos et al. 2021). In 9 of 10 draws of the held-out texts the level holds for new texts like them.
     """
+    from scipy.stats import binom  # a third of a second, which importing docsplit_hf need not wait for
+
     ranked = np.argsort(-confidence, kind="stable")[: np.count_nonzero(confidence > 0)]
     confidence, wrong = confidence[ranked], np.cumsum(~right[ranked])
     total, level = len(ranked), np.inf

@@ -264,7 +264,9 @@ def _check_weights_fit(
 
 @functools.cache
 def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    forward = DocSplitForward if stock in MODEL_FOR_MASKED_LM_MAPPING.values() else DocSplitEncoderForward
+    # Not "in values()": that imports the code of every architecture, which takes seconds.
+    has_head = MODEL_FOR_MASKED_LM_MAPPING.get(stock.config_class, None) is stock
+    forward = DocSplitForward if has_head else DocSplitEncoderForward
     # The stock class's name and module: what is written into configs and adapters must be loadable without us.
     attributes = {"__module__": stock.__module__, "__doc__": stock.__doc__}
     # Found by its name, the class of a pickle would be the stock class.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -65,6 +66,7 @@ def save_model_card(
     Path(folder, "README.md").write_text(card, encoding="utf-8", errors="replace")  # lone surrogates
 
 
+@functools.cache
 def _version(package: str) -> str:
     try:
         return version(package)

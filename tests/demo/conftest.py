@@ -1,13 +1,14 @@
 """The page as a real process, and a real browser."""
 
-import os
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 
 import pytest
+
+from ..end_to_end.forked import start_script
+
+PAGE = "from docsplit_hf.demo.__main__ import main\nmain()\n"
 
 
 @pytest.fixture(scope="session")
@@ -19,26 +20,16 @@ def shared():
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory):
+def address(server, tmp_path_factory):
     """The address of a page with small limits."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("server")
-    environment = os.environ | {"HF_HOME": str(folder / "hf"), "GRADIO_TEMP_DIR": str(folder / "uploads")}
-    command = [
-        sys.executable,
-        "-m",
-        "docsplit_hf.demo",
-        "--port",
-        str(port),
-        "--max_rows",
-        "1000",
-        "--max_megabytes",
-        "40",
-    ]
-    with open(folder / "log", "wb") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+    (folder / "page.py").write_text(PAGE)
+    limits = (f"--port={port}", "--max_rows=1000", "--max_megabytes=40")
+    log, uploads = folder / "log", str(folder / "uploads")
+    page = start_script(folder / "page.py", *limits, log=log, folder=folder, GRADIO_TEMP_DIR=uploads)
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(1_200):
@@ -46,12 +37,12 @@ def address(tmp_path_factory):
                 urllib.request.urlopen(url).close()
                 break
             except OSError:
-                assert server.poll() is None, (folder / "log").read_text()
+                assert page.is_alive(), log.read_text()
                 time.sleep(0.1)
         yield url
     finally:
-        server.terminate()
-        server.wait(20)
+        page.terminate()
+        page.join(20)
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from .forked import finish_script, start_script
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,17 +31,6 @@ def run_python():
 
 
 @pytest.fixture(scope="session")
-def run_script(server, tmp_path_factory):
-    """Run a script in a process of its own, forked, and give what it printed; a failure shows its end."""
-
-    def run(script, *arguments, code=0, folder="."):
-        log = tmp_path_factory.mktemp("script") / "log"
-        return finish_script(start_script(script, *arguments, log=log, folder=folder), log, code)
-
-    return run
-
-
-@pytest.fixture(scope="session")
 def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
     """A folder with a starting point (tiny/) and documents (documents.jsonl), as a user has them."""
     import torch
@@ -62,14 +49,14 @@ def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
 def pretrain(workshop, run_script):
     """Run the example script on the workshop's documents; gives its output folder and what it printed."""
 
-    def pretrain(name, *options, launcher=()):
+    def pretrain(name, *options, run=run_script, **more):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={workshop / 'documents.jsonl'}", "--test_size=8", "--max_length=64", "--num_proc=1",
             "--per_device_train_batch_size=4", "--max_steps=6", "--logging_steps=2", "--save_steps=3", "--eval_steps=3",
             "--use_cpu", *options,
         ]  # fmt: skip
-        return workshop / name, run_script(*launcher, ROOT / "examples" / "run_pretrain.py", *arguments)
+        return workshop / name, run(ROOT / "examples" / "run_pretrain.py", *arguments, **more)
 
     return pretrain
 

@@ -21,7 +21,12 @@ PRELOADED = [
     "docsplit_hf.training.command_line",
     "docsplit_hf.pretraining.contrastive_trainer",
     "docsplit_hf.training.distributed",
+    "docsplit_hf.neighbors.experts.fit_experts",
+    "faiss",
     "peft",
+    "prompt_toolkit",
+    "sklearn.decomposition",
+    "sklearn.linear_model",
     "sklearn.metrics",
     "transformers.models.bert.modeling_bert",
 ]
@@ -67,13 +72,13 @@ def start_script(
     return process
 
 
-def run_two_processes(script: str | Path, *arguments: object, log: Path) -> str:
+def run_two_processes(script: str | Path, *arguments: object, log: Path, **environment: str) -> str:
     """Run a script in two processes that train together, as torch's launcher would; gives their log."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
-    started = [start_script(script, *arguments, log=log, **shared, **rank) for rank in ranks]
+    ranks = [environment | shared | {"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+    started = [start_script(script, *arguments, log=log, **rank) for rank in ranks]
     return [finish_script(process, log) for process in started][-1]
 
 

@@ -14,6 +14,7 @@ from docsplit_hf import DocumentEncoder
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, DEFAULT_RECIPE
 
 from .conftest import ROOT
+from .forked import run_two_processes
 
 WITHOUT_DOCSPLIT = """
 import json, sys
@@ -84,11 +85,25 @@ def test_the_checkpoint_without_docsplit_hf(pretrained, texts, run_python, tmp_p
     assert np.load(tmp_path / "embeddings.npy") == pytest.approx(ours, abs=1e-5)
 
 
-def test_two_processes_under_accelerate(pretrain):
+SHOW_ENVIRONMENT = """
+import json, os, pathlib, sys
+pathlib.Path(sys.argv[1], os.environ["RANK"]).write_text(json.dumps(dict(os.environ)))
+"""
+
+
+def test_two_processes_under_accelerate(pretrain, run_script, tmp_path):
+    """accelerate starts two processes of a small script; two that are forked train with what it told those."""
     configuration = ROOT / "examples" / "accelerate_configs" / "cpu_2_processes.yaml"
+    (tmp_path / "script.py").write_text(SHOW_ENVIRONMENT)
     # Port 0: accelerate takes a free one, so that two runs of the tests on one machine do not collide.
-    launcher = [launch.__file__, f"--config_file={configuration}", "--main_process_port=0"]
-    folder, printed = pretrain("two", launcher=launcher)
+    options = (f"--config_file={configuration}", "--main_process_port=0")
+    run_script(launch.__file__, *options, tmp_path / "script.py", tmp_path)
+    first, second = (json.loads((tmp_path / rank).read_text()) for rank in "01")
+    assert first["WORLD_SIZE"] == second["WORLD_SIZE"] == "2" and second["LOCAL_RANK"] == "1"
+    told = {name: value for name, value in first.items() if name.startswith("ACCELERATE_")}
+    assert told["ACCELERATE_MIXED_PRECISION"] == "no" and told.items() <= second.items()
+
+    folder, printed = pretrain("two", run=run_two_processes, log=tmp_path / "log", **told)
     assert printed.count("Given one half of one of 4") == 1
     state = json.loads((folder / "checkpoint-6" / "trainer_state.json").read_text())
     assert [logs["negatives"] for logs in state["log_history"] if "negatives" in logs] == [7, 7, 7]

@@ -1,8 +1,5 @@
 import copy
 import json
-import os
-import subprocess
-import sys
 
 import evaluate
 import numpy as np
@@ -16,7 +13,7 @@ from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipelin
 from docsplit_hf.metrics.registry import CLASSIFICATION
 
 NAMES = ["river", "engine", "other"]
-FRESH = """
+SCRIPT = """
 import json, sys
 import evaluate, numpy as np, transformers
 import docsplit_hf
@@ -53,16 +50,15 @@ def right_answers(pipe, examples):
     return [answer["label"] == NAMES[label] for answer, label in zip(answers, examples["label"], strict=True)]
 
 
-def test_in_a_fresh_interpreter_without_network_or_cache(pipe, examples, tmp_path):
+def test_in_another_interpreter_without_network_or_cache(pipe, examples, tmp_path, run_script):
     pipe.save_pretrained(tmp_path / "classifier")
     rows = zip(examples["text"], examples["label"], strict=True)
     lines = [json.dumps({"text": text, "label": NAMES[label]}) for text, label in rows]
     (tmp_path / "examples.jsonl").write_text("\n".join(lines))
-    command = [sys.executable, "-c", FRESH, str(tmp_path / "classifier"), str(tmp_path / "examples.jsonl")]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
-    run = subprocess.run(command, capture_output=True, text=True, timeout=150, env=environment)
-    assert run.returncode == 0, run.stderr[-3000:]
-    found = json.loads(run.stdout.splitlines()[-1])
+    (tmp_path / "script.py").write_text(SCRIPT)
+    arguments = (tmp_path / "script.py", tmp_path / "classifier", tmp_path / "examples.jsonl")
+    printed = run_script(*arguments, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "home"))
+    found = json.loads(printed.splitlines()[-1])
     assert len(found["loaded"]) == 9  # recall_at_k gives two cutoffs and chance
     result = found["pipeline"]
     assert result["accuracy"]["score"] == np.mean(right_answers(pipe, examples))

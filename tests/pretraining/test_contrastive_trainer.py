@@ -15,7 +15,13 @@ from docsplit_hf.training.arguments import freeze_unused
 @pytest.fixture
 def make_trainer(tiny_config, tokenizer, documents, tmp_path):
     def make(mlm_head=True, max_length=64, eval_dataset=None, views_kwargs=None, **arguments):
-        arguments = {"per_device_train_batch_size": 8, "report_to": "none", "seed": 0, **arguments}
+        arguments = {
+            "per_device_train_batch_size": 8,
+            "report_to": "none",
+            "save_strategy": "no",
+            "seed": 0,
+            **arguments,
+        }
         args = ContrastiveTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
         torch.manual_seed(0)
         model = AutoModelForDocSplit.from_config(tiny_config, mlm_head=mlm_head)
@@ -207,8 +213,8 @@ def test_a_pooler_is_frozen_with_mlm_too_so_that_ddp_does_not_wait_for_it():
 
 def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):
     trainer = make_trainer(
-        num_train_epochs=6, learning_rate=3e-3, eval_strategy="steps", eval_steps=4, save_steps=4,
-        load_best_model_at_end=True,
+        num_train_epochs=6, learning_rate=3e-3, eval_strategy="steps", eval_steps=4, save_strategy="steps",
+        save_steps=4, load_best_model_at_end=True,
     )  # fmt: skip
     trainer.train()
     recalls = [logs["eval_recall@1"] for logs in trainer.state.log_history if "eval_recall@1" in logs]
@@ -219,8 +225,9 @@ def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):
 def test_several_sets_to_evaluate_on(make_trainer, documents):
     sets = {"first": documents.select(range(9)), "second": documents.select(range(9, 20))}
     trainer = make_trainer(
-        eval_dataset=sets, max_steps=4, eval_strategy="steps", eval_steps=2, save_steps=2, load_best_model_at_end=True
-    )
+        eval_dataset=sets, max_steps=4, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2,
+        load_best_model_at_end=True,
+    )  # fmt: skip
     trainer.train()
     by_step = evaluations_by_step(trainer.state.log_history)
     assert [evaluation["step"] for evaluation in by_step] == [2, 4]

@@ -1,6 +1,5 @@
 import time
 
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,8 @@ def test_words_lie_in_their_text(tagger, texts):
 
 
 def test_time_does_not_grow_with_the_square_of_a_string(tagger, caplog):
+    import spacy  # takes seconds in each worker
+
     start = time.monotonic()
     texts = ["=" * 50_000 + " river " + "_\U0001f44d(" * 10_000 + "river", "a" * 50_000 + " river", "http://" * 9000]
     first, second, third = tagger.tag(texts)

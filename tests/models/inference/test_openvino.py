@@ -2,17 +2,17 @@
 
 import copy
 import importlib.util
-import logging
+import shutil
 import threading
 
 import huggingface_hub.constants
 import pytest
-import torch
-from transformers import BertModel, LongformerConfig, LongformerModel
+from transformers import LongformerConfig, LongformerModel
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.models.inference.backend import use_backend
 from docsplit_hf.models.inference.openvino import export as openvino_export
+from docsplit_hf.models.inference.openvino.quantize_int8 import openvino_core
 from docsplit_hf.models.portable.packing import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
@@ -21,19 +21,24 @@ openvino = pytest.importorskip("openvino", reason="The extra docsplit_hf[openvin
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
+def cache(exported, tmp_path_factory):
+    home = shutil.copytree(exported / "home", tmp_path_factory.mktemp("own") / "home")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setattr(huggingface_hub.constants, "HF_HOME", str(home))
         yield openvino_export.export_folder()
 
 
+@pytest.fixture
+def convert_at_once(cache, load, tmp_path, monkeypatch):
+    """Converting, which takes a second, gives what was converted before."""
+    (export,) = cache.glob(f"{engine_of(load().model).key}-*")
+    model = openvino_core().read_model(shutil.copytree(export, tmp_path / "converted") / "model.xml")
+    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.convert", lambda encoder: model)
+
+
 @pytest.fixture(scope="module")
-def checkpoint(make_tiny_config, tokenizer, tmp_path_factory):
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("checkpoint")
-    BertModel(make_tiny_config()).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+def checkpoint(exported):
+    return exported / "checkpoint"
 
 
 @pytest.fixture(scope="module")
@@ -72,18 +77,20 @@ def test_in_float32_it_is_torch_in_any_batches_and_for_texts_of_any_length(load,
     assert encoder.fingerprint == load("torch").fingerprint
 
 
-def test_int8_and_bfloat16_are_near_and_known_by_their_fingerprints(load, texts, exact, caplog):
-    caplog.set_level(logging.INFO, "docsplit_hf")
+def test_int8_and_bfloat16_are_near_and_known_by_their_fingerprints(load, texts, exact, exported):
     encoders = [load(precision="int8"), load(precision="bfloat16"), load("torch", "bfloat16"), load()]
-    assert "Quantizing BertModel on 40 texts of calibration_texts, drawn with seed 0" in caplog.text
-    assert "Cosine to torch's float32 of 32 texts" in caplog.text
+    log = (exported / "log").read_text()
+    assert "Quantizing BertModel on 40 texts of calibration_texts, drawn with seed 0" in log
+    assert "Cosine to torch's float32 of 32 texts" in log
     for encoder, least in zip(encoders[:3], (0.9, 0.999, 0.999), strict=True):
         cosines = (encoder.encode(texts, show_progress=False) * exact).sum(1)
         assert least < cosines.min() and cosines.min() < 0.9999999
     assert len({encoder.fingerprint for encoder in encoders}) == 4
 
 
-def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(load, texts, cache, caplog, monkeypatch):
+def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(
+    convert_at_once, load, texts, cache, caplog, monkeypatch
+):
     encoder = load()
     first = encoder.encode(texts, show_progress=False)
     before = sorted(path.name for path in cache.iterdir())
@@ -104,7 +111,7 @@ def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(load, texts
     assert len(before) == len(list(cache.iterdir()))
 
 
-def test_a_home_that_cannot_be_written_to_is_said(load, texts, exact, tmp_path, monkeypatch, caplog):
+def test_a_home_that_cannot_be_written_to_is_said(convert_at_once, load, texts, exact, tmp_path, monkeypatch, caplog):
     (tmp_path / "file").touch()
     monkeypatch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path / "file"))
     assert load().encode(texts[:3], show_progress=False) == pytest.approx(exact[:3], abs=1e-4)
@@ -140,9 +147,9 @@ def test_it_is_written_where_sentence_transformers_looks_for_it_and_never_read_f
     assert loaded.encode(texts[:4], show_progress=False) == pytest.approx(exact[:4], abs=1e-4)
 
 
-def test_a_pipeline_runs_by_it_pairs_too(checkpoint, texts, load):
-    model = KNNClassifier.from_encoder(checkpoint, 0, pooling="mean", decouple=False, normalize=True, knn_weight=1.0)
-    tokenizer = load("torch").tokenizer
+def test_a_pipeline_runs_by_it_pairs_too(texts, load):
+    tokenizer, settings = load("torch").tokenizer, {"pooling": "mean", "decouple": False, "normalize": True}
+    model = KNNClassifier.around(load("torch").model, 0, knn_weight=1.0, **settings)
     pairs = [{"text": text, "text_pair": other} for text, other in zip(texts[:8], texts[8:16], strict=True)]
     answers = []
     for name in ("torch", "openvino", None):  # None leaves it as it is

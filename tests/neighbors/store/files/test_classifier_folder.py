@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -125,8 +124,6 @@ def test_a_label_that_no_file_can_hold_is_saved_and_loaded(pipe, tmp_path, texts
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_kills_limits_and_flipped_bits():
-    command = [sys.executable, ROBUSTNESS, "--kills=8", "--limits=4", "--flips=30"]
-    finished = subprocess.run(command, capture_output=True, text=True)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "8 killed while it saved" in finished.stdout and "30 with a flipped bit" in finished.stdout
+def test_kills_limits_and_flipped_bits(run_script):
+    printed = run_script(ROBUSTNESS, "--kills=8", "--limits=4", "--flips=30")
+    assert "8 killed while it saved" in printed and "30 with a flipped bit" in printed

@@ -1,11 +1,12 @@
 import hashlib
 import json
-import subprocess
+import multiprocessing
+import os
+import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -454,40 +455,36 @@ def test_reading_while_others_save_gives_one_of_theirs(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1 + len(read_manifest(tmp_path)["files"])
 
 
-SAVER = """
-import os, random, signal, sys, time
-from pathlib import Path
-from tests.neighbors.store.files.test_datastore_files import make_snapshot, write_datastore
-
-snapshots = [make_snapshot(seed, rows=2000, whole=True) for seed in range(2)]
-random.seed(0)
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        for number in range(1000):
-            write_datastore(Path(sys.argv[1]), snapshots[number % 2])
-        os._exit(1)
-    time.sleep(0.02 + 0.08 * random.random())
-    os.kill(child, signal.SIGKILL)
-    killed = os.waitpid(child, 0)[1] == signal.SIGKILL
-    print("killed" if killed else "was done before", flush=True)
-"""
+def save_until_killed(folder, connection):
+    """For each message that comes, fork a process that saves without an end, and kill it after a moment."""
+    snapshots = [make_snapshot(seed, rows=2000, whole=True) for seed in range(2)]
+    rng = np.random.default_rng(0)
+    while connection.recv():
+        child = os.fork()
+        if child == 0:
+            for number in range(1000):
+                write_datastore(folder, snapshots[number % 2])
+            os._exit(1)
+        time.sleep(0.02 + 0.08 * rng.random())
+        os.kill(child, signal.SIGKILL)
+        connection.send(os.waitpid(child, 0)[1] == signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(tmp_path, caplog):
+def test_a_process_killed_while_it_saves_leaves_the_old_or_the_new_and_nothing_else(server, tmp_path, caplog):
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.
     expected = [contents(make_snapshot(seed, rows=2000, whole=True)) for seed in range(2)]
     write_datastore(tmp_path, make_snapshot(0, rows=2000, whole=True))
-    command, pipe = [sys.executable, "-c", SAVER, tmp_path], subprocess.PIPE
-    with subprocess.Popen(command, cwd=Path(__file__).parents[4], stdin=pipe, stdout=pipe, text=True) as saver:
-        for _ in range(20):
-            saver.stdin.write("\n")
-            saver.stdin.flush()
-            assert saver.stdout.readline() == "killed\n"
-            assert contents(read_datastore(tmp_path)[0]) in expected
-            assert len(list(tmp_path.iterdir())) == 9
-        saver.stdin.close()
+    ours, theirs = multiprocessing.Pipe()
+    saver = multiprocessing.get_context("forkserver").Process(target=save_until_killed, args=(tmp_path, theirs))
+    saver.start()
+    for _ in range(20):
+        ours.send(True)
+        assert ours.poll(100) and ours.recv()
+        assert contents(read_datastore(tmp_path)[0]) in expected
+        assert len(list(tmp_path.iterdir())) == 9
+    ours.send(False)
+    saver.join()
     assert "interrupted" in caplog.text  # else none of them was killed in the middle
     write_datastore(tmp_path, make_snapshot(1, rows=2000, whole=True))
     assert contents(read_datastore(tmp_path)[0]) == expected[1]

@@ -6,10 +6,10 @@ import json
 import multiprocessing
 import pickle
 
+import joblib
 import numpy as np
 import pytest
 import torch
-from joblib.externals import loky
 from sklearn.base import clone
 from transformers import BertModel, pipeline
 
@@ -98,7 +98,7 @@ def test_other_processes_answer_alike(server, pipe, how, make_tiny_config, token
         with multiprocessing.get_context("forkserver").Pool(1) as pool:
             found = pool.apply(answers_of, arguments)
     else:
-        found = loky.get_reusable_executor(max_workers=1).submit(answers_of, *arguments).result()
+        (found,) = joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(answers_of)(*arguments)])
     assert found == expected
 
 

@@ -154,11 +154,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             )
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
-        if self.mlm_weight > 0 and type(self).mlm_weight == 0:
-            raise ValueError(
-                f"objective={self.objective!r} is trained without MLM, as in its paper, and mlm_weight="
-                f"{self.mlm_weight}: leave mlm_weight out."
-            )
         if self.forward_chunk_size is not None and not self.compares_batch:
             raise ValueError(
                 f"forward_chunk_size={self.forward_chunk_size} does not go with objective={self.objective!r}, whose "
@@ -183,6 +178,14 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
     mlm_weight: float | None = overridden("mlm_weight", 0.0)
     projection_head: bool = overridden("projection_head", False, init=False)
     matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mlm_weight > 0:
+            raise ValueError(
+                f"objective={self.objective!r} is trained without MLM, as in its paper, and mlm_weight="
+                f"{self.mlm_weight}: leave mlm_weight out."
+            )
 
 
 def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:

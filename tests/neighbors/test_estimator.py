@@ -204,7 +204,7 @@ def test_cleanlab_finds_wrong_labels(encoder, texts, labels):
     from cleanlab.classification import CleanLearning
 
     numbers = np.unique(labels, return_inverse=True)[1]
-    wrong = np.arange(0, 48, 12)
+    wrong = np.arange(0, 48, 8)
     numbers[wrong] = (numbers[wrong] + 1) % 3
     model = DocSplitClassifier(encoder)
     probabilities = cross_val_predict(model, texts, numbers, cv=3, method="predict_proba")

@@ -27,8 +27,8 @@ WEIGHTS = "model.safetensors"
 LENGTH = "sentence_bert_config.json"
 SETTINGS = ("modules.json", LENGTH, "1_Pooling/config.json")
 LEAST_COSINE = 0.9999
-# Where transformers 5.23 found a tokenizer on this machine, which it writes beside what a tokenizer is.
-INCIDENTAL = ("is_local", "local_files_only", "name_or_path")
+# Where transformers 5.23 found a tokenizer, and how a teacher's cut texts: it writes both beside what a tokenizer is.
+INCIDENTAL = ("is_local", "local_files_only", "name_or_path", "max_length", "stride", "truncation_strategy")
 
 
 def save_in_half_precision(

@@ -48,7 +48,7 @@ class DocSplitProjection:
         >>> texts = [f"Report {i}. It is about the river. The {word} is old." for i, word in enumerate("abcdefgh")]
         >>> projection = DocSplitProjection.fit(encoder, texts, show_progress=False)
         >>> projection(encoder.encode(texts, show_progress=False)).shape
-        (8, 256)
+        (8, 384)
     """
 
     def __init__(self, mean: np.ndarray, matrix: np.ndarray) -> None:

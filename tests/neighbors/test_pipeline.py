@@ -164,7 +164,7 @@ def test_truncated_embeddings_are_compared_kept_and_saved(tmp_path):
     assert loaded(texts[0], return_neighbors=2) == pipe(texts[0], return_neighbors=2)
     with pytest.raises(ValueError, match="truncate_dim=32: the texts of the datastore were embedded with 64"):
         pipeline("docsplit-knn", model=str(tmp_path), device="cpu", truncate_dim=32)
-    with pytest.raises(StrictDataclassError, match="truncate_dim=257 is more than the 256 dimensions of h"):
-        pipeline("docsplit-knn", device="cpu", truncate_dim=257)
+    with pytest.raises(StrictDataclassError, match="truncate_dim=385 is more than the 384 dimensions of h"):
+        pipeline("docsplit-knn", device="cpu", truncate_dim=385)
     with pytest.raises(StrictDataclassError, match="truncate_dim=8 does not go with decouple=True"):
         KNNClassifierConfig(encoder_config=BertConfig(), truncate_dim=8)

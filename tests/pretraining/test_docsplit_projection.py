@@ -29,9 +29,9 @@ def test_it_is_its_definition_on_the_halves_of_the_documents(encoder, projection
     x, y = np.concatenate([first, second]), np.concatenate([second, first])
     mean = x.mean(0)
     total, cross = (x - mean).T @ (x - mean) / len(x), (x - mean).T @ (y - mean) / len(x)
-    ridge = 0.3 * np.trace(total) / 256
+    ridge = 0.3 * np.trace(total) / 384
     ratio = np.trace(cross) / np.trace(total)
-    matrix = np.linalg.inv(total + ridge * np.eye(256)) @ (cross + ridge * ratio * np.eye(256))
+    matrix = np.linalg.inv(total + ridge * np.eye(384)) @ (cross + ridge * ratio * np.eye(384))
     embeddings = encoder.encode(texts, show_progress=False)
     assert projection(embeddings) == pytest.approx(unit((embeddings - mean) @ matrix), abs=1e-5)
     assert projection(3 * embeddings) == pytest.approx(projection(embeddings), abs=1e-6)
@@ -56,7 +56,7 @@ def test_saved_it_gives_the_same_everywhere(encoder, projection, texts, tmp_path
     loaded = DocumentEncoder.from_pretrained(str(tmp_path))
     assert loaded.encode(texts, show_progress=False) == pytest.approx(expected, abs=1e-5)
     assert SentenceTransformer(str(tmp_path)).encode(texts) == pytest.approx(expected, abs=1e-5)
-    assert (loaded.pooling, loaded.max_length, loaded.dimension) == ("mean", 64, 256)
+    assert (loaded.pooling, loaded.max_length, loaded.dimension) == ("mean", 64, 384)
     assert not list(tmp_path.rglob("*.bin"))
     assert "docsplit" not in json.loads((tmp_path / "config.json").read_text())
 
@@ -66,7 +66,7 @@ def test_what_would_leave_the_map_out_refuses_the_checkpoint(encoder, projection
     for load in (AutoModelForDocSplit.from_pretrained, KNNClassifier.from_encoder):
         with pytest.raises(ValueError, match="(?i)dense"):
             load(str(tmp_path))
-    with pytest.raises(ValueError, match="has 256 dimensions, the projection has 2"):
+    with pytest.raises(ValueError, match="has 384 dimensions, the projection has 2"):
         DocSplitProjection(np.zeros(2), np.eye(2)).save_pretrained(tmp_path, encoder)
     with pytest.raises(ValueError, match="has dense layers of its own: apply the projection to its embeddings instead"):
         projection.save_pretrained(tmp_path / "again", DocumentEncoder.from_pretrained(str(tmp_path)))

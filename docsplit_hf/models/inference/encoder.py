@@ -62,7 +62,7 @@ class DocumentEncoder:
 
         >>> encoder = DocumentEncoder.from_pretrained()
         >>> encoder.encode(["a small text", "text"], show_progress=False).shape
-        (2, 256)
+        (2, 384)
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class DocumentEncoder:
             >>> encoder = DocumentEncoder.from_pretrained(device="cpu")
             >>> passages = encoder.encode_passages(["One. " * 30, "Two."], passage_length=50, show_progress=False)
             >>> passages.embeddings.shape, passages.counts.tolist(), passages.spans[1].tolist()
-            ((3, 256), [2, 1], [120, 149])
+            ((3, 384), [2, 1], [120, 149])
         """
         check_texts(texts)
         check_strategy(long_documents, SEVERAL_VECTORS)

@@ -95,7 +95,7 @@ def test_its_folder_is_small_and_holds_what_loading_needs():
         "1_Pooling/config.json", "README.md", "config.json", "model.safetensors", "modules.json",
         "sentence_bert_config.json", "tokenizer.json", "tokenizer_config.json",
     }  # fmt: skip
-    assert sum(path.stat().st_size for path in files.values()) <= 16_000_000
+    assert sum(path.stat().st_size for path in files.values()) <= 25_000_000
     for name, path in files.items():
         if name not in ("model.safetensors", "README.md"):
             json.loads(path.read_text())

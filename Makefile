@@ -15,7 +15,7 @@ help: ## Show this list
 	touch $@
 
 pretrain: .venv/installed ## Train the encoder that ships on the documentation of installed packages (no network needed)
-	$(BIN)/python examples/run_pretrain.py --dataset_name documentation --output_dir output/pretrain --overwrite_output_dir
+	$(BIN)/python examples/run_pretrain.py --dataset_name documentation --max_steps 60 --output_dir output/pretrain --overwrite_output_dir
 
 classify: .venv/installed ## Then: classify that documentation by package, with neighbors (after make pretrain)
 	$(BIN)/python examples/run_classification.py --model_name_or_path output/pretrain --learning_rate 1e-3 \

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..commands import ROOT
 from .page import Page
-from .records import chosen, content, mean, records, shown
+from .records import chosen, content, mean, shown
 from .test_few_labels import FOUR, few_labels, mean_of_nineteen
 from .test_results import TASKS
 

@@ -29,7 +29,7 @@ class Limits:
     """Each is an argument of ``docsplit-demo``: ``--max_rows``, ..."""
 
     rows: int = 10_000  # of a file, and of all texts of a session
-    megabytes: int = 50  # of an upload; a saved classifier has the encoder in it
+    megabytes: int = 100  # of an upload; a saved classifier has the encoder in it
     labels: int = 200
     characters: int = 100_000  # of a text
     sessions: int = 100  # that are kept, in memory and on the disk; the one that waited longest goes

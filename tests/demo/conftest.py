@@ -27,7 +27,7 @@ def address(server, tmp_path_factory):
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("server")
     (folder / "page.py").write_text(PAGE)
-    limits = (f"--port={port}", "--max_rows=1000", "--max_megabytes=40")
+    limits = (f"--port={port}", "--max_rows=1000", "--max_megabytes=80")
     log, uploads = folder / "log", str(folder / "uploads")
     page = start_script(folder / "page.py", *limits, log=log, folder=folder, GRADIO_TEMP_DIR=uploads)
     url = f"http://127.0.0.1:{port}"

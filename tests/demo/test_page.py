@@ -222,7 +222,7 @@ def test_what_cannot_be_used_leaves_the_page_alive_with_a_sentence(open_page, tm
     broken = tmp_path / "broken.csv"
     broken.write_text('text,label\n"a text, one\nmore,of,these,fields\n')
     with open(tmp_path / "huge.csv", "wb") as huge:
-        huge.truncate(50 * 10**6)
+        huge.truncate(90 * 10**6)
     give_file(page, tmp_path / "huge.csv")
     said(page, "File(s) exceed the maximum allowed size")
     for path, sentence in ((broken, "broken.csv cannot be used"), (labels, "")):

@@ -37,7 +37,8 @@ class ModelArguments:
         default=False, help="Train a small BERT with random weights and a vocabulary of your documents instead."
     )
     keep_layers: list[int] | None = HfArg(
-        default=None, help="Keep only these layers of the model, counted from 0, such as 0 2 4: a small student."
+        default=None,
+        help="Keep only these layers of the model, counted from 0, such as 0 2 5 of six; the last one matters most.",
     )
     vocab_size: int | None = HfArg(
         default=None,

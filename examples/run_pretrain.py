@@ -15,7 +15,7 @@ Any encoder, your documents (.jsonl, .csv, .tsv, .parquet, .txt, or a folder of 
 
 A small, fast student of a larger encoder, on your documents:
 
-    python examples/run_pretrain.py --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --keep_layers 0 2 4 \
+    python examples/run_pretrain.py --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --keep_layers 0 2 5 \
         --vocab_size 16384 --teacher sentence-transformers/all-MiniLM-L6-v2 --dataset_name documents.jsonl \
         --views_kwargs '{"parts": 1}' --learning_rate 5e-4 --output_dir output/student
 

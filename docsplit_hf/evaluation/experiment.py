@@ -98,10 +98,9 @@ class Experiment(NamedTuple):
     description: str
     tasks: tuple[type, ...] | None  # None: any
     plan: Callable[[EvaluationTask, EvaluationSettings], Plan]
-    refuses: Callable[[System], str | None] = lambda system: None  # what encoder it takes, where this system is none
-    beside: Callable[[System, list[Measurement]], list[Measurement]] = (
-        lambda system, planned: []
-    )  # as rows of their own
+    # Which encoder it takes, where a system is none such; and what is measured beside the plan, as rows of their own.
+    refuses: Callable[[System], str | None] = lambda system: None
+    beside: Callable[[System, list[Measurement]], list[Measurement]] = lambda system, planned: []
 
 
 def once_per_seed(protocol: str, chosen: dict[str, Any], settings: EvaluationSettings, measure: Measure) -> Plan:

@@ -21,7 +21,7 @@ def keep_layers(model: PreTrainedModel, layers: Sequence[int]) -> None:
 
     Args:
         model: An encoder of transformers, with or without a head. It is changed.
-        layers: Which layers to keep, such as ``[0, 2, 4]``.
+        layers: Which layers to keep, such as ``[0, 2, 5]`` of six.
 
     Raises:
         ValueError: If there are no such layers, or the architecture has no single list of them.
@@ -55,7 +55,7 @@ def keep_frequent_tokens(
         A tokenizer of ``size`` tokens.
 
     Raises:
-        ValueError: If the vocabulary is of another kind, or no larger than ``size``.
+        ValueError: If the vocabulary is of another kind, or no larger than ``size``, or ``size`` is too small.
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     if state["model"]["type"] != "WordPiece":
@@ -73,7 +73,10 @@ def keep_frequent_tokens(
         character = token.removeprefix("##")
         return token in always or (len(character) == 1 and character.isascii()), counts[number]
 
-    kept = sorted(sorted(range(len(vocabulary)), key=rank, reverse=True)[:size])
+    ranked = sorted(range(len(vocabulary)), key=rank, reverse=True)
+    if rank(ranked[size])[0]:
+        raise ValueError(f"vocab_size={size} has no room for the special tokens and the characters of ASCII: raise it.")
+    kept = sorted(ranked[:size])
     covered = 100 * sum(counts[number] for number in kept) / max(counts.total(), 1)
     logger.info("Kept the %d most frequent of %d tokens: %.2f %% of the texts.", size, len(vocabulary), covered)
     new = {vocabulary[number]: place for place, number in enumerate(kept)}

@@ -64,8 +64,8 @@ class DistillationTrainer(ContrastiveTrainer):
     The loss of a view is 1 - cos(student, teacher), half the squared distance of the two at norm 1 (LEAF, Vujanic and
     Rueckstiess 2025). ``views_kwargs={"parts": 1}`` makes the whole document the only view.
 
-    The teacher reads each view when the student does: views are drawn anew in every epoch, so there is nothing to keep,
-    and in int8 it costs about a quarter of a step. It reads the text that the student's tokens stand for.
+    The teacher reads each view when the student does, as views are drawn anew in every epoch: there is nothing to keep.
+    It reads the text that the student's tokens stand for: what these leave out, such as case, it does not see.
     """
 
     arguments_class = DistillationArguments

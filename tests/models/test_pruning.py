@@ -65,3 +65,5 @@ def test_vocabularies_that_cannot_be_cut(shipped):
     model, tokenizer = shipped
     with pytest.raises(ValueError, match="keep fewer, got vocab_size=99999"):
         keep_frequent_tokens(model, tokenizer, 99_999, TEXTS)
+    with pytest.raises(ValueError, match="vocab_size=50 has no room for the special tokens"):
+        keep_frequent_tokens(model, tokenizer, 50, TEXTS)

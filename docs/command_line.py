@@ -15,10 +15,11 @@ from docsplit_hf.__main__ import PAGE, SCRIPTS, scripts_folder
 
 BEGIN = """# Command line
 
-`docsplit COMMAND` runs a script of `examples/`: `docsplit classify` is `python examples/run_classification.py`. \
-`python -m docsplit_hf COMMAND` does the same; on several processes: `accelerate launch -m docsplit_hf COMMAND`. \
-What `--help` prints stands here; `--help_all` of `pretrain`, `classify` and `evaluate` adds all other options, those \
-of transformers' `TrainingArguments` too.
+What `--help` of each command prints. `--help_all` of `pretrain`, `classify` and `evaluate` adds all other options, \
+those of transformers' `TrainingArguments` too. `eval "$(docsplit --completion)"` makes bash and zsh complete them.
+
+Commands are scripts: `docsplit classify` runs `examples/run_classification.py`, to read, copy and change. \
+`python -m docsplit_hf COMMAND` does the same; on several processes: `accelerate launch -m docsplit_hf COMMAND`.
 """
 
 

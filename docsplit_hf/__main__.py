@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import runpy
 import sys
 from importlib import import_module
@@ -18,6 +19,17 @@ SCRIPTS = {
 }
 DEMO = "a page to try it on, in the browser"
 PAGE = "command_line.md"  # what --help of each command prints, so that nobody waits for imports
+# Of bash and zsh: commands, then the options of the command, else files.
+COMPLETION = """[ -z "$ZSH_VERSION" ] || {{ autoload -Uz +X compinit bashcompinit && compinit && bashcompinit; }}
+_docsplit() {{
+    case "$COMP_CWORD:${{COMP_WORDS[1]}}" in
+        1:*) words="{commands}" ;;
+{cases}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _docsplit docsplit
+"""
 
 
 def main() -> None:
@@ -27,21 +39,39 @@ def main() -> None:
         prog="docsplit",
         usage="%(prog)s COMMAND [options]",
         description=f"Embeddings and classification of long documents.\n\ncommands:\n{listed}\n  {'demo':14}{DEMO}",
-        epilog="docsplit COMMAND --help says more. On several processes: accelerate launch -m docsplit_hf COMMAND ...",
+        epilog="docsplit COMMAND --help says more.\n"
+        "On several processes: accelerate launch -m docsplit_hf COMMAND ...\n"
+        'Completion in bash and zsh: eval "$(docsplit --completion)"',
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=[*SCRIPTS, "demo"], help=argparse.SUPPRESS)
+    if sys.argv[1:] == ["--completion"]:
+        sys.stdout.write(completion())
+        return
     command, *options = sys.argv[1:] or ["--help"]
     parser.parse_args([command])
     if options in (["--help"], ["-h"]):
-        page = (scripts_folder() / PAGE).read_text(encoding="utf-8")
-        sys.stdout.write(page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0])
+        sys.stdout.write(help_of(command))
         return
     import_module(".registration", __package__).register()
     sys.argv = [f"docsplit {command}", *options]
     sys.path.insert(0, str(scripts_folder()))  # scripts import the modules beside them
     module = "docsplit_hf.demo" if command == "demo" else SCRIPTS[command][0].removesuffix(".py")
     runpy.run_module(module, run_name="__main__")
+
+
+def help_of(command: str) -> str:
+    """What ``--help`` of a command prints."""
+    page = (scripts_folder() / PAGE).read_text(encoding="utf-8")
+    return page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
+
+
+def completion() -> str:
+    """What a shell evaluates to complete commands and the options that ``--help`` shows."""
+    commands = [*SCRIPTS, "demo"]
+    options = {name: " ".join(re.findall(r"^  (--\w+)", help_of(name), flags=re.MULTILINE)) for name in commands}
+    cases = "\n".join(f'        *:{name}) words="{options[name]}" ;;' for name in commands)
+    return COMPLETION.format(commands=" ".join(commands), cases=cases)
 
 
 def scripts_folder() -> Path:

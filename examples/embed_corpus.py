@@ -1,6 +1,6 @@
 """Embed a corpus of any size into a folder of shards, by many tasks.
 
-    python examples/embed_corpus.py --dataset_name documents.jsonl --output shards --tasks 64
+    docsplit embed-corpus --dataset_name documents.jsonl --output shards --tasks 64
 
 The same command again goes on where it was stopped: shards that are finished are kept, all others are made anew.
 It needs the extra docsplit_hf[datatrove].
@@ -125,7 +125,7 @@ def progress_shown(folder: Path, tasks: int) -> Iterator[None]:
             look(progress)
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     parser = HfArgumentParser((CorpusArguments, EncoderArguments), description=__doc__.split("\n")[0])
     arguments, given = parse_arguments(parser)
     if arguments.dataset_name is None:
@@ -160,6 +160,7 @@ def main() -> None:
         raise ValueError(f"No row has a text in {arguments.text_column!r}: name the column, and take a new folder.")
     rate = f"{documents - before:,} of them now, {(documents - before) / seconds:,.0f} a second"
     print(f"{documents:,} documents in {tasks} shards: {folder}. {rate}.")
+    return {"output": arguments.output, "documents": documents, "shards": tasks}
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Label documents by hand, those first that teach most: one key each, saved at once.
 
-    python examples/label_by_hand.py --documents documents/ --labels politics business sport --output_dir output/labels
+    docsplit label --documents documents/ --labels politics business sport --output_dir output/labels
 
 The same command goes on where it was, whatever ended it. output/labels/labels.jsonl is a file for
-run_classification.py --dataset_name, and output/labels itself a classifier:
+--dataset_name of docsplit classify, and output/labels itself a classifier:
 
-    python examples/run_classification.py --model_name_or_path output/labels --predict new.csv
+    docsplit classify --model_name_or_path output/labels --predict new.csv
 """
 
 import contextlib
@@ -489,7 +489,7 @@ def open_classifier(folder: Path, model: str | None) -> KNNClassifierPipeline:
     if pipe.model.config.num_labels > 0:
         raise ValueError(
             f"{name} was trained, and learns by training only. Label on an encoder, or on a classifier that was made "
-            "with --no_training; run_classification.py trains on the file of labels afterwards."
+            "with --no_training; docsplit classify trains on the file of labels afterwards."
         )
     if pipe.datastore is not None and pipe.datastore.multi_label:
         raise ValueError(f"The texts of {name} may have several labels each, and a key gives one: label on an encoder.")
@@ -760,7 +760,7 @@ def label(arguments: LabelingArguments, label_on_screen: Any) -> None:
     print(f"For a file: docsplit classify --model_name_or_path {labeling.folder} --predict new.csv")
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     parser = HfArgumentParser(LabelingArguments, description=__doc__.split("\n")[0])
     (arguments,) = parse_arguments(parser)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -769,6 +769,8 @@ def main() -> None:
     logging.getLogger("docsplit_hf").setLevel(logging.WARNING)  # each batch would say again what was calibrated
     with labeling_folder(Path(arguments.output_dir)):
         label(arguments, label_on_screen)
+    with open(Path(arguments.output_dir, LABELS), encoding="utf-8") as labels:
+        return {"output_dir": arguments.output_dir, "labeled": sum(1 for _ in labels)}
 
 
 if __name__ == "__main__":

@@ -2,39 +2,40 @@
 
 To try it: the documentation of installed packages, by package; needs no network.
 
-    python examples/run_classification.py --dataset_name documentation
+    docsplit classify --dataset_name documentation
 
 Your labeled examples (.jsonl, .csv, .tsv, .parquet: a column of texts, a column of labels), and any encoder, best one
-that run_pretrain.py has trained on your unlabeled documents:
+that docsplit pretrain has trained on your unlabeled documents:
 
-    python examples/run_classification.py --model_name_or_path output/pretrain --dataset_name labeled.jsonl \
+    docsplit classify --model_name_or_path output/pretrain --dataset_name labeled.jsonl \
         --output_dir output/classification
 
 A task of the paper with its settings, on several GPUs:
 
-    accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_classification.py \
+    accelerate launch --config_file examples/accelerate_configs/ddp.yaml -m docsplit_hf classify \
         --task_name MRPC --output_dir output/mrpc
 
 A few labels for each class, and many documents without any: nothing is trained, and all of them are learned from.
 
-    python examples/run_classification.py --no_training --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 \
+    docsplit classify --no_training --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 \
         --dataset_name labeled.csv --unlabeled_name documents/ --output_dir output/classification
 
 It ends with a folder for pipeline("docsplit-knn"): the model, the datastore, the calibration, the card; and with
 --predict it goes on to classify the texts of a file. Later, without training again:
 
-    python examples/run_classification.py --model_name_or_path output/classification \
+    docsplit classify --model_name_or_path output/classification \
         --predict new.csv --predict_output answers.csv
 
 Which labels are wrong, which examples are copies: a file to read and edit, then to apply.
 
-    python examples/run_classification.py --model_name_or_path output/classification --audit report.json
-    python examples/run_classification.py --model_name_or_path output/classification --apply_audit report.json
+    docsplit classify --model_name_or_path output/classification --audit report.json
+    docsplit classify --model_name_or_path output/classification --apply_audit report.json
 """
 
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from classification_arguments import (
     MAIN_OPTIONS,
@@ -255,8 +256,8 @@ def predict(
     arguments: RunArguments,
     datastore=None,
     **options,
-) -> None:
-    """Classify texts by a classifier that is there."""
+) -> dict[str, Any]:
+    """Classify texts by a classifier that is there; how many, for ``--json``."""
     pipe = open_classifier(classifier, arguments, datastore)
     options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
     options |= {"explain": True} if prediction.predict_explain else {}
@@ -271,9 +272,10 @@ def predict(
     rejected = f" {outcome.rejected:,} texts are too unsure, and got no label." if outcome.rejected else ""
     answered = outcome.rows - outcome.without_text - outcome.rejected
     print(f"{answered:,} texts were classified{resumed}: {texts.target}.{without_text}{rejected}")
+    return {"predict_output": str(texts.target), **outcome._asdict()}
 
 
-def main() -> None:
+def main() -> dict[str, Any] | None:
     parser = HfArgumentParser(
         (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, AuditArguments, RunArguments),
         description=__doc__.split("\n")[0],
@@ -299,7 +301,7 @@ def main() -> None:
         if arguments.process_index == 0:
             audit_classifier(model_arguments.model_name_or_path or arguments.output_dir, audit, arguments)
         if not prediction.predict:
-            return
+            return None
     if prediction.predict:
         source, target = Path(prediction.predict), Path(prediction.predict_output)
         texts = PredictionFiles(
@@ -311,8 +313,9 @@ def main() -> None:
             classifier = model_arguments.model_name_or_path or arguments.output_dir
             if arguments.process_index == 0:
                 options = {"datastore": datastore.connect()} if datastore.datastore else {}
-                predict(classifier, texts, prediction, arguments, max_length=model_arguments.max_length, **options)
-            return
+                options["max_length"] = model_arguments.max_length
+                return {"predicted": predict(classifier, texts, prediction, arguments, **options)}
+            return None
         is_new = not arguments.overwrite_output_dir and not arguments.resume_from_checkpoint
         if is_new and texts.partial.exists() and Path(arguments.output_dir, "metrics.json").exists():
             go_on = go_on_answering(arguments.output_dir)
@@ -337,8 +340,8 @@ def main() -> None:
             raise KeyboardInterrupt("Stopped. Nothing was saved: the same command begins anew.") from interrupt
     else:
         trainer, metrics, report = train(*what, resume)
+    written = metrics if report is None else metrics | {"fit": asdict(report)}
     if arguments.process_index == 0:
-        written = metrics if report is None else metrics | {"fit": asdict(report)}
         Path(arguments.output_dir, "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
         last_screen(arguments.output_dir, metrics, report, splits, "accuracy" if task is None else task.metric)
         if datastore.datastore:
@@ -347,8 +350,10 @@ def main() -> None:
         end_run(trainer)
     if audit.audit:
         write_audit(pipe, audit.audit, arguments.output_dir)
+    figures = {"output_dir": arguments.output_dir, "metrics": written}
     if prediction.predict and arguments.process_index == 0:
-        predict(arguments.output_dir, texts, prediction, arguments)
+        figures["predicted"] = predict(arguments.output_dir, texts, prediction, arguments)
+    return figures
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Embed the texts of a file: its rows with an embedding for each, as a Parquet file.
 
-    python examples/run_embedding.py --dataset_name new.csv --text_column body --output embeddings.parquet
+    docsplit embed --dataset_name new.csv --text_column body --output embeddings.parquet
 
 The same command again goes on where it was stopped: each thousand texts are kept beside the output till all are there.
 """
@@ -11,6 +11,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import datasets
 from encoder_arguments import DRAWN, EncoderArguments
@@ -88,7 +89,7 @@ def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, text_column: st
     return datasets.concatenate_datasets(parts)
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     parser = HfArgumentParser((EmbeddingArguments, EncoderArguments), description=__doc__.split("\n")[0])
     arguments, given = parse_arguments(parser)
     if arguments.dataset_name is None:
@@ -111,6 +112,7 @@ def main() -> None:
     shutil.rmtree(kept)
     dimensions = len(embedded[0]["embedding"])
     print(f"{len(embedded):,} embeddings of {dimensions} dimensions: {output}, column 'embedding'.")
+    return {"output": str(output), "embeddings": len(embedded), "dimensions": dimensions}
 
 
 if __name__ == "__main__":

@@ -2,17 +2,18 @@
 
 A file with a column of texts and a column of labels, and any checkpoints:
 
-    python examples/run_evaluation.py --models output/pretrain sentence-transformers/all-MiniLM-L6-v2 tfidf \
+    docsplit evaluate --models output/pretrain sentence-transformers/all-MiniLM-L6-v2 tfidf \
         --tasks my.csv --protocol full few_shot curve half_documents --output_dir output/mine
 
 To try it: the documentation of installed packages, by package; needs no network.
 
-    python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation
+    docsplit evaluate --models output/pretrain tfidf --tasks documentation
 
 The same command again computes nothing that is in results.json: a run that was stopped goes on where it was. The
 papers' tasks and protocols are experiments of the repository: python -m experiments --help
 """
 
+import json
 import logging
 import sys
 import time
@@ -98,8 +99,8 @@ def evaluate(
     report: Callable[..., str] = results_markdown,
     first_table: Callable[..., str] = main_table,
     figures: Mapping[str, Draw] = FIGURES,
-) -> None:
-    """Measure what is not measured yet, write the report, and show the last screen."""
+) -> dict[str, Any]:
+    """Measure what is not measured yet, write the report, and show the last screen; the figures for ``--json``."""
     folder = Path(arguments.output_dir)
     run = describe_run(command)
     store = ResultStore(folder, run)
@@ -121,15 +122,17 @@ def evaluate(
     print(f"{len(records):,} records, {new:,} of them measured now in {minutes} min {seconds} s.")
     print(f"All tables and figures: {folder / 'results.md'}")
     print(f"Every number, with its seed and settings: {store.path}")
+    summary = json.loads(summarize_records(records).to_json(orient="records"))
+    return {"output_dir": arguments.output_dir, "summary": summary, "left_out": left_out}
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
     arguments, settings = parse_arguments(parser, main=MAIN_OPTIONS)
     check(parser, arguments, PROTOCOLS)
     limits = {name: getattr(settings, name) for name in ("max_train_examples", "max_test_examples", "seed")}
     tasks = load_tasks(load_evaluation_task, arguments.tasks, **limits, **arguments.file_options())
-    evaluate(arguments, settings, tasks, load_systems(arguments, settings.max_length), sys.argv)
+    return evaluate(arguments, settings, tasks, load_systems(arguments, settings.max_length), sys.argv)
 
 
 if __name__ == "__main__":

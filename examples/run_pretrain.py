@@ -2,31 +2,32 @@
 
 To try it: the checkpoint that ships, on the documentation of installed packages; needs no network.
 
-    python examples/run_pretrain.py --dataset_name documentation
+    docsplit pretrain --dataset_name documentation
 
 From random weights, for documents that no encoder knows:
 
-    python examples/run_pretrain.py --from_scratch --dataset_name documents.jsonl
+    docsplit pretrain --from_scratch --dataset_name documents.jsonl
 
 Any encoder, your documents (.jsonl, .csv, .tsv, .parquet, .txt, or a folder of .txt files):
 
-    python examples/run_pretrain.py --model_name_or_path answerdotai/ModernBERT-base \
+    docsplit pretrain --model_name_or_path answerdotai/ModernBERT-base \
         --dataset_name documents.jsonl --text_column text --output_dir output/documents
 
 A small, fast student of a larger encoder, on your documents:
 
-    python examples/run_pretrain.py --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --keep_layers 0 2 5 \
+    docsplit pretrain --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --keep_layers 0 2 5 \
         --vocab_size 16384 --teacher sentence-transformers/all-MiniLM-L6-v2 --dataset_name documents.jsonl \
         --views_kwargs '{"parts": 1}' --learning_rate 5e-4 --output_dir output/student
 
 Wikipedia, streamed, on several GPUs:
 
-    accelerate launch --config_file examples/accelerate_configs/ddp.yaml examples/run_pretrain.py \
+    accelerate launch --config_file examples/accelerate_configs/ddp.yaml -m docsplit_hf pretrain \
         --model_name_or_path answerdotai/ModernBERT-base --dataset_name wikimedia/wikipedia \
         --dataset_config_name 20231101.en --streaming --max_steps 100000 --output_dir output/wikipedia
 """
 
 import os
+from typing import Any
 
 from pretrain_arguments import DataArguments, ModelArguments, parse_command_line
 from transformers import AutoTokenizer
@@ -38,7 +39,7 @@ from docsplit_hf.models.portable.positions import check_max_length
 from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.pretraining.collator import default_max_length
-from docsplit_hf.pretraining.half_retrieval import describe_progress
+from docsplit_hf.pretraining.half_retrieval import describe_progress, evaluations_by_step
 from docsplit_hf.pretraining.trainers import get_trainer_class
 from docsplit_hf.text.package_documentation import DOCUMENTATION
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
@@ -128,7 +129,7 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: doc
     return model, collator, documents
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     parser, (model_arguments, data, arguments) = parse_command_line(__doc__.split("\n")[0])
     if model_arguments.model_name_or_path is None:
         parser.set_defaults(**(SMALL_BERT_RECIPE if model_arguments.from_scratch else DEFAULT_RECIPE))
@@ -157,6 +158,7 @@ def main() -> None:
         if model_arguments.merge_peft:
             print(f"With the adapter merged into it, for every library: {arguments.output_dir}/merged")
     end_run(trainer)
+    return {"output_dir": arguments.output_dir, "evaluations": evaluations_by_step(trainer.state.log_history)}
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ OWN_FOLDER = Path(__file__).parents[1]
 # Of the Trainer's own options, those that most runs ask for.
 COMMON = {"learning_rate", "max_steps", "gradient_accumulation_steps", "seed", "bf16", "use_cpu", "report_to"}
 GO_ON = "The same command with --resume_from_checkpoint last goes on from the last checkpoint, if there is one."
+JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT, INTERRUPTED = 2, 130  # exit codes, as of argparse and of a shell
 # An argument in a message, as Python has it: name=value, or the name alone.
 ARGUMENT = re.compile(r"""(?<![\w./'"-])([a-z]\w*)(?:=(?:(['"])(.*?)\2|([\w.+-]*\w)))?(?![\w(=/'"]|\.\w)""")
@@ -75,6 +76,7 @@ def parse_arguments(
     for action in parser._actions:
         if action.nargs == 0 and action.const is False:  # HfArgumentParser shows the help of its opposite
             action.help = f"the opposite of --{action.dest}"
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
     if hidden:
         what = "all options, each with all that is to be said"
         parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=what)
@@ -127,11 +129,18 @@ def read_json_option(name: str, value: dict | str | None, key: str) -> dict | No
         raise ValueError(f"--{name} is JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
 
 
-def run_script(main: Callable[[], None], when_stopped: str) -> None:
-    """Run a script: Ctrl-C (exit code 130), or one of our own errors (2), becomes one line in place of a traceback."""
+def run_script(main: Callable[[], Any], when_stopped: str) -> None:
+    """Run a script: Ctrl-C (exit code 130), or one of our own errors (2), becomes one line in place of a traceback.
+
+    With ``--json``, what ``main`` returns is all that is printed on the standard output.
+    """
+    as_json = "--json" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--json"]
     try:
-        with _interrupts_in_this_process_only():
-            main()
+        with _interrupts_in_this_process_only(), contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
+            figures = main()
+        if as_json and os.environ.get("RANK", "0") == "0":
+            print(json.dumps(figures, default=str))
     except KeyboardInterrupt as interrupt:
         _end(INTERRUPTED, str(interrupt) or f"Stopped. {when_stopped}", interrupt)
     except (ImportError, OSError, ValueError) as error:

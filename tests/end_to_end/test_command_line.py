@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from docsplit_hf.__main__ import PAGE, SCRIPTS, scripts_folder
+from docsplit_hf.__main__ import PAGE, SCRIPTS, completion, scripts_folder
 
 from .conftest import ROOT
 
@@ -18,6 +18,14 @@ def test_the_page_with_the_help_of_all_commands_is_what_their_parsers_say():
     page = (scripts_folder() / PAGE).read_text(encoding="utf-8")
     assert page == made.make_page(), "after a change of options: python docs/command_line.py"
     assert "..." not in page.partition("## docsplit demo")[0], "a sentence is cut"
+
+
+@pytest.mark.parametrize("typed, offered", [("cl", "classify"), ("classify --predict_r", "--predict_reject")])
+def test_a_shell_completes_commands_and_options(typed, offered):
+    words = f"docsplit {typed}".split()
+    tried = f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _docsplit; echo "${{COMPREPLY[@]}}"'
+    completed = subprocess.run(["bash", "-c", f"{completion()}{tried}"], capture_output=True, text=True, check=True)
+    assert completed.stdout == f"{offered}\n" and not completed.stderr
 
 
 @pytest.mark.parametrize("command", [*SCRIPTS, "demo", None])

@@ -1,7 +1,10 @@
+import json
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from transformers import HfArgumentParser
@@ -89,6 +92,18 @@ def test_our_own_errors_are_a_line_and_others_keep_their_traceback(capsys, tmp_p
     for slip in (lambda: int("best"), lambda: open(tmp_path / "missing"), lambda: 1 / 0):
         with pytest.raises((ValueError, OSError, ZeroDivisionError)):
             run_script(slip, "")
+
+
+def test_json_is_all_that_stands_on_the_standard_output(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["script", "--json", "--seed=1"])
+
+    def main():
+        print("for people")
+        return {"argv": sys.argv, "folder": Path("output")}
+
+    run_script(main, "")
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"argv": ["script", "--seed=1"], "folder": "output"} and err == "for people\n"
 
 
 @pytest.mark.parametrize("said, typed", [

@@ -15,14 +15,14 @@ help: ## Show this list
 	touch $@
 
 pretrain: .venv/installed ## Train the encoder that ships on the documentation of installed packages (no network needed)
-	$(BIN)/python examples/run_pretrain.py --dataset_name documentation --max_steps 60 --output_dir output/pretrain --overwrite_output_dir
+	$(BIN)/docsplit pretrain --dataset_name documentation --max_steps 60 --output_dir output/pretrain --overwrite_output_dir
 
 classify: .venv/installed ## Then: classify that documentation by package, with neighbors (after make pretrain)
-	$(BIN)/python examples/run_classification.py --model_name_or_path output/pretrain --learning_rate 1e-3 \
+	$(BIN)/docsplit classify --model_name_or_path output/pretrain --learning_rate 1e-3 \
 		--dataset_name documentation --max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
 
 evaluate: .venv/installed ## Then: that encoder on that documentation, against word counts (after make pretrain)
-	$(BIN)/python examples/run_evaluation.py --models output/pretrain tfidf --tasks documentation \
+	$(BIN)/docsplit evaluate --models output/pretrain tfidf --tasks documentation \
 		--protocol full few_shot curve half_documents --output_dir output/evaluation
 
 test: .venv/installed ## Run the tests

@@ -1,7 +1,7 @@
 """What the first dimensions of an encoder are worth: few-shot macro F1 with some of them against all.
 
-    python examples/run_pretrain.py --dataset_name articles.jsonl --matryoshka_dims 128 64 --output_dir output/nested
-    python examples/run_pretrain.py --dataset_name articles.jsonl --output_dir output/plain
+    docsplit pretrain --dataset_name articles.jsonl --matryoshka_dims 128 64 --output_dir output/nested
+    docsplit pretrain --dataset_name articles.jsonl --output_dir output/plain
     python benchmarks/matryoshka.py 20news bbc_news --encoders output/nested output/plain --dims 256 128 64
 
 Each folder has train.jsonl and test.jsonl with the columns text and label. The same examples are drawn for all.

@@ -163,7 +163,7 @@ def with_mean(scores: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoders", nargs="+", required=True, help="Names or folders, or NAME=FOLDER.")
-    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in run_evaluation.py.")
+    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in docsplit evaluate.")
     parser.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS), help="Default: all.")
     parser.add_argument("--output_dir", type=Path, default="output/projection", help="Default: %(default)s.")
     parser.add_argument("--cache_dir", type=Path, help="Where embeddings are kept. Default: in the output folder.")

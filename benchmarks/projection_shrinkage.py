@@ -47,7 +47,7 @@ def info_nce_of_cca(first: np.ndarray, second: np.ndarray, shrinkage: float) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoders", nargs="+", required=True, help="Names or folders, or NAME=FOLDER.")
-    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in run_evaluation.py.")
+    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in docsplit evaluate.")
     parser.add_argument("--output_dir", type=Path, default="output/projection", help="Default: %(default)s.")
     parser.add_argument("--cache_dir", type=Path, help="Where embeddings are kept. Default: in the output folder.")
     options = parser.parse_args()

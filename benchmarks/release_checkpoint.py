@@ -44,7 +44,7 @@ def save_in_half_precision(
     for name in ("config.json", WEIGHTS, *SETTINGS):
         if not (source / name).is_file():
             raise FileNotFoundError(
-                f"{source} has no {name}: give what examples/run_pretrain.py saved; of an adapter, its merged/."
+                f"{source} has no {name}: give what docsplit pretrain saved; of an adapter, its merged/."
             )
     weights = {name: tensor.to(torch.float16) for name, tensor in load_file(source / WEIGHTS).items()}
     for name, tensor in weights.items():
@@ -90,7 +90,7 @@ def _write_json(path: Path, content: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("source", type=Path, help="The folder of the checkpoint, as run_pretrain.py leaves it.")
+    add("source", type=Path, help="The folder of the checkpoint, as docsplit pretrain leaves it.")
     add("--max_length", type=int, help="How many tokens are read by default. Default: as many as in training.")
     add("--folder", type=Path, default=DEFAULT_FOLDER, help="Where to write. Default: into the package.")
     options = parser.parse_args()

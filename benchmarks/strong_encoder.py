@@ -115,7 +115,7 @@ def train(recipe: str, texts: list[str], start: str, folder: Path, options: argp
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in run_evaluation.py.")
+    parser.add_argument("--tasks", nargs="+", required=True, help="NAME=FOLDER each, as in docsplit evaluate.")
     parser.add_argument("--recipes", nargs="+", choices=RECIPES, default=list(RECIPES), help="Default: all.")
     parser.add_argument("--start", help="Any encoder with mean pooling. Default: the installed all-MiniLM-L6-v2.")
     parser.add_argument("--steps", type=int, default=60, help="Of 32 documents. Default: %(default)s.")

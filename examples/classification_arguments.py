@@ -1,4 +1,4 @@
-"""The arguments of run_classification.py, beside those of TrainingArguments, and which go together."""
+"""The arguments of docsplit classify, beside those of TrainingArguments, and which go together."""
 
 import dataclasses
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The arguments of run_evaluation.py, beside those of EvaluationSettings."""
+"""The arguments of docsplit evaluate, beside those of EvaluationSettings."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The settings of the paper for its tasks (table 3 of Liang et al. 2023), as defaults of run_classification.py."""
+"""The settings of the paper for its tasks (table 3 of Liang et al. 2023), as defaults of docsplit classify."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The arguments of run_pretrain.py, beside those of TrainingArguments."""
+"""The arguments of docsplit pretrain, beside those of TrainingArguments."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""The arguments of ``python -m experiments``: those of run_evaluation.py, the papers' tasks and their preset."""
+"""The arguments of ``python -m experiments``: those of docsplit evaluate, the papers' tasks and their preset."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PaperArguments(EvaluationArguments):
     protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=f"The experiments. {PROTOCOL_HELP}.")
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
-        help="As of run_evaluation.py; also 'passages', an embedding for each passage; 'late', the same after reading "
+        help="As of docsplit evaluate; also 'passages', an embedding for each passage; 'late', the same after reading "
         "all that fits into --max_length together.",
         metadata={"choices": [*SINGLE_VECTOR, *SEVERAL_VECTORS]},
     )

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import docsplit_hf
+from docsplit_hf.__main__ import SCRIPTS, scripts_folder
 
 from .commands import ROOT, commands_in, parse
 from .conftest import make_text
@@ -22,9 +23,9 @@ FOLDER = "folder of the page"
 PRINTED = "printed by the last block"
 # Options that leave a command as it is, and do less of it.
 LESS = {
-    "examples/run_classification.py": ["--num_train_epochs=1"],
-    "examples/run_evaluation.py": ["--repeats=2", "--seeds=1"],
-    "examples/run_pretrain.py": ["--max_steps=2"],
+    "classify": ["--num_train_epochs=1"],
+    "evaluate": ["--repeats=2", "--seeds=1"],
+    "pretrain": ["--max_steps=2"],
 }
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 
@@ -97,11 +98,12 @@ def check_commands(example):
         for word in command[1:]:
             if word.endswith((".py", ".yaml")) and "/" in word:
                 assert (ROOT / word).exists(), word
-        script = next((word for word in command if word.startswith("examples/run_")), None)
-        if script or command[:3] == ["python", "-m", "experiments"]:
+        scripts = [word for word in command if word.startswith("examples/") and word.endswith(".py")]
+        assert not scripts, f"{scripts} is a command: docsplit ..."
+        if command[0] in ("docsplit", "accelerate") or command[:3] == ["python", "-m", "experiments"]:
             parse(command)
-        if script and Path(example.path).name == "README.md":
-            run(script, *command[2:], *LESS.get(script, ()))
+        if command[0] == "docsplit" and Path(example.path).name == "README.md":
+            run(*command[1:], *LESS[command[1]])
 
 
 @functools.cache
@@ -109,9 +111,9 @@ def datasets_cache():
     return tempfile.TemporaryDirectory()  # gone with the process
 
 
-def run(script, *arguments):
-    """Run a script of the examples in the folder of the page."""
+def run(command, *arguments):
+    """Run a command in the folder of the page."""
     start_server(Path(datasets_cache().name))
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        finish_script(start_script(ROOT / script, *arguments, log=log), log)
+        finish_script(start_script(scripts_folder() / SCRIPTS[command][0], *arguments, log=log), log)

@@ -7,8 +7,13 @@ from pathlib import Path
 import classification_arguments as classification
 import evaluation_arguments as evaluation
 import pretrain_arguments as pretrain
+from embed_corpus import CorpusArguments
+from encoder_arguments import EncoderArguments
+from label_by_hand import LabelingArguments
+from run_embedding import EmbeddingArguments
 from transformers import HfArgumentParser
 
+from docsplit_hf.demo import __main__ as demo
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
 from experiments import papers
@@ -16,6 +21,11 @@ from experiments.papers_arguments import PaperArguments
 from experiments.papers_options import PaperSettings
 
 ROOT = Path(__file__).parents[1]
+OTHERS = {
+    "embed": (EmbeddingArguments, EncoderArguments),
+    "embed-corpus": (CorpusArguments, EncoderArguments),
+    "label": (LabelingArguments,),
+}
 
 
 def blocks_in(markdown, language):
@@ -38,7 +48,7 @@ def commands_in(markdown):
 
 
 def parse(command):
-    """Have the arguments of an example script parsed and checked; gives what the script would get, as dataclasses."""
+    """Have the arguments of a command parsed and checked; gives what it would get, as dataclasses."""
     if command[:3] == ["python", "-m", "experiments"]:
         parsed = HfArgumentParser((PaperArguments, PaperSettings)).parse_args_into_dataclasses(command[3:])
         check_protocols(parsed[0].protocol, papers.PROTOCOLS)
@@ -47,20 +57,24 @@ def parse(command):
         text = (ROOT / command[1]).read_text(encoding="utf-8")
         assert all(f'"{word}"' in text for word in command if word.startswith("--")), command
         return []
-    [place] = [place for place, word in enumerate(command) if word.startswith("examples/run_")]
-    launcher, arguments = command[:place], command[place + 1 :]
-    if launcher != ["python"]:
-        assert launcher[:3] == ["accelerate", "launch", "--config_file"] and (ROOT / launcher[3]).exists()
-    if command[place] == "examples/run_evaluation.py":
+    if command[0] == "accelerate":
+        assert command[1:3] == ["launch", "--config_file"] and (ROOT / command[3]).exists()
+        command = command[command.index("docsplit_hf") :]
+    name, arguments = command[1], command[2:]
+    if name == "demo":
+        return demo.make_parser().parse_args(arguments)
+    if name in OTHERS:
+        return HfArgumentParser(OTHERS[name]).parse_args_into_dataclasses(arguments)
+    if name == "evaluate":
         parser = HfArgumentParser((evaluation.EvaluationArguments, EvaluationSettings))
         parsed = parser.parse_args_into_dataclasses(arguments)
         check_protocols(parsed[0].protocol, PROTOCOLS)
         assert parsed[0].tasks, command
         return parsed
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
-    if command[place] == "examples/run_pretrain.py":
+    if name == "pretrain":
         return pretrain.parse_command_line("", arguments)[1]
-    assert command[place] == "examples/run_classification.py"
+    assert name == "classify", command
     classes = (classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments)
     classes += (classification.PredictionArguments, classification.AuditArguments, classification.RunArguments)
     model, data, _, prediction, audit, _ = parsed = HfArgumentParser(classes).parse_args_into_dataclasses(arguments)

@@ -504,7 +504,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if self.model.config.num_labels:
             raise ValueError(
                 f"{method}() needs answers to examples that were not learned from, and this classifier was trained on "
-                "all of them. Audit them with the encoder alone (or run_classification.py --no_training), then train."
+                "all of them. Audit them with the encoder alone (or docsplit classify --no_training), then train."
             )
 
     def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:

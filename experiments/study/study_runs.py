@@ -1,4 +1,4 @@
-"""The runs of the study: what is trained, as the options of run_pretrain.py. Nothing here does anything."""
+"""The runs of the study: what is trained, as the options of docsplit pretrain. Nothing here does anything."""
 
 from __future__ import annotations
 
@@ -189,8 +189,8 @@ class Run:
 
     Args:
         name: The folder below the output folder, and the name in the tables.
-        options: Of run_pretrain.py, less ``output_dir``.
-        launcher: What stands before run_pretrain.py in place of ``python``.
+        options: Of docsplit pretrain, less ``output_dir``.
+        launcher: What stands before docsplit pretrain in place of ``python``.
     """
 
     name: str

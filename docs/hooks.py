@@ -1,4 +1,4 @@
-"""What mkdocs needs code for: pages from outside docs/, and links that leave it."""
+"""What mkdocs needs code for: pages from outside docs/, and links to them."""
 
 import os
 import re
@@ -7,17 +7,29 @@ from pathlib import Path
 from mkdocs.structure.files import File
 from nbconvert import MarkdownExporter
 
-LEAVING = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]*)\)")
+import docsplit_hf
+
+LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 NOTEBOOKS = Path("examples/notebooks")
-COMMANDS = Path("examples/command_line.md")
+# Pages from outside docs/, by where they stand on the site.
+PAGES = {
+    "index.md": Path("README.md"),
+    "contributing.md": Path("CONTRIBUTING.md"),
+    "docsplit_small_en.md": Path("model_cards/docsplit-small-en/README.md"),
+    "reference/command_line.md": Path("examples/command_line.md"),
+}
+
+
+def on_config(config):
+    """The version, at the end of each page."""
+    config.copyright = f"docsplit_hf {docsplit_hf.__version__}, Apache 2.0"
 
 
 def on_files(files, config):
-    """Add CONTRIBUTING.md, the help of the commands, and the notebooks as Markdown."""
+    """Add the pages from outside docs/, and the notebooks as Markdown."""
     root = Path(config.docs_dir).parent
-    contributing = (root / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
-    files.append(File.generated(config, "contributing.md", content=contributing))
-    files.append(File.generated(config, f"reference/{COMMANDS.name}", content=(root / COMMANDS).read_text()))
+    for place, source in PAGES.items():
+        files.append(File.generated(config, place, content=(root / source).read_text()))
     for notebook in sorted((root / NOTEBOOKS).glob("*.ipynb")):
         markdown, _ = MarkdownExporter().from_filename(notebook)
         files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content=markdown))
@@ -25,17 +37,22 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Have links to notebooks and commands lead to their pages, and leave out those to other files outside docs/."""
+    """Have links lead to where pages from outside docs/ stand, and leave out those to other files outside."""
+    here = page.file.src_uri
+    source = PAGES.get(here, Path("docs", here))
+    places = {path: place for place, path in PAGES.items()}
 
     def follow(link):
-        text, target = link.groups()
-        folder = Path("docs", page.file.src_uri).parent
-        path = Path(os.path.normpath(folder / target))
-        if path.parts[0] == "docs":
-            return link[0]
-        if path == COMMANDS or path.parent == NOTEBOOKS:
-            section = "reference" if path == COMMANDS else "notebooks"
-            return f"[{text}]({os.path.relpath(Path('docs', section, path.stem + '.md'), folder)})"
-        return text
+        mark, text, target, anchor = link.groups(default="")
+        path = Path(os.path.normpath(source.parent / target))
+        if path.parent == NOTEBOOKS:
+            place = f"notebooks/{path.stem}.md"
+        elif path.parts[0] == "docs":
+            place = path.relative_to("docs")
+        elif path in places:
+            place = places[path]
+        else:
+            return text
+        return f"{mark}[{text}]({os.path.relpath(place, Path(here).parent)}{anchor})"
 
-    return LEAVING.sub(follow, markdown)
+    return LINK.sub(follow, markdown)

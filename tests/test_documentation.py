@@ -35,7 +35,7 @@ def test_what_has_never_run_is_said_once():
     sentence = "has never run on CUDA, with FSDP or DeepSpeed, or against the Hub"
     files = [path for end in ("md", "py", "yaml") for path in ROOT.glob(f"**/*.{end}") if path != Path(__file__)]
     files = [path for path in files if not {".venv", "output", "site", "build"} & set(path.parts)]
-    assert [path for path in files if sentence in " ".join(path.read_text().split())] == [DOCS / "index.md"]
+    assert [path for path in files if sentence in " ".join(path.read_text().split())] == [ROOT / "README.md"]
 
 
 def test_no_page_and_no_docstring_says_that_a_classifier_holds_no_code():

@@ -1,4 +1,4 @@
-"""Every block of code in README.md and docs/ is a test."""
+"""Every block of code in README.md, docs/ and skills/ is a test."""
 
 import os
 
@@ -21,7 +21,7 @@ pytest_collect_file = Sybil(
         CodeBlockParser("bash", check_commands),
         SkipParser(),
     ],
-    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/reference/*.md", "skills/docsplit/*.md"],
     excludes=["docs/results/*", "docsplit-small-en/*", "space/*", "model_cards/*"],
     setup=enter_folder,
     teardown=leave_folder,

@@ -56,3 +56,14 @@ def on_page_markdown(markdown, page, config, files):
         return f"{mark}[{text}]({os.path.relpath(place, Path(here).parent)}{anchor})"
 
     return LINK.sub(follow, markdown)
+
+
+def on_nav(nav, config, files):
+    """Keep the pages, whose Markdown is there after the build."""
+    config.extra["pages"] = nav.pages
+
+
+def on_post_build(config):
+    """Write all pages into one file for language models, but for the reference, whose text is made of docstrings."""
+    pages = [page.markdown for page in config.extra["pages"] if ":::" not in page.markdown]
+    Path(config.site_dir, "llms-full.txt").write_text("\n\n".join(pages))

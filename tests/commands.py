@@ -60,7 +60,7 @@ def parse(command):
     if command[0] == "accelerate":
         assert command[1:3] == ["launch", "--config_file"] and (ROOT / command[3]).exists()
         command = command[command.index("docsplit_hf") :]
-    name, arguments = command[1], command[2:]
+    name, arguments = command[1], [word for word in command[2:] if word != "--json"]  # run_script takes it out
     if name == "demo":
         return demo.make_parser().parse_args(arguments)
     if name in OTHERS:

@@ -48,6 +48,8 @@ def test_the_list_for_language_models_has_each_page_of_the_navigation(site):
     configured = re.findall(r"(\S+)\.md$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
     assert listed == [f"{page.replace('README', 'index')}.html" for page in configured]
     assert all((site / page).exists() for page in listed)
+    whole = (site / "llms-full.txt").read_text()
+    assert 'pipeline("docsplit-knn")' in whole and "# Glossary" in whole and "](docs/" not in whole
 
 
 def test_the_reference_has_each_exported_name_once(site):

@@ -10,6 +10,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 
+from ..models.checkpoints.checkpoint import find_checkpoint
 from ..models.inference.backend import PRECISIONS
 from ..models.inference.encoder import DocumentEncoder
 from ..training.distributed import process_count
@@ -54,6 +55,7 @@ class DistillationArguments(ContrastiveTrainingArguments):
         super().__post_init__()
         if self.teacher is None:
             raise ValueError("objective='distillation' learns from an encoder: name one as the teacher.")
+        find_checkpoint(self.teacher)  # a mistyped path shows before the documents are prepared
         if self.contrast_weight < 0:
             raise ValueError(f"contrast_weight must be 0 (no contrastive loss) or above, got {self.contrast_weight}.")
 

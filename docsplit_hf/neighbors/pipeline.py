@@ -13,6 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
+from ..models.inference.long_documents import SEVERAL_VECTORS
 from ..models.inference.reader import Predictions, Reader
 from ..models.inference.text_warnings import cut_texts_summed_up
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
@@ -27,6 +28,7 @@ from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
 from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as
 from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
+from .store.duplicates import read_new
 from .store.files.classifier_folder import CARD, saved_together, upload
 from .store.row_table import ids_among, joined_texts
 from .suggestions import suggest
@@ -561,12 +563,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: dict[str, Any]) -> Iterator[Any]:
         """The answers to a stream of texts, of which ``size`` are read together at first."""
         datastore = self._datastore()  # which says so before anything is computed
-        _check_options(options, self._ready_experts(datastore), datastore.label_names)
+        ready = self._ready_experts(datastore)
+        _check_options(options, ready, datastore.label_names)
         asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
         shown = Shown(*(options.get(name, 0) for name in asked))
         if shown.read and not self.reader.is_here:
             raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
         reader = self.reader.with_options(**{name: options[name] for name in READING if name in options})
+        is_one_vector = self.model.config.num_labels == 0 and self.model.config.long_documents not in SEVERAL_VECTORS
+        is_stored = ready is not None and is_one_vector and not shown.read and "max_length" not in options
+        documents = ready.snapshot.documents if is_stored else None
         top_k, best_only, rejected = options.get("top_k"), "top_k" not in options, options.get("reject_label")
         show_progress = options.get("show_progress", False)
         done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
@@ -574,7 +580,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             while window := _next_inputs(stream, min(size, most)):
                 texts, pairs = texts_and_pairs(window, done)
                 with self.device_placement():
-                    predictions = reader.read(texts, pairs)
+                    predictions = read_new(reader, documents, texts, pairs)
                 mixture = self._mix(predictions, joined_texts(texts, pairs), shown, options)
                 for row in range(len(texts)):
                     yield answer_of(mixture, row, top_k, shown, best_only, rejected)

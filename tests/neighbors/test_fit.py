@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.experts.experts import EXPERTS
 from docsplit_hf.neighbors.fit import fit
 
@@ -86,6 +87,24 @@ def test_an_example_that_comes_later_is_known_at_once(filled, texts, caplog):
     fitted.add_examples([texts[40]], ["a new one"])
     scores = {entry["label"]: entry["score"] for entry in fitted([texts[40]], top_k=None)[0]}
     assert scores["a new one"] > 0.02 and sum(scores.values()) == pytest.approx(1)
+
+
+def test_documents_are_not_read_again_to_be_answered(fitted, texts, monkeypatch):
+    asked, read = texts[10:40], []
+    expected = fitted(asked, top_k=None, return_read=True)  # which reads all
+    plain = Reader.read
+
+    def counting(reader, given, pairs=None):
+        read.extend(given)
+        return plain(reader, given, pairs)
+
+    monkeypatch.setattr(Reader, "read", counting)
+    answers = fitted(asked, top_k=None)
+    assert read == [text for text in asked if text not in texts[14:36]]
+    np.testing.assert_allclose(scores_of(answers), scores_of(expected), atol=1e-5)
+    del read[:]
+    fitted(texts[20], max_length=8)
+    assert read == [texts[20]], "it was stored as read to its end"
 
 
 def test_several_labels_and_pairs(untrained, texts):

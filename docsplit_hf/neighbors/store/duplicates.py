@@ -1,4 +1,4 @@
-"""Which examples are the same: of equal texts, or of equal embeddings."""
+"""Which texts are the same as those that are stored: of equal texts, or of equal embeddings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.inference.reader import Predictions
 from ...text.characters import replace_lone_surrogates
 from .index import candidate_distances
 from .row_table import values_of
@@ -14,11 +15,13 @@ from .row_table import values_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ...models.inference.reader import Reader
     from .snapshot import Neighbors, Snapshot
 
 # Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
 # different texts, that only a word of hundreds tells apart, by more than 1e-6.
 EQUAL_DISTANCE = 1e-10
+DOCUMENTS_PER_TEXT = 100
 EQUAL = 1e-9  # the same for vectors that were centered, and brought to norm 1
 
 
@@ -44,6 +47,29 @@ def number_texts(
         return np.where((first < 0) | (second < 0), -1, first * len(pairs) + second)
 
     return numbers(table["text"], table["text_pair"]), numbers(pa.chunked_array([given]), pa.chunked_array([pairs]))
+
+
+def read_new(
+    reader: Reader, documents: Snapshot | None, texts: Sequence[str], text_pairs: Sequence[str | None]
+) -> Predictions:
+    """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already.
+
+    Of a few texts all are read: to look for one among very many documents takes longer.
+    """
+    if documents is None or len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
+        return reader.read(texts, text_pairs)
+    in_table, own = number_texts(documents.rows, texts, text_pairs)
+    places = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
+    rows = np.array([places.get(number, -1) for number in own.tolist()])
+    new = np.flatnonzero(rows < 0)
+    if len(new) == len(texts):
+        return reader.read(texts, text_pairs)
+    embeddings = np.empty((len(texts), documents.keys.shape[1]), dtype=np.float32)
+    embeddings[rows >= 0] = documents.keys[rows[rows >= 0]]
+    if len(new):
+        read = reader.read([texts[i] for i in new], [text_pairs[i] for i in new])
+        embeddings[new] = read.retrieval_embeddings
+    return Predictions(np.empty((len(texts), 0), dtype=np.float32), embeddings)
 
 
 def equal_neighbors(

@@ -16,6 +16,7 @@ from scipy.special import softmax
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.semi_supervised import SelfTrainingClassifier
 
 from docsplit_hf.evaluation.systems import WORDS
 from docsplit_hf.neighbors.estimator import NAMELESS
@@ -63,6 +64,19 @@ def probe(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> A
     return Answer(model.predict_proba(test), **spent, settings={"C": model.C})
 
 
+def self_training(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
+    """scikit-learn's, with its defaults: the probe labels the texts of the pool that it is 75 % sure of, and so on."""
+    unlabeled = rest(len(task.pool), rows)
+    places = np.concatenate([rows, unlabeled])
+    pool, test = (embedder.embed(texts) for texts in ([task.pool[row] for row in places], task.test))
+    labels = np.concatenate([task.pool_labels[rows], np.full(len(unlabeled), -1)])
+    with timed() as spent:
+        chosen = logistic_regression(pool[: len(rows)], task.pool_labels[rows], seed)
+        model = SelfTrainingClassifier(chosen).fit(pool, labels)
+    spent["embedding_seconds"] = embedder.seconds_per_text * len(places)
+    return Answer(model.predict_proba(test), **spent, documents_per_second=None, settings={"C": chosen.C})
+
+
 def tfidf(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
     """Logistic regression on words, whose document frequencies are those of the whole pool."""
     pool, test = as_one_text(task.pool), as_one_text(task.test)
@@ -107,6 +121,7 @@ SYSTEMS: dict[str, Callable[..., Answer]] = {
     "ours_without_names": partial(ours, documents=True, fit=True, experts=NAMELESS),
     "two_way": partial(ours, documents=False, fit=False),
     "probe": probe,
+    "self_training": self_training,
     "tfidf": tfidf,
     "name_cosine": name_cosine,
 }

@@ -1,0 +1,22 @@
+// The step that is open stands in the address: the back button goes to the one before, and a reload stays.
+() => {
+  const tabs = () => [...document.querySelectorAll("[role=tab]")];
+  const current = () => tabs().find((tab) => tab.ariaSelected === "true");
+  const open = (step) => document.getElementById(`${step || "texts"}-button`)?.click();
+  window.stepOpened = () => {
+    if (location.hash !== `#${current().dataset.tabId}`) location.hash = current().dataset.tabId;
+  };
+  addEventListener("hashchange", () => open(location.hash.slice(1)));
+  document.addEventListener("keydown", (event) => {
+    const tab = event.target.closest("[role=tab]"), along = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (tab && along) {
+      const next = tabs().at((tabs().indexOf(tab) + along) % tabs().length);
+      next.focus();
+      next.click();
+    }
+    if (current()?.id !== "next-button" || event.target.matches("input, textarea") || event.ctrlKey || event.metaKey) return;
+    const buttons = [...document.querySelectorAll("#next .given button")].filter((button) => button.offsetParent);
+    (event.key === "s" ? document.getElementById("skip") : buttons[event.key - 1])?.click();
+  });
+  if (location.hash) open(location.hash.slice(1));
+}

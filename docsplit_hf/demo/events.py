@@ -167,15 +167,19 @@ class Events:
         self, name: str, path: Key, encoding: Key = None, separator: Key = None, text: Key = None, label: Key = None
     ) -> Values:
         """The encoding of an uploaded file, its separator and columns, as given or guessed, and its first rows."""
-        parts = [f"{name}_{part}" for part in ("encoding", "separator", "text", "label", "rows")]
+        parts = [f"{name}_{part}" for part in ("encoding", "separator", "text", "rows", "label")]
+        parts = parts if name == "file" else parts[:-1]
         if path is None:
-            return dict.fromkeys([*parts[:3], *parts[4:]], gr.skip() | {"visible": False}) | (
-                {parts[3]: gr.Dropdown(visible=False)} if name == "file" else {}
-            )
+            return dict.fromkeys(parts, gr.skip() | {"visible": False})
         file = Path(path)
         used = encoding or uploads.encoding_of(file)
         between = separator or uploads.separator_of(file, used)
-        rows = uploads.rows_of(file, self.limits, used, between)
+        reading = [gr.Dropdown(value=used, visible=True), gr.Dropdown(value=between, visible=between is not None)]
+        try:
+            rows = uploads.rows_of(file, self.limits, used, between)
+        except ValueError as error:  # maybe it can be read in another way
+            gr.Warning(as_text(str(error)), title="Not done")
+            return dict.fromkeys(parts[2:], gr.skip() | {"visible": False}) | dict(zip(parts, reading, strict=False))
         columns = uploads.columns_of(rows)
         if encoding is None and used != uploads.UNICODE:
             said = f"{file.name} is not encoded in UTF-8, and is read as {used}. If letters in the"
@@ -186,22 +190,20 @@ class Events:
         chosen = [one for one in (text, label if name == "file" else None) if one in columns]
         shown = list(dict.fromkeys([*chosen, *columns]))
         values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
-        said = f"The first rows of {len(rows):,}" + (
-            f": {len(values):,} have one of {counted(len(set(values)), 'label')}" if len(chosen) > 1 else ""
-        )
-        first = [[uploads.shortened(row.get(one), 120) for one in shown] for row in rows[:4]]
+        said = f"The first rows of {len(rows):,}"
+        if len(chosen) > 1:
+            said += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
         headers = [f"{one} ({role})" for one, role in zip(chosen, ("text", "label"), strict=False)]
-        return {
-            parts[0]: gr.Dropdown(value=used, visible=True),
-            parts[1]: gr.Dropdown(value=between, visible=between is not None),
-            parts[2]: gr.Dropdown(columns, value=text, visible=True),
-            parts[4]: gr.Dataframe(
-                {"headers": [*headers, *shown[len(chosen) :]], "data": first},
-                visible=True,
-                label=said,
-                column_widths=["340px", *["130px"] * (len(shown) - 1)],
-            ),
-        } | ({parts[3]: gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)} if name == "file" else {})
+        table = gr.Dataframe(
+            [[uploads.shortened(row.get(one), 120) for one in shown] for row in rows[:4]],
+            headers=[*headers, *shown[len(chosen) :]],
+            column_widths=["340px", *["130px"] * (len(shown) - 1)],
+            label=said,
+            visible=True,
+        )
+        texts = gr.Dropdown(columns, value=text, visible=True)
+        labels = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
+        return dict(zip(parts, [*reading, texts, table, labels], strict=False))
 
     def add_file(self, key: Key, path: Key, encoding: str, separator: Key, text: str, label: Key) -> Values:
         """Add the rows of a file."""
@@ -255,7 +257,7 @@ class Events:
         curve = pd.DataFrame({"wrong, %": ERRORS, "answered, %": answered_shares(session)})
         texts = counted(session.fitted.settings["texts"], "labeled text")
         return {
-            "right": f"### {right_of(session)}\nMeasured on {texts}, each answered by what was learned from others. "
+            "right": f"## {right_of(session)}\nMeasured on {texts}, each answered by what was learned from others. "
             "The range in brackets is where the true share lies, nineteen times out of twenty.",
             "by_label": gr.Dataframe(labels_table(session)),
             "by_expert": gr.Dataframe(experts_table(session)),

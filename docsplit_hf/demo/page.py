@@ -131,7 +131,7 @@ def _labels(parts: Parts, _: Limits) -> None:
             parts["mapped"] = gr.Markdown("The map is drawn …", elem_classes="lead")
         with gr.Column(scale=2, min_width=280):
             parts["wanted"] = gr.Textbox(show_label=False, placeholder="Find a word or a label, then Enter")
-            parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=330,
+            parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=420,
                                            elem_id="listed", **TABLE)  # fmt: skip
             with gr.Column(visible=False) as parts["opened"]:
                 _opened(parts, "opened", "Its label is another one? Click it.")
@@ -151,7 +151,7 @@ def _quality(parts: Parts, _: Limits) -> None:
             parts["allowed"] = gr.Markdown(elem_id="allowed")
             parts["curve"] = gr.LinePlot(x="wrong, %", y="answered, %", height=190, y_lim=[0, 100],
                                          show_label=False, tooltip="all", buttons=[])  # fmt: skip
-    gr.Markdown("### Labels to look at")
+    gr.Markdown("## Labels to look at")
     parts["audited"] = gr.Markdown(elem_classes="lead")
     with gr.Column(visible=False) as parts["finding"]:
         parts["keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
@@ -167,7 +167,8 @@ def _next(parts: Parts, _: Limits) -> None:
 
 
 def _use(parts: Parts, limits: Limits) -> None:
-    parts["asked"] = gr.Textbox(label="A text", lines=3, max_lines=4, max_length=limits.characters, elem_id="asked")
+    parts["asked"] = gr.Textbox(label="A text", lines=3, max_lines=4, max_length=limits.characters,
+                                autoscroll=False, elem_id="asked")  # fmt: skip
     with gr.Row(elem_classes="head"):
         parts["ask"] = gr.Button("Classify", variant="primary")
         parts["sure_only"] = gr.Checkbox(

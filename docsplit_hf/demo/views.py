@@ -104,7 +104,9 @@ def answered_at(session: Session, percent: int) -> str:
     sure = fitted.held_out_confidence() >= fitted.answer_level(error_of(session, percent))
     if sure.any():
         wrong, asked = np.count_nonzero(sure & ~fitted.held_out.right), counted(np.count_nonzero(sure), "held-out text")
-        said = f"**{np.mean(sure):.0%} of the texts get an answer**, the others are left to you."
+        said = (
+            f"**{np.mean(sure):.0%} of the texts get an answer**{'' if sure.all() else ', the others are left to you'}."
+        )
         return f"{said} Of {asked} answered then, {wrong:,} got a wrong label."
     possible = ERRORS[answered_shares(session) > 0]
     least = f"here {possible[0]}% is the least" if len(possible) else "here nothing can be promised"
@@ -207,7 +209,7 @@ def audit_findings(session: Session) -> tuple[str, list[Finding]]:
         found.append(Finding(one.id, "like no other.", one.label, "", why, one.text))
     found = [one for one in found if one.id not in session.kept]
     said = f"{audit.checked:,} of {counted(audit.examples, 'label')} checked, about {audit.wrong_labels:,.0f} of them "
-    return f"{said}wrong. {counted(len(found), 'text')} to look at.", found
+    return f"{said}wrong. {counted(len(found), 'text') if found else 'No text'} to look at.", found
 
 
 LISTED, AROUND = 100, 12  # texts of a list
@@ -233,7 +235,7 @@ def listed_texts(session: Session, wanted: str = "", near: str | None = None) ->
     else:
         said = f"{counted(len(found), 'text')}{f', the first {LISTED} here' if len(found) > LISTED else ''}: click one."
     found = found[:LISTED]
-    return said, [[label, shortened(text, 120)] for _, label, text in found], [row_id for row_id, *_ in found]
+    return said, [[label, shortened(text, 90)] for _, label, text in found], [row_id for row_id, *_ in found]
 
 
 MOST_POINTS = 2_000  # more would be a cloud, and t-SNE takes long

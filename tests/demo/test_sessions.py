@@ -5,7 +5,7 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.demo.changes import add_texts, give_label
+from docsplit_hf.demo.changes import add_texts, give_label, keep_label
 from docsplit_hf.demo.sessions import STEPS, KeptSessions, Limits
 from docsplit_hf.demo.uploads import Texts
 from docsplit_hf.demo.views import answer
@@ -29,9 +29,10 @@ def test_texts_outlive_a_restart_and_answer_as_before(new_server, key, tmp_path)
     server = new_server()
     with server.changing(key) as session:
         add_texts(session, GIVEN)
+        keep_label(session, "The team won.")
     assert server[key] is session
     again = new_server()[key]
-    assert again.counts() == (2, 2, 1)
+    assert again.counts() == (2, 2, 1) and again.kept == session.kept != []
     assert answer(again, "A song.").probabilities == pytest.approx(answer(session, "A song.").probabilities, abs=1e-6)
     assert new_server()[secrets.token_urlsafe(32)].counts() == (0, 0, 0)
     folder = next((tmp_path / "docsplit_hf" / "pages").iterdir())
@@ -75,9 +76,10 @@ def test_texts_that_cannot_be_opened_are_told_of_and_a_new_key_is_given(new_serv
     (new_server().steps(key)[-1] / "datastore" / "manifest.json").write_text("{}")
     events = Events(shared, Limits())
     with pytest.warns(UserWarning, match="Your earlier texts cannot be opened"):
-        new_key, status, *_ = events.opened(key)
-    assert len(new_key) > 40 and new_key != key and status.startswith("No texts yet")
-    assert events.opened(new_key)[0] == new_key
+        opened = events.opened(key)
+    new_key = opened["key"]
+    assert len(new_key) > 40 and new_key != key and opened["status"].startswith("No texts yet")
+    assert events.opened(new_key)["key"] == new_key
 
 
 def test_a_visitor_has_few_states_on_the_disk_and_the_oldest_visitor_goes(new_server, key, tmp_path):

@@ -110,13 +110,10 @@ def suggested_text(session: Session) -> dict[str, Any] | None:
         if session.stale:
             learn(session)
         count = min(BATCH, len(left))
-        if not session.fitted:
-            session.suggestions = _first_texts(store, count)
-        else:
-            try:
-                session.suggestions = session.pipe.suggest(count)
-            except ValueError:
-                session.suggestions = session.pipe.suggest(count, again=True)  # those that were skipped
+        try:
+            session.suggestions = session.pipe.suggest(count) if session.fitted else _first_texts(store, count)
+        except ValueError:
+            session.suggestions = session.pipe.suggest(count, again=True)  # those that were skipped
     return next(iter(session.suggestions), None)
 
 

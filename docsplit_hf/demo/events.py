@@ -12,24 +12,9 @@ from typing import Any
 
 import gradio as gr
 
-from . import uploads
+from . import uploads, views
 from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
 from .sessions import KeptSessions, Limits, Session, SharedModel, counted
-from .views import (
-    ERRORS,
-    NEIGHBORS,
-    answer,
-    answered_at,
-    answered_shares,
-    audit_findings,
-    document_map,
-    error_of,
-    experts_table,
-    labels_table,
-    listed_texts,
-    right_of,
-    text_of,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +83,7 @@ class Events:
         """The state on top of every step, what to do next, and which steps have what they need."""
         session = self.sessions[key]
         have, labels, without = session.counts()
-        there, right = have + without > 0, right_of(session)
+        there, right = have + without > 0, views.right_of(session)
         state = f"**{counted(have + without, 'text')}** · **{have:,} labeled** ({counted(labels, 'label')})"
         has_needed = {"labels": there, "quality": bool(right), "next": without > 0, "use": have > 0}
         return {
@@ -114,13 +99,15 @@ class Events:
 
     def show(self, key: Key, step: str, percent: int, wanted: str = "") -> Values:
         """Open a step, or show it anew. What was labeled in between is learned first."""
+        if key is None:
+            return {}  # the first step opens before there is a key
         session, shown = self.sessions[key], {}
         with session.lock:
             if session.stale and step != "next":
                 learn(session)
             if step == "labels":
                 shown = self.search(key, wanted)
-            elif step == "quality" and right_of(session):
+            elif step == "quality" and views.right_of(session):
                 shown = self.measured(session) | self.allow(key, percent) | self.audit(session)
             elif step == "next":
                 shown = self.suggest(key)
@@ -133,9 +120,7 @@ class Events:
         gr.Info(as_text(said), duration=5)
         return self.head(key)
 
-    def change_and_show(
-        self, then: Callable, change: Callable, key: Key, text: str, label: Key, *values: Any
-    ) -> Values:
+    def change_and_show(self, then: Callable, change: Callable, key: Key, text: str, label: Key, *values: Any) -> dict:
         """Give a text a label, keep it, or remove it, and show what comes next."""
         return self.change(key, change, text, label) | spoken(then)(key, *values)
 
@@ -194,24 +179,19 @@ class Events:
         if len(chosen) > 1:
             said += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
         headers = [f"{one} ({role})" for one, role in zip(chosen, ("text", "label"), strict=False)]
-        table = gr.Dataframe(
-            [[uploads.shortened(row.get(one), 120) for one in shown] for row in rows[:4]],
-            headers=[*headers, *shown[len(chosen) :]],
-            column_widths=["340px", *["130px"] * (len(shown) - 1)],
-            label=said,
-            visible=True,
-        )
+        first = [[uploads.shortened(row.get(one), 120) for one in shown] for row in rows[:4]]
+        headers, widths = [*headers, *shown[len(chosen) :]], ["340px", *["130px"] * (len(shown) - 1)]
+        table = gr.Dataframe(first, headers=headers, column_widths=widths, label=said, visible=True)
         texts = gr.Dropdown(columns, value=text, visible=True)
         labels = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
         return dict(zip(parts, [*reading, texts, table, labels], strict=False))
 
-    def add_file(self, key: Key, path: Key, encoding: str, separator: Key, text: str, label: Key) -> Values:
+    def add_file(self, key: Key, path: Key, text: str, label: Key, *reading: Key) -> Values:
         """Add the rows of a file."""
-        file = _given(path)
+        file, column = _given(path), None if label == NO_LABELS else label
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
-        column = None if label == NO_LABELS else label
-        given = uploads.texts_of_file(file, text, column, self.limits, encoding, separator)
+        given = uploads.texts_of_file(file, text, column, self.limits, *reading)
         return self.change(key, add_texts, given) | {"file": None}
 
     def add_examples(self, key: Key) -> Values:
@@ -227,7 +207,7 @@ class Events:
         session = self.sessions[key]
         if not any(session.counts()):
             return {}
-        said, rows, session.listed = listed_texts(session, wanted, near)
+        said, rows, session.listed = views.listed_texts(session, wanted, near)
         return {"listed": gr.Dataframe(rows, label=said), "opened": gr.Column(visible=False)}
 
     def open_listed(self, key: Key, clicked: gr.EventData) -> Values:
@@ -238,10 +218,10 @@ class Events:
     def map(self, key: Key, step: str) -> Values:
         """Draw the map, where it is looked at."""
         session = self.sessions[key]
+        if step != "labels" or not any(session.counts()):
+            return {}
         with session.lock:
-            if step != "labels" or not any(session.counts()):
-                return {}
-            said, value = document_map(session)
+            said, value = views.document_map(session)
         return {"map": value, "mapped": said}
 
     def open_point(self, key: Key, clicked: gr.EventData) -> Values:
@@ -251,27 +231,26 @@ class Events:
         return self.search(key, near=row_id) | opened
 
     def measured(self, session: Session) -> Values:
-        """How good the answers are, by label, by expert, and where some texts get none."""
+        """How good the answers are, by label, and where some texts get none."""
         import pandas as pd
 
-        curve = pd.DataFrame({"wrong, %": ERRORS, "answered, %": answered_shares(session)})
+        curve = pd.DataFrame({"wrong, %": views.ERRORS, "answered, %": views.answered_shares(session)})
         texts = counted(session.fitted.settings["texts"], "labeled text")
         return {
-            "right": f"## {right_of(session)}\nMeasured on {texts}, each answered by what was learned from others. "
+            "right": f"## {views.right_of(session)}\nMeasured on {texts}, each answered by what the others taught. "
             "The range in brackets is where the true share lies, nineteen times out of twenty.",
-            "by_label": gr.Dataframe(labels_table(session)),
-            "by_expert": gr.Dataframe(experts_table(session)),
+            "by_label": gr.Dataframe(views.labels_table(session)),
             "curve": gr.LinePlot(curve),
         }
 
     def allow(self, key: Key, percent: int) -> Values:
         """What comes of allowing so many wrong answers."""
         session = self.sessions[key]
-        return {"allowed": answered_at(session, int(percent)) if right_of(session) else ""}
+        return {"allowed": views.answered_at(session, int(percent)) if views.right_of(session) else ""}
 
     def audit(self, session: Session) -> Values:
         """List the findings, and open the first one."""
-        said, session.findings = audit_findings(session)
+        said, session.findings = views.audit_findings(session)
         rows = [[f"{one.label}: {one.kind}", uploads.shortened(one.text, 160)] for one in session.findings]
         return {"audited": said, "findings": gr.Dataframe(rows, visible=bool(rows))} | _finding(session, 0)
 
@@ -302,19 +281,15 @@ class Events:
         with session.lock:
             if session.stale:
                 learn(session)
-            found = answer(session, text, percent if sure_only else None)
+            found = views.answer(session, text, percent if sure_only else None)
         near = [gr.HighlightedText(pieces, visible=True, label=said) for said, pieces in found.neighbors]
-        near += [gr.HighlightedText([], visible=False)] * (NEIGHBORS - len(near))
-        why = f"What spoke for {found.label}, and against it, beside {found.against}: the shares of the experts"
+        near += [gr.HighlightedText([], visible=False)] * (views.NEIGHBORS - len(near))
         return {
             "answered": gr.Row(visible=True),
             "answer": gr.Label(found.probabilities),
             "sure": found.said,
             "words": gr.HighlightedText(found.words, visible=bool(found.words)),
-            "passage": found.passage,
-            "whole": found.whole,
-            "whole_text": gr.Accordion(visible=len(found.whole) > 1 and found.passage != found.whole),
-            "why": gr.HighlightedText(found.reasons, visible=bool(found.reasons), label=why),
+            "passage": gr.HighlightedText(found.passage, label=found.place),
             **{f"near_{number}": one for number, one in enumerate(near)},
             **_labels("answer", [one for one in [*found.probabilities, *session.labels] if one != found.label]),
         }
@@ -323,14 +298,12 @@ class Events:
         """Add a text with the label that it was given."""
         return self.change_and_show(self.ask, give_label, key, text, max(found, key=found.get), text, *asked)
 
-    def classify(
-        self, key: Key, path: Key, encoding: str, separator: Key, text: str, sure_only: bool, percent: int,
-    ) -> Values:  # fmt: skip
+    def classify(self, key: Key, path: Key, sure_only: bool, percent: int, text: str, *reading: Key) -> Values:
         """Classify a file, and offer the answers for download."""
         session = self.sessions[key]
         with session.lock:
-            error = error_of(session, percent) if sure_only else None
-            target, first, said = uploads.classify_upload(session, _given(path), text, encoding, separator, error)
+            error = views.error_of(session, percent) if sure_only else None
+            target, first, said = uploads.classify_upload(session, _given(path), text, error, *reading)
         return {
             "classified": said,
             "answers": gr.DownloadButton(value=str(target), visible=True),
@@ -351,9 +324,8 @@ def _what_next(session: Session) -> str:
     if labels < 2:
         where = "step 4 picks the ones that tell most" if without else "add some in step 1, or give them in step 2"
         return f"**Next:** give a few texts a label, of two kinds at least: {where}."
-    store = session.store
-    few = sum(store.labels.tolist().count(number) < FEW for number in set(store.labels.tolist()))
-    if few:
+    given = session.store.labels.tolist()
+    if few := sum(given.count(number) < FEW for number in set(given)):
         return f"**Next:** label more texts, in step 4. {counted(few, 'label')} of {labels} have fewer than {FEW}."
     return "**Ready:** use it in step 5. See in step 3 how far to trust it; labels from step 4 make it better."
 
@@ -365,13 +337,10 @@ def _given(path: Key) -> Path:
 
 
 def _opened(session: Session, row_id: str) -> Values:
-    text, label = text_of(session, row_id)
+    text, label = views.text_of(session, row_id)
     said = f"A text with the label {label}" if label else "A text without a label"
     names = [name for name in session.labels if name != label]
-    return {
-        "opened": gr.Column(visible=True),
-        "opened_text": gr.Textbox(text, label=said),
-    } | _labels("opened", names)
+    return {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(text, label=said)} | _labels("opened", names)
 
 
 def _finding(session: Session, row: int) -> Values:
@@ -381,11 +350,8 @@ def _finding(session: Session, row: int) -> Values:
     one = session.findings[row]
     text = gr.Textbox(one.text, label=f"{one.label}: {one.kind} {one.why}")
     names = [name for name in [one.suggested, *session.labels] if name not in ("", one.label)]
-    return {
-        "finding": gr.Column(visible=True),
-        "finding_text": text,
-        "keep": gr.Button(f"Keep {one.label}"),
-    } | _labels("finding", names)
+    shown = {"finding": gr.Column(visible=True), "finding_text": text, "keep": gr.Button(f"Keep {one.label}")}
+    return shown | _labels("finding", names)
 
 
 def _labels(chooser: str, names: Iterable[str]) -> Values:

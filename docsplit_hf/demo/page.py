@@ -13,14 +13,12 @@ from .changes import give_label, keep_label, remove_text
 from .events import BUTTONS, NEEDS, Events, spoken
 from .sessions import Limits, SharedModel
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
-from .views import AGAINST, FOR, NEIGHBORS, PASSAGE, WORD
+from .views import NEIGHBORS, WORD
 
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]  # of the visitor: none is fetched
 THEME = gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONOSPACE).set(
     button_primary_background_fill="*primary_600", button_primary_background_fill_hover="*primary_700"
 )  # on which white can be read
-IN_TEXT = {WORD: "#f59e0b", PASSAGE: "#60a5fa"}
-SIDES = {FOR: "#22c55e", AGAINST: "#f87171"}
 STEPS = {
     "texts": "1 Your texts",
     "labels": "2 Your labels",
@@ -47,7 +45,7 @@ aria-label="Map of the texts. Arrow keys go from point to point, Enter opens the
 TABLE = {"datatype": "str", "type": "array", "interactive": False, "wrap": True, "buttons": [], "show_search": "none"}
 TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
 UPDATE = "() => ({__type__: 'update', %s})"  # in the browser alone
-FILE = ("encoding", "separator", "text", "label")  # how a file is read
+FILE = {"encoding": "Encoding", "separator": "Separator", "text": "Column of texts", "label": "Column of labels"}
 Parts = dict[str, Any]  # the components by the names that events give
 
 
@@ -111,12 +109,11 @@ def _texts(parts: Parts, limits: Limits) -> None:
             gr.Markdown(takes, elem_classes="lead")
             parts["add_file"] = gr.Button("Add the file", variant="primary")
         with gr.Column():
-            parts["labeled"] = gr.Textbox(
-                label="Or lines with labels", placeholder="sport: The home team won.", lines=3, max_lines=12
-            )
-            parts["unlabeled"] = gr.Textbox(
-                label="Or lines without", placeholder="One text in each line.", lines=3, max_lines=12
-            )
+            for part, label, shown in (
+                ("labeled", "Or lines with labels", "sport: The home team won."),
+                ("unlabeled", "Or lines without", "One text in each line."),
+            ):
+                parts[part] = gr.Textbox(label=label, placeholder=shown, lines=3, max_lines=12)
             parts["add_lines"] = gr.Button("Add these lines")
     with gr.Accordion("Or open a saved classifier", open=False):
         parts["saved"] = gr.File(label="A zip from step 5", file_types=[".zip"], height=130)
@@ -144,8 +141,6 @@ def _quality(parts: Parts, _: Limits) -> None:
             parts["by_label"] = gr.Dataframe(headers=["Label", "Texts", "Right", "Else taken for"], max_height=240,
                                              column_widths=["34%", "20%", "20%", "26%"],
                                              label="By label", elem_id="by_label", **TABLE)  # fmt: skip
-            with gr.Accordion("By expert", open=False):
-                parts["by_expert"] = gr.Dataframe(show_label=False, **TABLE)
         with gr.Column(min_width=300):
             parts["percent"] = gr.Slider(1, 50, 10, step=1, label="Wrong answers to allow, in percent")
             parts["allowed"] = gr.Markdown(elem_id="allowed")
@@ -156,10 +151,9 @@ def _quality(parts: Parts, _: Limits) -> None:
     with gr.Column(visible=False) as parts["finding"]:
         parts["keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
         _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["keep"])
-    parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings",
-                                     column_widths=["32%", "68%"], max_height=300,
-                                     label="All of them: click one to open it",
-                                     **TABLE)  # fmt: skip
+    said = "All of them: click one to open it"
+    parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings", column_widths=["32%", "68%"],
+                                     max_height=300, label=said, **TABLE)  # fmt: skip
 
 
 def _next(parts: Parts, _: Limits) -> None:
@@ -183,13 +177,9 @@ def _use(parts: Parts, limits: Limits) -> None:
         with gr.Column(scale=3, min_width=300):
             parts["words"] = _highlighted("Words that decided")
             parts["passage"] = _highlighted("The passage that decided")
-            with gr.Accordion("The whole text", open=False) as parts["whole_text"]:
-                parts["whole"] = _highlighted("", IN_TEXT, legend=True)
             with gr.Accordion("The most similar of your texts", open=False):
                 for number in range(NEIGHBORS):
                     parts[f"near_{number}"] = _highlighted("")
-            with gr.Accordion("Why this label", open=False):
-                parts["why"] = _highlighted("", SIDES, legend=True)
     with gr.Accordion("Classify a whole file", open=False):
         _upload(parts, "new", "A file of texts")
         parts["classify"] = gr.Button("Classify the file", variant="primary")
@@ -209,26 +199,17 @@ def _use(parts: Parts, limits: Limits) -> None:
 def _upload(parts: Parts, name: str, label: str) -> None:
     """A file to choose; once chosen, how it is read, its columns, and its first rows."""
     parts[name] = gr.File(label=label, file_types=list(ENDINGS), height=130)
-    choices = (
-        ("Encoding", ENCODINGS),
-        ("Separator", list(SEPARATORS)),
-        ("Column of texts", []),
-        ("Column of labels", []),
-    )
     with gr.Row():
-        for part, (said, values) in zip(FILE, choices, strict=True):
+        for part, said in FILE.items():
             if name == "file" or part != "label":
-                parts[f"{name}_{part}"] = gr.Dropdown(
-                    values, label=said, visible=False, interactive=True, min_width=120
-                )
+                choices = {"encoding": ENCODINGS, "separator": list(SEPARATORS)}.get(part, [])
+                parts[f"{name}_{part}"] = gr.Dropdown(choices, label=said, visible=False, min_width=120)
     parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=260, **TABLE)
 
 
-def _highlighted(label: str, colors: dict[str, str] = IN_TEXT, legend: bool = False) -> gr.HighlightedText:
-    return gr.HighlightedText(
-        label=label, color_map=colors, show_legend=legend, show_inline_category=False, combine_adjacent=False,
-        elem_classes="text-box", interactive=False,
-    )  # fmt: skip
+def _highlighted(label: str) -> gr.HighlightedText:
+    return gr.HighlightedText(label=label, color_map={WORD: "#f59e0b"}, show_inline_category=False,
+                              combine_adjacent=False, elem_classes="text-box", interactive=False)  # fmt: skip
 
 
 def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = None, skip: bool = False) -> None:
@@ -260,10 +241,10 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     opened = on(page.load, events.opened, "key")
     opened.then(None, None, None, js=_file("page.js"))
     parts["steps"].change(None, None, None, js="() => window.stepOpened?.()")
+    over = {"labels": "listed", "quality": "right", "next": "suggested_text"}
     for step in STEPS:
-        over = {"labels": "listed", "quality": "right", "next": "suggested_text"}.get(step)
-        show = partial(_show_step, events, step)
-        shown = on(parts[f"{step}_tab"].select, show, "key", *view[1:], over=over)
+        show = partial(lambda step, key, *view: events.show(key, step, *view), step)
+        shown = on(parts[f"{step}_tab"].select, show, "key", *view[1:], over=over.get(step))
         if step == "labels":
             on(shown.then, events.map, "key", "step", over="map")
     for trigger, event, given in (
@@ -276,13 +257,13 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     for trigger, asking in (("clear", "true"), ("no_clear", "false")):
         parts[trigger].click(None, None, parts["confirm"], js=UPDATE % f"visible: {asking}")
 
-    for name, columns in (("file", FILE), ("new", FILE[:-1])):
+    for name, columns in (("file", list(FILE)), ("new", list(FILE)[:-1])):
         columns = [name, *(f"{name}_{part}" for part in columns)]
         for given, trigger in enumerate((parts[name].change, *(parts[one].input for one in columns[1:])), start=1):
             inputs = columns if given > 3 else columns[:given]  # a file read in another way may have other columns
             on(trigger, partial(events.choose_columns, name), *inputs)
-    file = [f"file_{part}" for part in FILE]
-    on(parts["add_file"].click, events.add_file, "key", "file", *file, over="file", busy="add_file")
+    file = ("file", "file_text", "file_label", "file_encoding", "file_separator")
+    on(parts["add_file"].click, events.add_file, "key", *file, over="file", busy="add_file")
     on(parts["add_lines"].click, events.add_pasted, "key", "labeled", "unlabeled", over="labeled", busy="add_lines")
     on(parts["example"].click, events.add_examples, "key", over="status", busy="example")
 
@@ -295,8 +276,8 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     for trigger in (parts["ask"].click, parts["asked"].submit):
         on(trigger, events.ask, "key", *asked, over="asked", busy="ask")
     on(parts["right_label"].click, events.confirm, "key", "answer", *asked, over="answer", busy="right_label")
-    new = [f"new_{part}" for part in FILE[:-1]]
-    on(parts["classify"].click, events.classify, "key", "new", *new, *asked[1:], over="new", busy="classify")
+    new = ("new", *asked[1:], "new_text", "new_encoding", "new_separator")
+    on(parts["classify"].click, events.classify, "key", *new, over="new", busy="classify")
     on(parts["save"].click, events.save, "key", over="save", busy="save")
 
     later = partial(give_label, learn_now=False)
@@ -319,10 +300,6 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
             if name == "opened":
                 on(changed.then, events.map, "key", "step", over="map")
         parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => ''")
-
-
-def _show_step(events: Events, step: str, key: str | None, *view: Any) -> dict[str, Any]:
-    return {} if key is None else events.show(key, step, *view)  # the first step opens before there is a key
 
 
 def _on(

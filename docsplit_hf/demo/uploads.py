@@ -69,14 +69,14 @@ def separator_of(path: Path, encoding: str) -> str | None:
     if file_format(path) != "csv":
         return None
     with open(path, "rb") as file:
-        header = file.read(10_000).decode(_given(encoding) or "utf-8-sig", errors="replace").partition("\n")[0]
+        header = file.read(10_000).decode(encoding, errors="replace").partition("\n")[0]
     first = "tab" if path.suffix.lower() == ".tsv" else "comma"
     return max((first, *SEPARATORS), key=lambda name: header.count(SEPARATORS[name]))
 
 
-def rows_of(path: Path, limits: Limits, encoding: str = UNICODE, separator: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a file, if they are not too many."""
-    rows = list(itertools.islice(read_upload(path, encoding, separator), limits.rows + 1))
+def rows_of(path: Path, limits: Limits, *reading: str | None) -> list[dict[str, Any]]:
+    """The rows of a file, if they are not too many; ``reading`` are its encoding and its separator."""
+    rows = list(itertools.islice(read_upload(path, *reading), limits.rows + 1))
     limits.check_rows(len(rows))
     return rows
 
@@ -116,15 +116,10 @@ def guess_columns(rows: Sequence[dict[str, Any]], most_labels: int) -> tuple[str
 
 
 def texts_of_file(
-    path: Path,
-    text_column: str,
-    label_column: str | None,
-    limits: Limits,
-    encoding: str = UNICODE,
-    separator: str | None = None,
+    path: Path, text_column: str, label_column: str | None, limits: Limits, *reading: str | None
 ) -> Texts:
     """The texts of a file; those whose label is empty have none."""
-    rows = rows_of(path, limits, encoding, separator)
+    rows = rows_of(path, limits, *reading)
     columns_of(rows, text_column, label_column)
     found = [(row.get(text_column), _label(row.get(label_column), number)) for number, row in enumerate(rows, start=1)]
     usable = [pair for pair in found if is_text(pair[0])]
@@ -150,16 +145,10 @@ def read_upload(path: Path, encoding: str = UNICODE, separator: str | None = Non
         raise ValueError(str(error).replace(str(path), path.name)) from error
 
 
-def _reading(path: Path, encoding: str, separator: str | None) -> dict[str, str | None]:
+def _reading(path: Path, encoding: str = UNICODE, separator: str | None = None) -> dict[str, str | None]:
     """The separator of a table, and the encoding; None: as the file is usually read."""
-    return {
-        "csv_separator": SEPARATORS.get(separator or separator_of(path, encoding)),
-        "encoding": _given(encoding),
-    }
-
-
-def _given(encoding: str) -> str | None:
-    return None if encoding == UNICODE else encoding  # UTF-16 is read as such where the file says that it is
+    given = None if encoding == UNICODE else encoding  # UTF-16 is read as such where the file says that it is
+    return {"csv_separator": SEPARATORS.get(separator or separator_of(path, encoding)), "encoding": given}
 
 
 def _label(value: Any, number: int) -> str | None:
@@ -184,7 +173,7 @@ NO_ANSWER = "(not sure enough)"
 
 
 def classify_upload(
-    session: Session, path: Path, text_column: str, encoding: str, separator: str | None, error: float | None
+    session: Session, path: Path, text_column: str, error: float | None, *reading: str | None
 ) -> tuple[Path, list[list[str]], str]:
     """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it.
 
@@ -194,18 +183,16 @@ def classify_upload(
     from ..neighbors.row_files import read_rows
 
     _ = session.store
-    rows, target = rows_of(path, session.limits, encoding, separator), session.folder / "answers.csv"
+    rows, target = rows_of(path, session.limits, *reading), session.folder / "answers.csv"
     columns_of(rows, text_column)
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
-    files = PredictionFiles(path, target, text_column, **_reading(path, encoding, separator))
-    options = {} if error is None else {"reject": error}
-    outcome = classify_file(session.pipe, files, overwrite=True, **options)
+    files = PredictionFiles(path, target, text_column, **_reading(path, *reading))
+    outcome = classify_file(session.pipe, files, overwrite=True, **({"reject": error} if error else {}))
     shown = f"input_{text_column}" if text_column in ("label", "score") else text_column
     first = [
-        [shortened(row[shown]), row["label"] or NO_ANSWER, f"{float(row['score']):.0%}"] if row["score"]
-        else [shortened(row[shown]), "", ""]
+        [shortened(row[shown]), row["label"] or NO_ANSWER if row["score"] else "", f"{float(row['score'] or 0):.0%}"]
         for row in itertools.islice(read_rows(target), PREVIEW)
-    ]  # fmt: skip
+    ]
     said = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."
     for count, what in ((outcome.rejected, "not sure enough"), (outcome.without_text, "without a text")):
         said += f" {counted(count, 'row')} {what} got no label." if count else ""

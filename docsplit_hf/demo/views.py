@@ -12,27 +12,23 @@ from ..neighbors.rejection import NOVEL
 from .sessions import Session, counted
 from .uploads import shortened
 
-WORD, PASSAGE = "word", "passage"
+WORD = "word"
 
 Pieces = list[tuple[str, str | None]]
 
 
-def pieces_of(text: str, words: Iterable[str], passage: Mapping[str, Any] | None = None) -> Pieces:
-    """The text as pieces that join to it again; each is marked as word, passage or None."""
-    start, end = (0, 0) if passage is None else (passage["start"], passage["end"])
-    of_words = [found.span() for found in _pattern(words).finditer(text)] if words else []
-    cuts = sorted({0, start, end, len(text), *(place for span in of_words for place in span)})
-    inside = {span[0] for span in of_words}
-    until, pieces = 0, []
-    for first, last in zip(cuts, cuts[1:], strict=False):
-        if first in inside:
-            until = next(span[1] for span in of_words if span[0] == first)
-        kind = WORD if first < until else PASSAGE if start <= first < end else None
-        if pieces and pieces[-1][1] == kind and kind != WORD:
-            pieces[-1] = (pieces[-1][0] + text[first:last], kind)
-        else:
-            pieces.append((text[first:last], kind))
-    return pieces
+def pieces_of(text: str, words: Iterable[str]) -> Pieces:
+    """The text as pieces that join to it again; each is marked as a word, or None."""
+    pieces = _pattern(words).split(text) if words else [text]
+    return [(piece, WORD if number % 2 else None) for number, piece in enumerate(pieces) if piece]
+
+
+def passage_of(text: str | None, words: Iterable[str], passage: Mapping[str, Any] | None) -> Pieces:
+    """A passage of a text, or all of it, as pieces."""
+    text = text or ""
+    start, end = (0, len(text)) if passage is None else (passage["start"], passage["end"])
+    pieces = pieces_of(text[start:end].strip(), words)
+    return [*([("… ", None)] if start else []), *pieces, *([(" …", None)] if end < len(text) else [])]
 
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
@@ -45,7 +41,7 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
         rf"(?<!\w){re.escape(word)}(?!\w)" if spaced else re.escape(word)
         for word, spaced in zip(longest, with_spaces, strict=True)
     ]
-    return re.compile("|".join(found), re.IGNORECASE)
+    return re.compile(f"({'|'.join(found)})", re.IGNORECASE)
 
 
 def right_of(session: Session) -> str:
@@ -60,15 +56,6 @@ def right_of(session: Session) -> str:
     low, high = binomtest(right, settings["texts"]).proportion_ci(0.95, method="wilson")
     others = f"word counts {accuracy['word counts']:.0%}, always the largest label {accuracy['largest class']:.0%}"
     return f"**{accuracy['mixture']:.0%} right** ({low * 100:.0f}–{high:.0%}; {others})"
-
-
-def experts_table(session: Session) -> dict[str, list]:
-    """How good each expert was on texts that it had not learned."""
-    rows = session.fitted.settings["measured"]
-    data = [
-        [row["expert"], f"{row['accuracy']:.0%}", f"{row['macro_f1']:.0%}", f"{row['log_loss']:.3f}"] for row in rows
-    ]
-    return {"headers": ["Expert", "Accuracy", "Macro F1", "Log loss"], "data": data}
 
 
 def labels_table(session: Session) -> list[list[str]]:
@@ -115,7 +102,6 @@ def answered_at(session: Session, percent: int) -> str:
 
 NEIGHBORS, WORDS = 3, 3
 SURENESS = ((0.95, "Very sure"), (0.8, "Sure"), (0.6, "Rather sure"), (0, "Not sure"))
-FOR, AGAINST = "for", "against"
 
 
 class Answer(NamedTuple):
@@ -126,10 +112,8 @@ class Answer(NamedTuple):
     said: str  # how sure it is
     words: Pieces  # that decided
     passage: Pieces  # that decided
-    whole: Pieces
+    place: str  # where the passage is
     neighbors: list[tuple[str, Pieces]]  # the label with its share of the vote, and the passage that was nearest
-    against: str | None  # the next best label
-    reasons: Pieces  # the experts with their shares in the decision between the two
 
 
 def answer(session: Session, text: str, percent: int | None = None) -> Answer:
@@ -150,36 +134,21 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     if best["label"] is None:
         said += ". With the errors that you allow in step 3, **it gets no answer**"
     explanation = best.get("explanation", {})
-    words = [found["word"] for found in explanation.get("words", ())][:WORDS]
-    shares = explanation.get("experts", {})
-    total = sum(map(abs, shares.values())) or 1
-    ranked = sorted(shares.items(), key=lambda pair: -abs(pair[1]))
+    words, passage = [one["word"] for one in explanation.get("words", ())][:WORDS], explanation.get("passage")
+    is_part = passage is not None and passage["end"] - passage["start"] < len(text)
+    neighbors = [
+        (f"{one['label']} · {one['weight']:.0%} of the vote", passage_of(one["text"], words, one.get("passage")))
+        for one in best["neighbors"]
+    ]
     return Answer(
         label,
         probabilities,
         f"{said}.",
         [piece for word in words for piece in ((word, WORD), ("  ", None))],
-        passage_of(text, words, explanation.get("passage")),
-        pieces_of(text, words, explanation.get("passage")),
-        [
-            (f"{one['label']} · {one['weight']:.0%} of the vote", passage_of(one["text"], words, one.get("passage")))
-            for one in best["neighbors"]
-        ],
-        explanation.get("against"),
-        [
-            piece
-            for name, share in ranked
-            for piece in ((f"{name} {abs(share) / total:.0%}", FOR if share >= 0 else AGAINST), ("  ", None))
-        ],
+        passage_of(text, words, passage),
+        f"The passage that decided, {passage['start'] / len(text):.0%} into the text" if is_part else "The text",
+        neighbors,
     )
-
-
-def passage_of(text: str | None, words: Iterable[str], passage: Mapping[str, Any] | None) -> Pieces:
-    """A passage of a text, or all of it, with the words marked."""
-    text = text or ""
-    start, end = (0, len(text)) if passage is None else (passage["start"], passage["end"])
-    pieces = pieces_of(text[start:end].strip(), words)
-    return [*([("… ", None)] if start else []), *pieces, *([(" …", None)] if end < len(text) else [])]
 
 
 class Finding(NamedTuple):

@@ -27,6 +27,7 @@ from docsplit_hf.demo.views import (
     error_of,
     labels_table,
     listed_texts,
+    passage_of,
     pieces_of,
     right_of,
     text_of,
@@ -203,14 +204,19 @@ def test_a_zip_of_a_stranger_is_refused(shared, tmp_path, name, content, sentenc
         open_classifier(path, shared, Limits())
 
 
-def test_pieces_join_to_the_text_and_mark_whole_words_and_the_passage():
+def test_pieces_join_to_the_text_and_mark_whole_words():
     text = "Star and stars.\nThe STAR (a C++ star) sets."
-    pieces = pieces_of(text, ["star"], {"start": 16, "end": 30})
+    pieces = pieces_of(text, ["star"])
     assert "".join(piece for piece, _ in pieces) == text
     assert [piece for piece, kind in pieces if kind == "word"] == ["Star", "STAR", "star"]
-    assert "".join(piece for piece, kind in pieces if kind == "passage") == "The  (a C+"
     assert pieces_of(text, []) == [(text, None)]
     assert pieces_of("", ["star"]) == []
+    assert passage_of(text, ["star"], {"start": 16, "end": 24}) == [
+        ("… ", None),
+        ("The ", None),
+        ("STAR", "word"),
+        (" …", None),
+    ]
 
 
 def test_pairs_of_characters_are_found_where_no_spaces_are():

@@ -69,8 +69,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     page.locator("#sure").get_by_text("Sure: 90%").wait_for()
     unfold(page, "The most similar of your texts")
     assert page.get_by_text("% of the vote").filter(visible=True).count() == 3
-    unfold(page, "Why this label")
-    page.get_by_text("What spoke for astronomy").wait_for()
+    page.get_by_text("The passage that decided, 4").wait_for()
 
     page.locator("#asked textarea").fill("The grandmaster moved her queen and gave checkmate.")
     click(page, "Classify")
@@ -135,23 +134,9 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     step(other, 1)
     unfold(other, "Or open a saved classifier")
     other.get_by_role("tabpanel").filter(visible=True).locator("input[type=file]").last.set_input_files(saved)
-    other.locator(".file-preview").filter(visible=True).wait_for()
+    other.locator(".file-preview").filter(visible=True).wait_for(timeout=60_000)
     click(other, "Load it, in place of the texts on this page")
     status(other, "74 texts · 41 labeled (5 labels)")
-
-
-def middle_of_a_point(page):
-    """Where the first point of the map is, in pixels of the canvas."""
-    page.locator("canvas.points").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowLeft")
-    return page.evaluate(
-        """() => { const canvas = document.querySelector("canvas.points"), scale = devicePixelRatio;
-        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-        for (let i = 0; i < data.length; i += 4)
-            if (data[i] === 0x44 && data[i + 1] === 0x77 && data[i + 2] === 0xaa && data[i + 3] > 230)
-                return {x: (i / 4) % canvas.width / scale, y: Math.floor(i / 4 / canvas.width) / scale + 3}; }"""
-    )
 
 
 def watch_bar(page):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..neighbors.store.datastore import KNNDatastore
 
 BATCH = 10  # texts that are suggested together, so that no two of them ask the same; then is learned from them
-MOST_CANDIDATES = 2_000  # texts to choose the first ones from
+CANDIDATES = 2_000  # texts to choose the first ones from
 
 
 def add_texts(session: Session, given: Texts) -> str:
@@ -124,7 +124,7 @@ def _first_texts(store: KNNDatastore, count: int) -> list[dict[str, Any]]:
     from ..neighbors.suggestions import choose_documents
 
     texts = store.documents.texts
-    rows = np.random.default_rng(0).permutation(len(texts))[:MOST_CANDIDATES]
+    rows = np.random.default_rng(0).permutation(len(texts))[:CANDIDATES]
     keys, examples = (np.asarray(own, np.float32) for own in (store.documents.keys[rows], store.keys))
     chosen = choose_documents(keys, np.ones(len(rows)), examples, count)
     reason = "One text of a group of {:,} similar ones"

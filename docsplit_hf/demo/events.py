@@ -52,10 +52,8 @@ NO_LABELS = "(none)"
 FEW = 3  # texts of a label
 NEEDS = {
     "labels": "Nothing to see yet: this step needs texts. Add some in step 1, or click *Try it with example texts*.",
-    "quality": "Nothing to measure yet: this step needs two labels, with two texts each at least. Some are held back, "
-    "and answered by what was learned from the others. Give labels in step 2 or 4.",
-    "next": "Nothing to suggest: this step needs texts without a label. Add some in step 1, and it picks those whose "
-    "labels help most.",
+    "quality": "Nothing to measure yet: this step needs two labels with two texts each. Give labels in step 2 or 4.",
+    "next": "Nothing to suggest: this step needs texts without a label. Add some in step 1.",
     "use": "Nothing to answer with yet: this step needs a text with a label. Give labels in step 2 or 4.",
 }
 Key = str | None
@@ -237,7 +235,7 @@ class Events:
         curve = pd.DataFrame({"wrong, %": views.ERRORS, "answered, %": views.answered_shares(session)})
         texts = counted(session.fitted.settings["texts"], "labeled text")
         return {
-            "right": f"## {views.right_of(session)}\nMeasured on {texts}, each answered by what the others taught. "
+            "right": f"{views.right_of(session)}. Measured on {texts}, each answered by what the others taught. "
             "The range in brackets is where the true share lies, nineteen times out of twenty.",
             "by_label": gr.Dataframe(views.labels_table(session)),
             "curve": gr.LinePlot(curve),

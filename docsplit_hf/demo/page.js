@@ -3,9 +3,7 @@
   const tabs = () => [...document.querySelectorAll("[role=tab]")];
   const current = () => tabs().find((tab) => tab.ariaSelected === "true");
   const open = (step) => document.getElementById(`${step || "texts"}-button`)?.click();
-  window.stepOpened = () => {
-    if (location.hash !== `#${current().dataset.tabId}`) location.hash = current().dataset.tabId;
-  };
+  window.stepOpened = () => (location.hash = current().dataset.tabId);
   addEventListener("hashchange", () => open(location.hash.slice(1)));
   document.addEventListener("keydown", (event) => {
     const tab = event.target.closest("[role=tab]"), along = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

@@ -27,14 +27,10 @@ STEPS = {
     "use": "5 Use it",
 }
 LEADS = {
-    "texts": "What is to be classified. **Bring** a file or some lines, with labels or without: a label is the kind of "
-    "a text. Texts without one help, too.",
-    "labels": "See what is there, and correct it: similar texts are close together. **Click** a point or a row to "
-    "change a label or to remove a text.",
-    "quality": "How often answers are right, how many texts to leave out if they must be right more often, and which "
-    "labels look wrong.",
-    "next": "The texts whose labels teach most, one after another. **By keyboard:** a number gives the label beside "
-    "it, S skips the text.",
+    "texts": "What is to be classified. **Bring** a file or lines; a label is the kind of a text, and not all need it.",
+    "labels": "Similar texts are close together. **Click** a point or a row to change its label or remove the text.",
+    "quality": "How often answers are right, how many to leave out to be right more often, which labels look wrong.",
+    "next": "The texts whose labels teach most. **Keyboard:** a number gives the label beside it, S skips the text.",
     "use": "Classify a text and see why, classify a file, or save the classifier.",
 }
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
@@ -109,11 +105,9 @@ def _texts(parts: Parts, limits: Limits) -> None:
             gr.Markdown(takes, elem_classes="lead")
             parts["add_file"] = gr.Button("Add the file", variant="primary")
         with gr.Column():
-            for part, label, shown in (
-                ("labeled", "Or lines with labels", "sport: The home team won."),
-                ("unlabeled", "Or lines without", "One text in each line."),
-            ):
-                parts[part] = gr.Textbox(label=label, placeholder=shown, lines=3, max_lines=12)
+            labeled, other = "sport: The home team won.", "One text in each line."
+            parts["labeled"] = gr.Textbox(label="Or lines with labels", placeholder=labeled, lines=3, max_lines=12)
+            parts["unlabeled"] = gr.Textbox(label="Or lines without", placeholder=other, lines=3, max_lines=12)
             parts["add_lines"] = gr.Button("Add these lines")
     with gr.Accordion("Or open a saved classifier", open=False):
         parts["saved"] = gr.File(label="A zip from step 5", file_types=[".zip"], height=130)
@@ -151,9 +145,8 @@ def _quality(parts: Parts, _: Limits) -> None:
     with gr.Column(visible=False) as parts["finding"]:
         parts["keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
         _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["keep"])
-    said = "All of them: click one to open it"
     parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings", column_widths=["32%", "68%"],
-                                     max_height=300, label=said, **TABLE)  # fmt: skip
+                                     max_height=300, label="All of them: click one to open it", **TABLE)  # fmt: skip
 
 
 def _next(parts: Parts, _: Limits) -> None:
@@ -165,9 +158,7 @@ def _use(parts: Parts, limits: Limits) -> None:
                                 autoscroll=False, elem_id="asked")  # fmt: skip
     with gr.Row(elem_classes="head"):
         parts["ask"] = gr.Button("Classify", variant="primary")
-        parts["sure_only"] = gr.Checkbox(
-            label="Leave out unsure answers: step 3 says how many may be wrong", container=False, min_width=320
-        )
+        parts["sure_only"] = gr.Checkbox(label="Leave out unsure answers, as step 3 says", container=False)
     with gr.Row(visible=False) as parts["answered"]:
         with gr.Column(scale=2, min_width=280):
             parts["answer"] = gr.Label(label="Answer", num_top_classes=3, elem_id="answer")

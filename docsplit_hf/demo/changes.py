@@ -105,8 +105,7 @@ def suggested_text(session: Session) -> dict[str, Any] | None:
     store = session.pipe.datastore
     left = None if store is None else store.documents
     there = set(left.texts) if left else ()
-    session.suggestions = [one for one in session.suggestions if one["text"] in there]
-    if not session.suggestions and left:
+    if left and not any(one["text"] in there for one in session.suggestions):
         if session.stale:
             learn(session)
         count = min(BATCH, len(left))
@@ -114,7 +113,7 @@ def suggested_text(session: Session) -> dict[str, Any] | None:
             session.suggestions = session.pipe.suggest(count) if session.fitted else _first_texts(store, count)
         except ValueError:
             session.suggestions = session.pipe.suggest(count, again=True)  # those that were skipped
-    return next(iter(session.suggestions), None)
+    return next((one for one in session.suggestions if one["text"] in there), None)
 
 
 def _first_texts(store: KNNDatastore, count: int) -> list[dict[str, Any]]:

@@ -270,7 +270,8 @@ class Events:
     def skip(self, key: Key) -> Values:
         """Go on to the next suggestion."""
         session = self.sessions[key]
-        session.suggestions = session.suggestions[1:]
+        skipped = suggested_text(session)
+        session.suggestions = [one for one in session.suggestions if one is not skipped]
         return self.suggest(key)
 
     def ask(self, key: Key, text: str, sure_only: bool = False, percent: int = 0) -> Values:

@@ -16,7 +16,6 @@
     const buttons = [...document.querySelectorAll("#next .given button")].filter((button) => button.offsetParent);
     (event.key === "s" ? document.getElementById("skip") : buttons[event.key - 1])?.click();
   });
-  // They are named by what stands in them.
-  document.querySelectorAll(".upload-container").forEach((one) => one.removeAttribute("aria-label"));
+  document.querySelectorAll(".upload-container").forEach((one) => one.removeAttribute("aria-label")); // it has a text
   if (location.hash) open(location.hash.slice(1));
 }

@@ -29,7 +29,7 @@ def counted(number: int, noun: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """Each is an argument of ``docsplit-demo``: ``--max_rows``, ..."""
+    """Each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
 
     rows: int = 10_000  # of a file, and of all texts of a session
     megabytes: int = 100  # of an upload; a saved classifier has the encoder in it
@@ -43,7 +43,7 @@ class Limits:
             if len(text) > self.characters:
                 raise ValueError(
                     f"Text {number} has {len(text):,} characters, and this page takes {self.characters:,}: cut it, or "
-                    "start docsplit-demo with a larger --max_characters."
+                    "start docsplit demo with a larger --max_characters."
                 )
 
     def check_rows(self, rows: int) -> None:
@@ -51,7 +51,7 @@ class Limits:
         if rows > self.rows:
             raise ValueError(
                 f"These are {rows:,} texts or more, and this page takes {self.rows:,}: leave some out, or start "
-                "docsplit-demo with a larger --max_rows."
+                "docsplit demo with a larger --max_rows."
             )
 
     def check_labels(self, labels: Iterable[str]) -> None:
@@ -137,7 +137,8 @@ class Session:
 
     def replace(self, pipe: KNNClassifierPipeline, kept: Iterable[str] = ()) -> None:
         """Replace all texts."""
-        self.pipe, self.kept, self.suggestions, self.stale = pipe, list(kept), [], False
+        self.pipe, self.kept = pipe, list(kept)
+        self.stale = self.fitted is not None and self.fitted.settings["examples"] != len(pipe.datastore)
 
     @property
     def fitted(self) -> FittedExperts | None:

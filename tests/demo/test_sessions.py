@@ -5,7 +5,7 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.demo.changes import add_texts, give_label, keep_label
+from docsplit_hf.demo.changes import add_texts, give_label, keep_label, suggested_text
 from docsplit_hf.demo.sessions import STEPS, KeptSessions, Limits
 from docsplit_hf.demo.uploads import Texts
 from docsplit_hf.demo.views import answer
@@ -56,6 +56,20 @@ def test_changes_are_undone_one_by_one_also_after_a_restart(new_server, key):
     assert server.undo(key).counts() == (0, 0, 0)
     with pytest.raises(ValueError, match="nothing to undo"):
         server.undo(key)
+
+
+def test_an_undone_label_is_asked_for_again_and_what_was_not_learned_is_known(new_server, key):
+    server, texts = new_server(), [f"A river of number {number}." for number in range(12)]
+    with server.changing(key) as session:
+        add_texts(session, Texts([*GIVEN.texts, *texts], [*GIVEN.labels, *[None] * 12]))
+    given = []
+    for _ in range(2):
+        given.append(suggested_text(session)["text"])
+        with server.changing(key) as session:
+            give_label(session, given[-1], "music", learn_now=False)
+    assert server.undo(key).stale and suggested_text(session)["text"] == given[1]
+    assert not server.undo(key).stale and suggested_text(session)["text"] == given[0]
+    assert session.counts() == (2, 2, 13)
 
 
 def test_a_change_that_fails_leaves_all_as_it_was(new_server, key):

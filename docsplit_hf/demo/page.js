@@ -1,5 +1,6 @@
 // The step that is open stands in the address: the back button goes to the one before, and a reload stays.
 () => {
+  let asked, until;
   const tabs = () => [...document.querySelectorAll("[role=tab]")];
   const current = () => tabs().find((tab) => tab.ariaSelected === "true");
   const open = (step) => document.getElementById(`${step || "texts"}-button`)?.click();
@@ -7,14 +8,15 @@
   addEventListener("hashchange", () => open(location.hash.slice(1)));
   document.addEventListener("keydown", (event) => {
     const tab = event.target.closest("[role=tab]"), along = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (tab && along) {
-      const next = tabs().at((tabs().indexOf(tab) + along) % tabs().length);
-      next.focus();
-      next.click();
-    }
+    const next = tab && along && tabs().at((tabs().indexOf(tab) + along) % tabs().length);
+    if (next) (next.focus(), next.click());
     if (current()?.id !== "next-button" || event.target.matches("input, textarea") || event.ctrlKey || event.metaKey) return;
     const buttons = [...document.querySelectorAll("#next .given button")].filter((button) => button.offsetParent);
-    (event.key === "s" ? document.getElementById("skip") : buttons[event.key - 1])?.click();
+    const wanted = event.key === "s" ? document.getElementById("skip") : buttons[event.key - 1];
+    const text = document.querySelector("#next textarea").value;
+    if (!wanted || (text === asked && event.timeStamp < until)) return; // the answer to the last key is under way
+    [asked, until] = [text, event.timeStamp + 3000];
+    wanted.click();
   });
   document.querySelectorAll(".upload-container").forEach((one) => one.removeAttribute("aria-label")); // it has a text
   if (location.hash) open(location.hash.slice(1));

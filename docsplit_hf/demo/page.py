@@ -52,7 +52,8 @@ def make_page(shared: SharedModel, limits: Limits) -> gr.Blocks:
         parts = {"key": gr.BrowserState(storage_key="docsplit_hf", secret="docsplit_hf"), "step": gr.State("texts")}
         gr.Markdown("# Classify documents from a few examples")
         _head(parts)
-        layouts = (_texts, _labels, _quality, _next, _use)
+        following = partial(_opened, name="suggested", question="Its label:", skip=True)
+        layouts = (_texts, _labels, _quality, lambda parts, _: following(parts), _use)
         with gr.Tabs(selected="texts", overflow_behavior="wrap") as parts["steps"]:
             for (step, name), layout in zip(STEPS.items(), layouts, strict=True):
                 with gr.Tab(name, id=step, elem_id=step) as parts[f"{step}_tab"]:
@@ -147,10 +148,6 @@ def _quality(parts: Parts, _: Limits) -> None:
         _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["keep"])
     parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings", column_widths=["32%", "68%"],
                                      max_height=300, label="All of them: click one to open it", **TABLE)  # fmt: skip
-
-
-def _next(parts: Parts, _: Limits) -> None:
-    _opened(parts, "suggested", "Its label:", skip=True)
 
 
 def _use(parts: Parts, limits: Limits) -> None:
@@ -290,7 +287,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
             changed = on(trigger, partial(events.change_and_show, then, called), "key", text, value, *given, over=text)
             if name == "opened":
                 on(changed.then, events.map, "key", "step", over="map")
-        parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => ''")
+        parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => (document.activeElement.blur(), '')")
 
 
 def _on(

@@ -312,7 +312,7 @@ def test_axe_finds_nothing_serious_in_any_step(open_page):
     try_examples(page)
     for scheme in ("light", "dark"):
         look(f"{scheme} 5")
-        for number, shown in ((1, "#texts"), (2, "#map li"), (3, "#by_label"), (4, "#next .given button")):
+        for number, shown in ((1, "#texts"), (2, "#map li"), (3, "#allowed p"), (4, "#next .given button")):
             step(page, number)
             page.locator(shown).first.wait_for()
             look(f"{scheme} {number}")

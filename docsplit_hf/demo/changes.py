@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ..neighbors.pipeline import KNNClassifierPipeline
     from ..neighbors.store.datastore import KNNDatastore
 
-BATCH = 5  # texts that are suggested together, so that no two of them ask the same
+BATCH = 10  # texts that are suggested together, so that no two of them ask the same; then is learned from them
+CANDIDATES = 2_000  # texts to choose the first ones from
 
 
 def add_texts(session: Session, given: Texts) -> str:
@@ -37,11 +38,12 @@ def add_texts(session: Session, given: Texts) -> str:
         said += f" Left out {counted(given.left_out, 'row')} without a text."
     if (known_already := len(given.texts) - (now - have) - (now_without - without)) > 0:
         said += f" Not added again, as already there: {known_already:,}."
-    return f"{said} {learn(session)}".rstrip()
+    learn(session)
+    return said
 
 
-def give_label(session: Session, text: str, label: str) -> str:
-    """Give a text a label, whether it has another one, none, or is new; and learn from it."""
+def give_label(session: Session, text: str, label: str, learn_now: bool = True) -> str:
+    """Give a text a label, whether it has another one, none, or is new; and learn from it, now or later."""
     label = label.strip()
     if not text.strip() or not label:
         raise ValueError("Write a text and a label first.")
@@ -56,7 +58,16 @@ def give_label(session: Session, text: str, label: str) -> str:
         if same:
             pipe.remove_examples(same)
         pipe.add_examples([text], [label], allow_new_labels=True)
-    return f"This text now has the label {label!r}. {learn(session)}".rstrip()
+    session.stale = True
+    if learn_now or not session.fitted:
+        learn(session)
+    return f"This text now has the label {label!r}."
+
+
+def keep_label(session: Session, text: str, _: str = "") -> str:
+    """Remember that the label of a text was looked at, and is right."""
+    session.kept += _ids_of(session.pipe.datastore, text)
+    return "The label stays, and this is not asked again."
 
 
 def remove_text(session: Session, text: str, _: str = "") -> str:
@@ -69,39 +80,54 @@ def remove_text(session: Session, text: str, _: str = "") -> str:
         session.pipe.remove_examples(labeled)
     if without:
         session.pipe.remove_documents(without)
-    return f"The text is removed. {learn(session)}".rstrip()
+    learn(session)
+    return "The text is removed."
 
 
 def _ids_of(store: KNNDatastore | None, text: str) -> list[str]:
     return [] if store is None else [row_id for row_id, one in zip(store.ids, store.texts, strict=True) if one == text]
 
 
-def learn(session: Session) -> str:
-    """Fit the experts, or return why that is not possible."""
+def learn(session: Session) -> None:
+    """Fit the experts, where there are two labels."""
     pipe, (_, labels, _) = session.pipe, session.counts()
-    if pipe.model.config.num_labels:
-        return ""  # it was trained: its neighbors know the text
+    session.stale = False
+    if pipe.model.config.num_labels or pipe.datastore is None:
+        return  # it was trained: its neighbors know the text
     if labels < 2:
-        if session.pipe.datastore is not None:
-            session.pipe.datastore.fitted = None  # of labels that are gone
-        return "Next: add texts of a second label."
-    pipe.fit(show_progress=False)
-    return ""
+        pipe.datastore.fitted = None  # of labels that are gone
+    else:
+        pipe.fit(show_progress=True)
 
 
 def suggested_text(session: Session) -> dict[str, Any] | None:
     """The next suggestion, or None if no text is left. New ones are made when all have a label."""
-    left = session.store.documents
+    store = session.pipe.datastore
+    left = None if store is None else store.documents
     there = set(left.texts) if left else ()
-    session.suggestions = [one for one in session.suggestions if one["text"] in there]
-    if not session.suggestions and left:
+    if left and not any(one["text"] in there for one in session.suggestions):
+        if session.stale:
+            learn(session)
+        count = min(BATCH, len(left))
         try:
-            session.suggestions = session.pipe.suggest(min(BATCH, len(left)))
+            session.suggestions = session.pipe.suggest(count) if session.fitted else _first_texts(store, count)
         except ValueError:
-            if not session.fitted:
-                raise
-            session.suggestions = session.pipe.suggest(min(BATCH, len(left)), again=True)  # those that were skipped
-    return next(iter(session.suggestions), None)
+            session.suggestions = session.pipe.suggest(count, again=True)  # those that were skipped
+    return next((one for one in session.suggestions if one["text"] in there), None)
+
+
+def _first_texts(store: KNNDatastore, count: int) -> list[dict[str, Any]]:
+    """Texts to begin with, where nothing is known of labels yet: each stands for many similar ones."""
+    import numpy as np
+
+    from ..neighbors.suggestions import choose_documents
+
+    texts = store.documents.texts
+    rows = np.random.default_rng(0).permutation(len(texts))[:CANDIDATES]
+    keys, examples = (np.asarray(own, np.float32) for own in (store.documents.keys[rows], store.keys))
+    chosen = choose_documents(keys, np.ones(len(rows)), examples, count)
+    reason = "One text of a group of {:,} similar ones"
+    return [{"text": texts[rows[one.row]], "label": None, "reason": reason.format(len(one.cluster))} for one in chosen]
 
 
 def save_classifier(session: Session) -> Path:

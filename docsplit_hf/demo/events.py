@@ -1,4 +1,4 @@
-"""The events of the page: each takes a session's key and values, and returns what to show."""
+"""The events of the page: each takes a session's key and values, and returns what to show, by the parts' names."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import functools
 import html
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from . import uploads
-from .changes import add_texts, open_classifier, save_classifier, suggested_text
+from . import uploads, views
+from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
 from .sessions import KeptSessions, Limits, Session, SharedModel, counted
-from .uploads import classify_upload
-from .views import NEIGHBORS, Answer, answer, audit_table, document_map, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -28,14 +26,14 @@ def as_text(message: str) -> str:
     return html.escape(message if len(message) <= LONGEST else f"{message[:LONGEST]}...")
 
 
-def spoken(event: Callable[..., Any]) -> Callable[..., Any]:
+def spoken(event: Callable[..., dict]) -> Callable[..., dict]:
     """An event whose errors are shown to the visitor; unexpected ones only as a general sentence.
 
-    All outputs stay as they are. Gradio would write "Error" over each one that an exception leaves without a value.
+    All parts stay as they are. Gradio would write "Error" over each one that an exception leaves without a value.
     """
 
     @functools.wraps(event)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> dict:
         try:
             return event(*args, **kwargs)
         except (ValueError, TypeError) as error:
@@ -43,18 +41,23 @@ def spoken(event: Callable[..., Any]) -> Callable[..., Any]:
             gr.Warning(as_text(str(error)), title="Not done")
         except Exception:
             logger.exception("The page failed.")
-            gr.Warning("Something went wrong here. Details are in the log of docsplit-demo.", title="Not done")
-        return gr.skip()
+            gr.Warning("Something went wrong here. Details are in the log of docsplit demo.", title="Not done")
+        return {}
 
     return wrapped
 
 
-TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
 BUTTONS = 8  # labels that have a button; a list has all of them
 NO_LABELS = "(none)"
-NOTHING_YET = "No texts yet: add some on the tab Texts."
-CLOSED = [gr.skip() | {"visible": False}] * 4  # the texts that are open on other tabs
+FEW = 3  # texts of a label
+NEEDS = {
+    "labels": "Nothing to see yet: this step needs texts. Add some in step 1, or click *Try it with example texts*.",
+    "quality": "Nothing to measure yet: this step needs two labels with two texts each. Give labels in step 2 or 4.",
+    "next": "Nothing to suggest: this step needs texts without a label. Add some in step 1.",
+    "use": "Nothing to answer with yet: this step needs a text with a label. Give labels in step 2 or 4.",
+}
 Key = str | None
+Values = dict[str, Any]
 
 
 class Events:
@@ -64,186 +67,266 @@ class Events:
         self.shared, self.limits = shared, limits
         self.sessions = KeptSessions(shared, limits)
 
-    def opened(self, key: Key) -> tuple:
+    def opened(self, key: Key) -> Values:
         """Open the page, with the texts that this browser gave before."""
-        if key is not None:
-            try:
-                return key, *self.head(key)
-            except ValueError as error:
+        try:
+            return {"key": key} | self.head(key)
+        except ValueError as error:
+            if key is not None:
                 gr.Warning(as_text(f"Your earlier texts cannot be opened: {error}"))
         key = secrets.token_urlsafe(32)
-        return key, *self.head(key)
+        return {"key": key} | self.head(key)
 
-    def head(self, key: Key) -> tuple:
-        """The head of the page: how many texts there are, and the buttons for them."""
+    def head(self, key: Key) -> Values:
+        """The state on top of every step, what to do next, and which steps have what they need."""
         session = self.sessions[key]
         have, labels, without = session.counts()
-        there = have + without > 0
-        said = f"**{counted(have, 'text')}** with a label (**{counted(labels, 'label')}**) · **{without:,}** without"
-        return (
-            said if there else NOTHING_YET,
-            gr.Button(visible=not there),
-            gr.Button(visible=len(self.sessions.steps(key)) > 1),
-            gr.Button(visible=there),
-            gr.Row(visible=False),
-            gr.Dataframe(session.measured, visible=session.fitted),
-        )
+        there, right = have + without > 0, views.right_of(session)
+        state = f"**{counted(have + without, 'text')}** · **{have:,} labeled** ({counted(labels, 'label')})"
+        has_needed = {"labels": there, "quality": bool(right), "next": without > 0, "use": have > 0}
+        return {
+            "status": f"{state} · {right or 'not measured yet'}" if there else "No texts yet",
+            "hint": _what_next(session),
+            "example": gr.Button(visible=not there),
+            "undo": gr.Button(visible=len(self.sessions.steps(key)) > 1),
+            "clear": gr.Button(visible=there),
+            "confirm": gr.Row(visible=False),
+            **{f"{step}_need": gr.Markdown(visible=not is_met) for step, is_met in has_needed.items()},
+            **{f"{step}_body": gr.Column(visible=is_met) for step, is_met in has_needed.items()},
+        }
 
-    def change(self, key: Key, change: Callable[..., str], *values: Any) -> tuple:
+    def show(self, key: Key, step: str, percent: int, wanted: str = "") -> Values:
+        """Open a step, or show it anew. What was labeled in between is learned first."""
+        if key is None:
+            return {}  # the first step opens before there is a key
+        session, shown = self.sessions[key], {}
+        with session.lock:
+            if session.stale and step != "next":
+                learn(session)
+            if step == "labels":
+                shown = self.search(key, wanted)
+            elif step == "quality" and views.right_of(session):
+                shown = self.measured(session) | self.allow(key, percent) | self.audit(session)
+            elif step == "next":
+                shown = self.suggest(key)
+            return self.head(key) | {"step": step} | shown
+
+    def change(self, key: Key, change: Callable[..., str], *values: Any) -> Values:
         """Change the texts, and tell what was done."""
         with self.sessions.changing(key) as session:
             said = change(session, *values)
         gr.Info(as_text(said), duration=5)
         return self.head(key)
 
-    def change_and_show(
-        self, then: Callable, outputs: int, change: Callable, key: Key, text: str, label: Key, *values: Any
-    ) -> tuple:
-        """Give a text a label, or remove it, and show what comes next, if something does."""
-        head = self.change(key, change, text, label)
-        shown = spoken(then)(key, *values)
-        return *head, *(shown if isinstance(shown, tuple) else [gr.skip()] * outputs)
+    def change_and_show(self, then: Callable, change: Callable, key: Key, text: str, label: Key, *values: Any) -> dict:
+        """Give a text a label, keep it, or remove it, and show what comes next."""
+        return self.change(key, change, text, label) | spoken(then)(key, *values)
 
-    def undo(self, key: Key) -> tuple:
-        """Undo the last change, and close all opened texts."""
+    def undo(self, key: Key, *view: Any) -> Values:
+        """Undo the last change, and show the step anew."""
         self.sessions.undo(key)
         gr.Info("The last change is undone.", duration=5)
-        return *self.head(key), *CLOSED
+        return {"answered": gr.Row(visible=False)} | self.show(key, *view)
 
-    def clear(self, key: Key) -> tuple:
+    def clear(self, key: Key, *view: Any) -> Values:
         """Remove all texts."""
-        given = self.shared.new_pipeline()
-        return *self.change(key, lambda session: session.replace(given) or "All texts are removed."), *CLOSED
+        return self._replace(key, self.shared.new_pipeline(), "All texts are removed.", *view)
 
-    def open(self, key: Key, path: Key) -> tuple:
+    def open(self, key: Key, path: Key, *view: Any) -> Values:
         """Load the texts of a saved classifier in place of the present ones."""
         given = open_classifier(_given(path), self.shared, self.limits)
-        return *self.change(key, lambda session: session.replace(given) or "The classifier is loaded."), *CLOSED
+        return self._replace(key, given, "The classifier is loaded.", *view) | {"saved": None}
 
-    def add_pasted(self, key: Key, labeled: str, unlabeled: str, progress: gr.Progress = TQDM) -> tuple:
+    def _replace(self, key: Key, given: Any, said: str, *view: Any) -> Values:
+        self.change(key, lambda session: session.replace(given) or said)
+        return {"answered": gr.Row(visible=False)} | self.show(key, *view)
+
+    def add_pasted(self, key: Key, labeled: str, unlabeled: str) -> Values:
         """Add pasted lines, and empty the boxes."""
         given = uploads.pasted_texts(labeled or "", unlabeled or "", self.limits)
-        return *self.change(key, add_texts, given), "", ""
+        return self.change(key, add_texts, given) | {"labeled": "", "unlabeled": ""}
 
     def choose_columns(
-        self, with_labels: bool, path: Key, encoding: Key = None, text: Key = None, label: Key = None
-    ) -> tuple:
-        """The encoding of an uploaded file, its columns, as given or guessed, and its first rows."""
+        self, name: str, path: Key, encoding: Key = None, separator: Key = None, text: Key = None, label: Key = None
+    ) -> Values:
+        """The encoding of an uploaded file, its separator and columns, as given or guessed, and its first rows."""
+        parts = [f"{name}_{part}" for part in ("encoding", "separator", "text", "rows", "label")]
+        parts = parts if name == "file" else parts[:-1]
         if path is None:
-            return *[gr.Dropdown(visible=False)] * 3, gr.Dataframe(visible=False)
-        used = encoding or uploads.encoding_of(Path(path))
-        rows = uploads.rows_of(Path(path), self.limits, used)
+            return dict.fromkeys(parts, gr.skip() | {"visible": False})
+        file = Path(path)
+        used = encoding or uploads.encoding_of(file)
+        between = separator or uploads.separator_of(file, used)
+        reading = [gr.Dropdown(value=used, visible=True), gr.Dropdown(value=between, visible=between is not None)]
+        try:
+            rows = uploads.rows_of(file, self.limits, used, between)
+        except ValueError as error:  # maybe it can be read in another way
+            gr.Warning(as_text(str(error)), title="Not done")
+            return dict.fromkeys(parts[2:], gr.skip() | {"visible": False}) | dict(zip(parts, reading, strict=False))
         columns = uploads.columns_of(rows)
         if encoding is None and used != uploads.UNICODE:
-            said = f"{Path(path).name} is not encoded in UTF-8, and is read as {used}. If letters in the"
+            said = f"{file.name} is not encoded in UTF-8, and is read as {used}. If letters in the"
             gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
-        if text is None:
+        if text not in columns:
             text, label = uploads.guess_columns(rows, self.limits.labels)
-            label = label if with_labels and len(columns) > 1 else NO_LABELS
-        shown = [name for name in (text, label) if name not in (None, NO_LABELS)]
-        first = [[str(row.get(name) or "")[:200] for name in shown] for row in rows[:3]]
-        return (
-            gr.Dropdown(value=used, visible=True),
-            gr.Dropdown(columns, value=text, visible=True),
-            gr.Dropdown([NO_LABELS, *columns], value=label, visible=with_labels),
-            gr.Dataframe({"headers": shown, "data": first}, visible=True),
-        )
+            label = label if len(columns) > 1 else NO_LABELS
+        chosen = [one for one in (text, label if name == "file" else None) if one in columns]
+        shown = list(dict.fromkeys([*chosen, *columns]))
+        values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
+        said = f"The first rows of {len(rows):,}"
+        if len(chosen) > 1:
+            said += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
+        headers = [f"{one} ({role})" for one, role in zip(chosen, ("text", "label"), strict=False)]
+        first = [[uploads.shortened(row.get(one), 120) for one in shown] for row in rows[:4]]
+        headers, widths = [*headers, *shown[len(chosen) :]], ["340px", *["130px"] * (len(shown) - 1)]
+        table = gr.Dataframe(first, headers=headers, column_widths=widths, label=said, visible=True)
+        texts = gr.Dropdown(columns, value=text, visible=True)
+        labels = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
+        return dict(zip(parts, [*reading, texts, table, labels], strict=False))
 
-    def add_file(
-        self, key: Key, path: Key, encoding: str, text: str, label: Key, progress: gr.Progress = TQDM
-    ) -> tuple:
+    def add_file(self, key: Key, path: Key, text: str, label: Key, *reading: Key) -> Values:
         """Add the rows of a file."""
-        file = _given(path)
+        file, column = _given(path), None if label == NO_LABELS else label
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
-        column = None if label == NO_LABELS else label
-        return *self.change(key, add_texts, uploads.texts_of_file(file, text, column, self.limits, encoding)), None
+        given = uploads.texts_of_file(file, text, column, self.limits, *reading)
+        return self.change(key, add_texts, given) | {"file": None}
 
-    def add_examples(self, key: Key) -> tuple:
+    def add_examples(self, key: Key) -> Values:
         """Add the example texts, and answer the last one, which is long and has no label."""
         if any(self.sessions[key].counts()):
             raise ValueError("The example texts would mix with the texts that are here: clear these first.")
         given = uploads.example_texts()
         head = self.change(key, add_texts, given)
-        return *head, given.texts[-1], *self.ask(key, given.texts[-1]), gr.Tabs(selected="answer")
+        return head | {"asked": given.texts[-1], "steps": gr.Tabs(selected="use")} | self.ask(key, given.texts[-1])
 
-    def ask(self, key: Key, text: str) -> tuple:
-        """Answer a text, and show the reasons."""
+    def search(self, key: Key, wanted: str = "", near: str | None = None) -> Values:
+        """List texts, and close the opened one."""
         session = self.sessions[key]
-        with session.lock:
-            found = answer(session, text)
-        shown = [
-            gr.HighlightedText(pieces, visible=True, label=f"{label} · {share:.0%} of the vote")
-            for label, share, pieces in found.neighbors
-        ]
-        shown += [gr.HighlightedText([], visible=False)] * (NEIGHBORS - len(shown))
-        label = gr.Label(found.probabilities, num_top_classes=len(found.probabilities))
-        return (
-            gr.Row(visible=True),
-            label,
-            found.pieces,
-            _shares(found),
-            *shown,
-            *_labels([*found.probabilities, *session.labels]),
-        )
+        if not any(session.counts()):
+            return {}
+        said, rows, session.listed = views.listed_texts(session, wanted, near)
+        return {"listed": gr.Dataframe(rows, label=said), "opened": gr.Column(visible=False)}
 
-    def suggest(self, key: Key) -> tuple:
+    def open_listed(self, key: Key, clicked: gr.EventData) -> Values:
+        """Open the text of a row of the list."""
+        session = self.sessions[key]
+        return _opened(session, session.listed[clicked.index[0]]) if clicked.index[0] < len(session.listed) else {}
+
+    def map(self, key: Key, step: str) -> Values:
+        """Draw the map, where it is looked at."""
+        session = self.sessions[key]
+        if step != "labels" or not any(session.counts()):
+            return {}
+        with session.lock:
+            said, value = views.document_map(session)
+        return {"map": value, "mapped": said}
+
+    def open_point(self, key: Key, clicked: gr.EventData) -> Values:
+        """Open the text of a point of the map, and list those around it."""
+        row_id, session = str(getattr(clicked, "id", None)), self.sessions[key]
+        opened = _opened(session, row_id)
+        return self.search(key, near=row_id) | opened
+
+    def measured(self, session: Session) -> Values:
+        """How good the answers are, by label, and where some texts get none."""
+        import pandas as pd
+
+        curve = pd.DataFrame({"wrong, %": views.ERRORS, "answered, %": views.answered_shares(session)})
+        texts = counted(session.fitted.settings["texts"], "labeled text")
+        return {
+            "right": f"{views.right_of(session)}. Measured on {texts}, each answered by what the others taught. "
+            "The range in brackets is where the true share lies, nineteen times out of twenty.",
+            "by_label": gr.Dataframe(views.labels_table(session)),
+            "curve": gr.LinePlot(curve),
+        }
+
+    def allow(self, key: Key, percent: int) -> Values:
+        """What comes of allowing so many wrong answers."""
+        session = self.sessions[key]
+        return {"allowed": views.answered_at(session, int(percent)) if views.right_of(session) else ""}
+
+    def audit(self, session: Session) -> Values:
+        """List the findings, and open the first one."""
+        said, session.findings = views.audit_findings(session)
+        rows = [[f"{one.label}: {one.kind}", uploads.shortened(one.text, 160)] for one in session.findings]
+        return {"audited": said, "findings": gr.Dataframe(rows, visible=bool(rows))} | _finding(session, 0)
+
+    def open_finding(self, key: Key, clicked: gr.EventData) -> Values:
+        """Open the text of a row of the findings."""
+        return _finding(self.sessions[key], clicked.index[0])
+
+    def suggest(self, key: Key) -> Values:
         """Show the text to label next, the reason, and its possible labels."""
         session = self.sessions[key]
         with session.lock:
             found = suggested_text(session)
         if found is None:
-            gr.Info("No text is without a label: add some on the tab Texts.")
-            return gr.Column(visible=False), "", *_labels([])
-        reason = found["reason"]
-        text = gr.Textbox(found["text"], label=f"{reason[:1].upper()}{reason[1:]}.")
-        return gr.Column(visible=True), text, *_labels([found["label"], *session.labels])
+            return {}
+        guess = [found["label"]] if found["label"] else []
+        text = gr.Textbox(found["text"], label=f"{found['reason'][:1].upper()}{found['reason'][1:]}.")
+        return {"suggested_text": text} | _labels("suggested", [*guess, *session.labels])
 
-    def skip(self, key: Key) -> tuple:
+    def skip(self, key: Key) -> Values:
         """Go on to the next suggestion."""
         session = self.sessions[key]
-        session.suggestions = session.suggestions[1:]
+        skipped = suggested_text(session)
+        session.suggestions = [one for one in session.suggestions if one is not skipped]
         return self.suggest(key)
 
-    def audit(self, key: Key) -> tuple:
-        """Show the table of findings, and close the opened text."""
+    def ask(self, key: Key, text: str, sure_only: bool = False, percent: int = 0) -> Values:
+        """Answer a text, and show the reasons."""
         session = self.sessions[key]
         with session.lock:
-            said, rows, session.findings = audit_table(session)
-        return said, gr.Dataframe(rows, visible=bool(rows)), gr.Column(visible=False)
+            if session.stale:
+                learn(session)
+            found = views.answer(session, text, percent if sure_only else None)
+        near = [gr.HighlightedText(pieces, visible=True, label=said) for said, pieces in found.neighbors]
+        near += [gr.HighlightedText([], visible=False)] * (views.NEIGHBORS - len(near))
+        return {
+            "answered": gr.Row(visible=True),
+            "answer": gr.Label(found.probabilities),
+            "sure": found.said,
+            "words": gr.HighlightedText(found.words, visible=bool(found.words)),
+            "passage": gr.HighlightedText(found.passage, label=found.place),
+            **{f"near_{number}": one for number, one in enumerate(near)},
+            **_labels("answer", [one for one in [*found.probabilities, *session.labels] if one != found.label]),
+        }
 
-    def open_finding(self, key: Key, clicked: gr.SelectData) -> tuple:
-        """Open the text of a row of the table."""
-        session, row = self.sessions[key], clicked.index[0]
-        row_id = session.findings[row] if row < len(session.findings) else None
-        if row_id is None:
-            return gr.Column(visible=False), "", *_labels([])
-        return _opened_text(session, row_id, *filter(None, clicked.row_value[2:3]))
+    def confirm(self, key: Key, found: dict[str, float], text: str, *asked: Any) -> Values:
+        """Add a text with the label that it was given."""
+        return self.change_and_show(self.ask, give_label, key, text, max(found, key=found.get), text, *asked)
 
-    def map(self, key: Key) -> tuple:
-        """Draw the map again, and close the opened text."""
-        session = self.sessions[key]
-        with session.lock:
-            there = session.counts()[0] > 0
-            said, value = document_map(session) if there else (NOTHING_YET, {"points": [], "labels": []})
-        return value, said, gr.Column(visible=False)
-
-    def open_point(self, key: Key, clicked: gr.EventData) -> tuple:
-        """Open the text of a point of the map."""
-        return _opened_text(self.sessions[key], str(getattr(clicked, "id", None)))
-
-    def classify(self, key: Key, path: Key, encoding: str, text: str, progress: gr.Progress = TQDM) -> tuple:
+    def classify(self, key: Key, path: Key, sure_only: bool, percent: int, text: str, *reading: Key) -> Values:
         """Classify a file, and offer the answers for download."""
         session = self.sessions[key]
         with session.lock:
-            target, first, said = classify_upload(session, _given(path), text, encoding)
-        return said, gr.DownloadButton(value=str(target), visible=True), gr.Dataframe(first, visible=True)
+            error = views.error_of(session, percent) if sure_only else None
+            target, first, said = uploads.classify_upload(session, _given(path), text, error, *reading)
+        return {
+            "classified": said,
+            "answers": gr.DownloadButton(value=str(target), visible=True),
+            "first": gr.Dataframe(first, visible=True),
+        }
 
-    def save(self, key: Key) -> gr.DownloadButton:
+    def save(self, key: Key) -> Values:
         """Save the classifier, and offer it for download."""
         session = self.sessions[key]
         with session.lock:
-            return gr.DownloadButton(value=str(save_classifier(session)), interactive=True)
+            return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
+
+
+def _what_next(session: Session) -> str:
+    have, labels, without = session.counts()
+    if not have + without:
+        return "**Start:** add a file or some lines, or click *Try it with example texts*."
+    if labels < 2:
+        where = "step 4 picks the ones that tell most" if without else "add some in step 1, or give them in step 2"
+        return f"**Next:** give a few texts a label, of two kinds at least: {where}."
+    given = session.store.labels.tolist()
+    if few := sum(given.count(number) < FEW for number in set(given)):
+        return f"**Next:** label more texts, in step 4. {counted(few, 'label')} of {labels} have fewer than {FEW}."
+    return "**Ready:** use it in step 5. See in step 3 how far to trust it; labels from step 4 make it better."
 
 
 def _given(path: Key) -> Path:
@@ -252,30 +335,28 @@ def _given(path: Key) -> Path:
     return Path(path)
 
 
-def _opened_text(session: Session, row_id: str, *first: str) -> tuple:
-    text, label = text_of(session, row_id)
+def _opened(session: Session, row_id: str) -> Values:
+    text, label = views.text_of(session, row_id)
     said = f"A text with the label {label}" if label else "A text without a label"
-    names = [name for name in [*first, *session.labels] if name != label]
-    return gr.Column(visible=True), gr.Textbox(text, label=said), *_labels(names)
+    names = [name for name in session.labels if name != label]
+    return {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(text, label=said)} | _labels("opened", names)
 
 
-def _labels(names: list[str]) -> list[gr.Button | gr.Dropdown]:
+def _finding(session: Session, row: int) -> Values:
+    """The text of a finding, and what to do about it; without one, nothing."""
+    if row >= len(session.findings):
+        return {"finding": gr.Column(visible=False)}
+    one = session.findings[row]
+    text = gr.Textbox(one.text, label=f"{one.label}: {one.kind} {one.why}")
+    names = [name for name in [one.suggested, *session.labels] if name not in ("", one.label)]
+    shown = {"finding": gr.Column(visible=True), "finding_text": text, "keep": gr.Button(f"Keep {one.label}")}
+    return shown | _labels("finding", names)
+
+
+def _labels(chooser: str, names: Iterable[str]) -> Values:
     """Buttons of the first labels, and a list of all where there are more."""
     names = list(dict.fromkeys(names))
     buttons = [gr.Button(name, visible=True) for name in names[:BUTTONS]]
-    hidden = [gr.Button(visible=False)] * (BUTTONS - len(buttons))
-    return [*buttons, *hidden, gr.Dropdown(sorted(names), value=None, visible=len(names) > BUTTONS)]
-
-
-def _shares(found: Answer) -> gr.BarPlot:
-    import pandas as pd
-
-    odds = [round(share, 3) for share in found.shares.values()]
-    best = next(iter(found.probabilities))
-    instead = f", not {found.against}" if found.against else ""
-    return gr.BarPlot(
-        pd.DataFrame({"expert": list(found.shares), "log odds": odds}),
-        y_lim=[min(0, *odds), max(0, *odds)] if odds else None,
-        visible=bool(odds),
-        label=f"Why {best}{instead}",
-    )
+    buttons += [gr.Button(visible=False)] * (BUTTONS - len(buttons))
+    more = gr.Dropdown(sorted(names), value=None, visible=len(names) > BUTTONS)
+    return {f"{chooser}_{number}": one for number, one in enumerate(buttons)} | {f"{chooser}_more": more}

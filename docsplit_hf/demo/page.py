@@ -1,4 +1,4 @@
-"""The layout of the page, and which event each click calls."""
+"""The layout of the page, five steps, and which event each click calls."""
 
 from __future__ import annotations
 
@@ -9,75 +9,60 @@ from typing import Any
 
 import gradio as gr
 
-from .changes import give_label, remove_text
-from .events import BUTTONS, NOTHING_YET, Events, spoken
+from .changes import give_label, keep_label, remove_text
+from .events import BUTTONS, NEEDS, Events, spoken
 from .sessions import Limits, SharedModel
-from .uploads import ENCODINGS, ENDINGS
-from .views import HEADER, NEIGHBORS, PASSAGE, WORD
+from .uploads import ENCODINGS, ENDINGS, SEPARATORS
+from .views import NEIGHBORS, WORD
 
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]  # of the visitor: none is fetched
-THEME = gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONOSPACE)
-COLORS = {WORD: "#f59e0b", PASSAGE: "#60a5fa"}
-LEAD = (
-    "Add a few texts with their labels. Then any other text gets an answer, with the examples, words and passages "
-    "behind it."
-)
-MEASURED = "How often answers are right: measured on labeled texts that were held back"
-SHARES = "The most similar texts, each with its share of the vote. One without a label votes with its likely label."
+THEME = gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=FONT, font_mono=MONOSPACE).set(
+    button_primary_background_fill="*primary_600", button_primary_background_fill_hover="*primary_700"
+)  # on which white can be read
+STEPS = {
+    "texts": "1 Your texts",
+    "labels": "2 Your labels",
+    "quality": "3 How good is it",
+    "next": "4 What to label next",
+    "use": "5 Use it",
+}
+LEADS = {
+    "texts": "What is to be classified. **Bring** a file or lines; a label is the kind of a text, and not all need it.",
+    "labels": "Similar texts are close together. **Click** a point or a row to change its label or remove the text.",
+    "quality": "How often answers are right, how many to leave out to be right more often, which labels look wrong.",
+    "next": "The texts whose labels teach most. **Keyboard:** a number gives the label beside it, S skips the text.",
+    "use": "Classify a text and see why, classify a file, or save the classifier.",
+}
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
 # Nothing of a visitor is put into this: map.js draws the points, and writes the names of labels as text.
 MAP = """<canvas class="points" tabindex="0" role="application"
 aria-label="Map of the texts. Arrow keys go from point to point, Enter opens the text."></canvas>
-<ul aria-label="Labels"></ul>
-<p>Click a point to open its text. By keyboard: arrows go from point to point, Enter opens.
-<span role="status"></span></p>"""
-TABLE = {"datatype": "str", "type": "array", "interactive": False, "visible": False, "wrap": True, "buttons": [],
-         "show_search": "none"}  # fmt: skip
+<ul aria-label="Labels"></ul><span role="status"></span>"""
+TABLE = {"datatype": "str", "type": "array", "interactive": False, "wrap": True, "buttons": [], "show_search": "none"}
+TQDM = gr.Progress(track_tqdm=True)  # a bar of tqdm moves on the page
+UPDATE = "() => ({__type__: 'update', %s})"  # in the browser alone
+FILE = {"encoding": "Encoding", "separator": "Separator", "text": "Column of texts", "label": "Column of labels"}
+Parts = dict[str, Any]  # the components by the names that events give
 
 
 def make_page(shared: SharedModel, limits: Limits) -> gr.Blocks:
     """The page of one server. ``launch_options`` go with it."""
-    events = Events(shared, limits)
     with gr.Blocks(title="docsplit_hf", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as page:
         # The key keeps others out, as nobody can guess it; this encryption of it, in the browser, does not.
-        key = gr.BrowserState(storage_key="docsplit_hf", secret="docsplit_hf")
+        parts = {"key": gr.BrowserState(storage_key="docsplit_hf", secret="docsplit_hf"), "step": gr.State("texts")}
         gr.Markdown("# Classify documents from a few examples")
-        gr.Markdown(LEAD, elem_classes="lead")
-        with gr.Row(elem_classes="head"):
-            status = gr.Markdown(NOTHING_YET, elem_id="status")
-            example = gr.Button("Try it with example texts", variant="primary", visible=False, elem_id="example")
-            undo, clear = gr.Button("Undo", visible=False), gr.Button("Clear", visible=False)
-        with gr.Row(visible=False, elem_classes="head") as confirm:
-            gr.Markdown("Remove all texts from this page?")
-            sure, keep = gr.Button("Yes, remove all", variant="stop"), gr.Button("No, keep them")
-        measured = gr.Dataframe(label=MEASURED, elem_id="measured", render=False, **TABLE)
-        head = [status, example, undo, clear, confirm, measured]
-        with gr.Tabs(selected="texts") as tabs:
-            with gr.Tab("Texts", id="texts"):
-                _texts_tab(events, key, head, limits)
-                measured.render()
-            with gr.Tab("Answer", id="answer"):
-                text, answered, shown = _answer_tab(events, key, head, limits)
-            with gr.Tab("Label next", id="suggest"):
-                opened = [answered, _suggest_tab(events, key, head)]
-            with gr.Tab("Check labels", id="audit"):
-                opened.append(_audit_tab(events, key, head))
-            with gr.Tab("Map", id="map") as tab:
-                opened.append(_map_tab(tab, events, key, head))
-            with gr.Tab("Classify a file", id="file"):
-                _file_tab(events, key)
-            with gr.Tab("Save", id="save"):
-                load, saved = _save_tab(events, key)
-        _on(page.load, events.opened, key, [key, *head], hidden=True)
-        _on(example.click, events.add_examples, key, [*head, text, *shown, tabs], over=status)
-        for trigger, event, given in (
-            (undo.click, events.undo, [key]),
-            (sure.click, events.clear, [key]),
-            (load.click, events.open, [key, saved]),
-        ):
-            _on(trigger, event, given, [*head, *opened], over=status)
-        for button, asking in ((clear, True), (keep, False)):
-            _on(button.click, partial(gr.Row, visible=asking), None, confirm, hidden=True)
+        _head(parts)
+        following = partial(_opened, name="suggested", question="Its label:", skip=True)
+        layouts = (_texts, _labels, _quality, lambda parts, _: following(parts), _use)
+        with gr.Tabs(selected="texts", overflow_behavior="wrap") as parts["steps"]:
+            for (step, name), layout in zip(STEPS.items(), layouts, strict=True):
+                with gr.Tab(name, id=step, elem_id=step) as parts[f"{step}_tab"]:
+                    gr.Markdown(LEADS[step], elem_classes="lead")
+                    if step in NEEDS:
+                        parts[f"{step}_need"] = gr.Markdown(NEEDS[step], container=True)
+                    with gr.Column(visible=step not in NEEDS) as parts[f"{step}_body"]:
+                        layout(parts, limits)
+        _connect(parts, Events(shared, limits), page)
     return page
 
 
@@ -100,164 +85,228 @@ def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _texts_tab(events: Events, key: gr.BrowserState, head: list, limits: Limits) -> None:
+def _head(parts: Parts) -> None:
+    with gr.Row(elem_classes="head"):
+        with gr.Column(min_width=320):
+            parts["status"] = gr.Markdown("No texts yet", elem_id="status")
+            parts["hint"] = gr.Markdown(elem_classes="lead")
+        parts["example"] = gr.Button("Try it with example texts", variant="primary", visible=False, elem_id="example")
+        parts["undo"], parts["clear"] = gr.Button("Undo", visible=False), gr.Button("Clear", visible=False)
+    with gr.Row(visible=False, elem_classes="head") as parts["confirm"]:
+        gr.Markdown("Remove all texts from this page?")
+        parts["sure_clear"] = gr.Button("Yes, remove all", variant="stop")
+        parts["no_clear"] = gr.Button("No, keep them")
+
+
+def _texts(parts: Parts, limits: Limits) -> None:
     with gr.Row():
         with gr.Column():
-            upload = _upload(events, "A file of texts, with labels or without", True)
-            gr.Markdown(
-                f"{', '.join(ENDINGS)}; at most {limits.rows:,} rows and {limits.megabytes} MB. Texts without a label "
-                "help, too.",
-                elem_classes="lead",
-            )
-            add_file = gr.Button("Add the file")
+            _upload(parts, "file", "A file")
+            takes = f"{', '.join(ENDINGS)}; at most {limits.rows:,} rows and {limits.megabytes} MB."
+            gr.Markdown(takes, elem_classes="lead")
+            parts["add_file"] = gr.Button("Add the file", variant="primary")
         with gr.Column():
-            labeled = gr.Textbox(
-                label="Texts with labels, one a line", placeholder="sport: The home team won.", lines=5, max_lines=12
-            )
-            unlabeled = gr.Textbox(label="Texts without labels, one a line", lines=3, max_lines=12)
-            add_pasted = gr.Button("Add these lines")
-    _on(add_file.click, events.add_file, [key, *upload], [*head, upload[0]], over=upload[0])
-    pasted = [labeled, unlabeled]
-    _on(add_pasted.click, events.add_pasted, [key, *pasted], [*head, *pasted], over=labeled)
+            labeled, other = "sport: The home team won.", "One text in each line."
+            parts["labeled"] = gr.Textbox(label="Or lines with labels", placeholder=labeled, lines=3, max_lines=12)
+            parts["unlabeled"] = gr.Textbox(label="Or lines without", placeholder=other, lines=3, max_lines=12)
+            parts["add_lines"] = gr.Button("Add these lines")
+    with gr.Accordion("Or open a saved classifier", open=False):
+        parts["saved"] = gr.File(label="A zip from step 5", file_types=[".zip"], height=130)
+        parts["load"] = gr.Button("Load it, in place of the texts on this page")
 
 
-def _answer_tab(events: Events, key: gr.BrowserState, head: list, limits: Limits) -> tuple:
-    text = gr.Textbox(label="Text", lines=4, max_lines=12, max_length=limits.characters, elem_id="asked")
-    ask = gr.Button("Classify", variant="primary")
-    with gr.Row(visible=False) as answered:
-        with gr.Column(scale=2):
-            label = gr.Label(label="Answer", elem_id="answer")
-            chooser = _chooser("Not right? Click the right label: the next answer knows.")
-            shares = gr.BarPlot(x="expert", y="log odds", sort=None, tooltip="none", height=290, buttons=[],
-                                label="What each expert adds")  # fmt: skip
-        with gr.Column(scale=3):
-            pieces = _highlighted("What decided in the text", True)
-            gr.Markdown(SHARES, elem_classes="lead")
-            neighbors = [_highlighted("", False) for _ in range(NEIGHBORS)]
-    shown = [answered, label, pieces, shares, *neighbors, *chooser[:-1]]
-    for trigger in (ask.click, text.submit):
-        _on(trigger, events.ask, [key, text], shown, over=text)
-    _on_label(chooser, events, key, head, text, events.ask, [text], shown)
-    return text, answered, shown
-
-
-def _suggest_tab(events: Events, key: gr.BrowserState, head: list) -> gr.Column:
-    gr.Markdown("The texts whose labels would help most.", elem_classes="lead")
-    ask = gr.Button("Suggest a text", variant="primary")
-    opened, text, chooser, remove = _opened_text("Its label:")
-    with opened:
-        skip = gr.Button("Skip this text", size="sm")
-    shown = [opened, text, *chooser[:-1]]
-    _on(ask.click, events.suggest, key, shown)
-    _on(skip.click, events.skip, key, shown)
-    _on_label(chooser, events, key, head, text, events.suggest, [], shown, remove)
-    return opened
-
-
-def _audit_tab(events: Events, key: gr.BrowserState, head: list) -> gr.Column:
-    gr.Markdown("Labels that may be wrong, copies, and texts that are like no other.", elem_classes="lead")
-    ask = gr.Button("Check the labels", variant="primary")
-    said = gr.Markdown()
-    widths = ["130px", "120px", "120px", "240px", "380px"]
-    table = gr.Dataframe(headers=HEADER, elem_id="findings", column_widths=widths, **TABLE)
-    opened, text, chooser, remove = _opened_text("Click the right label:")
-    shown = [said, table, opened]
-    _on(ask.click, events.audit, key, shown)
-    _on(table.select, events.open_finding, key, [opened, text, *chooser[:-1]], hidden=True)
-    _on_label(chooser, events, key, head, text, events.audit, [], shown, remove)
-    return opened
-
-
-def _map_tab(tab: gr.Tab, events: Events, key: gr.BrowserState, head: list) -> gr.Column:
-    said = gr.Markdown()
+def _labels(parts: Parts, _: Limits) -> None:
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
-            view = gr.HTML({"points": [], "labels": []}, html_template=MAP, css_template=_file("map.css"),
-                           js_on_load=_file("map.js"), elem_id="map")  # fmt: skip
+            parts["map"] = gr.HTML({"points": [], "labels": []}, html_template=MAP, css_template=_file("map.css"),
+                                   js_on_load=_file("map.js"), elem_id="map")  # fmt: skip
+            parts["mapped"] = gr.Markdown("The map is drawn …", elem_classes="lead")
         with gr.Column(scale=2, min_width=280):
-            opened, text, chooser, remove = _opened_text("Click the right label:")
-    shown = [view, said, opened]
-    _on(tab.select, events.map, key, shown)
-    _on(view.select, events.open_point, key, [opened, text, *chooser[:-1]], hidden=True)
-    _on_label(chooser, events, key, head, text, events.map, [], shown, remove)
-    return opened
+            parts["wanted"] = gr.Textbox(show_label=False, placeholder="Find a word or a label, then Enter")
+            parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=420,
+                                           elem_id="listed", **TABLE)  # fmt: skip
+            with gr.Column(visible=False) as parts["opened"]:
+                _opened(parts, "opened", "Its label is another one? Click it.")
 
 
-def _file_tab(events: Events, key: gr.BrowserState) -> None:
-    upload = _upload(events, "A file of texts", False)
-    run = gr.Button("Classify the file", variant="primary")
-    said = gr.Markdown(elem_id="classified")
-    download = gr.DownloadButton("Download the answers", visible=False)
-    first = gr.Dataframe(headers=["Text", "Label", "Probability"], column_widths=["560px", "160px", "120px"],
-                         label="The first answers", **TABLE)  # fmt: skip
-    _on(run.click, events.classify, [key, *upload[:3]], [said, download, first], over=upload[0])
-
-
-def _save_tab(events: Events, key: gr.BrowserState) -> tuple[gr.Button, gr.File]:
-    gr.Markdown(
-        "A zip with the encoder, the texts and what was learned from them: weights, tables and JSON, no pickle. "
-        'Unpacked, `pipeline("docsplit-knn", model="classifier")` loads it.'
-    )
+def _quality(parts: Parts, _: Limits) -> None:
     with gr.Row():
-        save = gr.Button("Save the classifier", variant="primary")
-        download = gr.DownloadButton("Download the classifier", interactive=False)
-    upload = gr.File(label="A classifier that was saved here", file_types=[".zip"], height=150)
-    _on(save.click, events.save, key, download)
-    return gr.Button("Load it, in place of the texts on this page"), upload
+        with gr.Column(min_width=300):
+            parts["right"] = gr.Markdown()
+            parts["by_label"] = gr.Dataframe(headers=["Label", "Texts", "Right", "Else taken for"], max_height=240,
+                                             column_widths=["34%", "20%", "20%", "26%"],
+                                             label="By label", elem_id="by_label", **TABLE)  # fmt: skip
+        with gr.Column(min_width=300):
+            parts["percent"] = gr.Slider(1, 50, 10, step=1, label="Wrong answers to allow, in percent")
+            parts["allowed"] = gr.Markdown(elem_id="allowed")
+            parts["curve"] = gr.LinePlot(x="wrong, %", y="answered, %", height=190, y_lim=[0, 100],
+                                         show_label=False, tooltip="all", buttons=[])  # fmt: skip
+    gr.Markdown("## Labels to look at")
+    parts["audited"] = gr.Markdown(elem_classes="lead")
+    with gr.Column(visible=False) as parts["finding"]:
+        parts["keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
+        _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["keep"])
+    parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings", column_widths=["32%", "68%"],
+                                     max_height=300, label="All of them: click one to open it", **TABLE)  # fmt: skip
 
 
-def _upload(events: Events, label: str, with_labels: bool) -> list:
-    """A file to choose; once chosen, its encoding, its columns, and its first rows."""
-    upload = [gr.File(label=label, file_types=list(ENDINGS), height=150)]
+def _use(parts: Parts, limits: Limits) -> None:
+    parts["asked"] = gr.Textbox(label="A text", lines=3, max_lines=4, max_length=limits.characters,
+                                autoscroll=False, elem_id="asked")  # fmt: skip
+    with gr.Row(elem_classes="head"):
+        parts["ask"] = gr.Button("Classify", variant="primary")
+        parts["sure_only"] = gr.Checkbox(label="Leave out unsure answers, as step 3 says", container=False)
+    with gr.Row(visible=False) as parts["answered"]:
+        with gr.Column(scale=2, min_width=280):
+            parts["answer"] = gr.Label(label="Answer", num_top_classes=3, elem_id="answer")
+            parts["sure"] = gr.Markdown(elem_id="sure")
+            parts["right_label"] = gr.Button("This label is right", size="md", render=False)
+            _chooser(parts, "answer", "Not right? Click the right label: the next answer knows.", parts["right_label"])
+        with gr.Column(scale=3, min_width=300):
+            parts["words"] = _highlighted("Words that decided")
+            parts["passage"] = _highlighted("The passage that decided")
+            with gr.Accordion("The most similar of your texts", open=False):
+                for number in range(NEIGHBORS):
+                    parts[f"near_{number}"] = _highlighted("")
+    with gr.Accordion("Classify a whole file", open=False):
+        _upload(parts, "new", "A file of texts")
+        parts["classify"] = gr.Button("Classify the file", variant="primary")
+        parts["classified"] = gr.Markdown(elem_id="classified")
+        parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
+        parts["first"] = gr.Dataframe(headers=["Text", "Label", "Sureness"], column_widths=["66%", "20%", "14%"],
+                                      label="The first answers", visible=False, **TABLE)  # fmt: skip
+    with gr.Accordion("Save the classifier", open=False):
+        gr.Markdown(
+            "A zip with the encoder, the texts and what was learned from them: weights, tables and JSON, no pickle. "
+            'Unpacked, `pipeline("docsplit-knn", model="classifier")` loads it, and step 1 goes on with it.'
+        )
+        parts["save"] = gr.Button("Save the classifier")
+        parts["download"] = gr.DownloadButton("Download the classifier", visible=False)
+
+
+def _upload(parts: Parts, name: str, label: str) -> None:
+    """A file to choose; once chosen, how it is read, its columns, and its first rows."""
+    parts[name] = gr.File(label=label, file_types=list(ENDINGS), height=130)
     with gr.Row():
-        for choices, name in ((ENCODINGS, "Encoding"), ([], "Column of texts"), ([], "Column of labels")):
-            upload.append(gr.Dropdown(choices, label=name, visible=False, interactive=True, min_width=120))
-    first = gr.Dataframe(label="The first rows", column_widths=["70%", "30%"] if with_labels else ["100%"], **TABLE)
-    for given, trigger in enumerate((upload[0].change, *(chosen.input for chosen in upload[1:])), start=1):
-        inputs = upload if given > 2 else upload[:given]  # a file, or another encoding of it, may have other columns
-        _on(trigger, partial(events.choose_columns, with_labels), inputs, [*upload[1:], first], hidden=True)
-    return upload
+        for part, said in FILE.items():
+            if name == "file" or part != "label":
+                choices = {"encoding": ENCODINGS, "separator": list(SEPARATORS)}.get(part, [])
+                parts[f"{name}_{part}"] = gr.Dropdown(choices, label=said, visible=False, min_width=120)
+    parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=260, **TABLE)
 
 
-def _highlighted(label: str, legend: bool) -> gr.HighlightedText:
-    return gr.HighlightedText(
-        label=label, color_map=COLORS, show_legend=legend, show_inline_category=False, combine_adjacent=False,
-        elem_classes="text-box", interactive=False,
-    )  # fmt: skip
+def _highlighted(label: str) -> gr.HighlightedText:
+    return gr.HighlightedText(label=label, color_map={WORD: "#f59e0b"}, show_inline_category=False,
+                              combine_adjacent=False, elem_classes="text-box", interactive=False)  # fmt: skip
 
 
-def _opened_text(question: str) -> tuple[gr.Column, gr.Textbox, list, gr.Button]:
+def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = None, skip: bool = False) -> None:
     """An opened text, with buttons that give it a label or remove it."""
-    with gr.Column(visible=False) as opened:
-        text, chooser = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=14), _chooser(question)
-        return opened, text, chooser, gr.Button("Remove this text", size="sm")
+    parts[f"{name}_text"] = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=10)
+    _chooser(parts, name, question, first)
+    with gr.Row(elem_classes="labels"):
+        parts[f"{name}_remove"] = gr.Button("Remove this text", size="sm")
+        if skip:
+            parts["skip"] = gr.Button("Skip this text", size="sm", elem_id="skip")
 
 
-def _chooser(question: str) -> list:
+def _chooser(parts: Parts, name: str, question: str, first: gr.Button | None = None) -> None:
     """Buttons of labels, a list of all labels where there are more, and a box for a new one."""
     gr.Markdown(question, elem_classes="lead")
-    with gr.Row(elem_classes="labels"):
-        buttons = [gr.Button(visible=False, size="md") for _ in range(BUTTONS)]
+    with gr.Row(elem_classes=["labels", "given"]):
+        if first is not None:
+            first.render()
+        for number in range(BUTTONS):
+            parts[f"{name}_{number}"] = gr.Button(visible=False, size="md")
     more = gr.Dropdown([], label="All labels: click, or write to search", visible=False, interactive=True)
-    return [*buttons, more, gr.Textbox(placeholder="A new label, then Enter", show_label=False, max_length=200,
-                                       container=False)]  # fmt: skip
+    new = gr.Textbox(placeholder="A new label, then Enter", show_label=False, max_length=200, container=False)
+    parts[f"{name}_more"], parts[f"{name}_new"] = more, new
 
 
-def _on_label(
-    chooser: list, events: Events, key: gr.BrowserState, head: list, text: gr.Textbox, then: Callable, inputs: list,
-    shown: list, remove: gr.Button | None = None,
-) -> None:  # fmt: skip
-    """Give the text a label, or remove it, and show what comes next."""
-    *buttons, more, other = chooser
-    label, given = partial(events.change_and_show, then, len(shown)), [*head, *shown]
-    for trigger, value in (*((one.click, one) for one in buttons), (more.select, more), (other.submit, other)):
-        _on(trigger, partial(label, give_label), [key, text, value, *inputs], given)
-    if remove is not None:
-        _on(remove.click, partial(label, remove_text), [key, text, remove, *inputs], given)
-    _on(other.submit, str, None, other, hidden=True)
+def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
+    """Which event each click calls, with which parts."""
+    on, view, asked = partial(_on, parts), ("step", "percent", "wanted"), ("asked", "sure_only", "percent")
+    opened = on(page.load, events.opened, "key")
+    opened.then(None, None, None, js=_file("page.js"))
+    parts["steps"].change(None, None, None, js="() => window.stepOpened?.()")
+    over = {"labels": "listed", "quality": "right", "next": "suggested_text"}
+    for step in STEPS:
+        show = partial(lambda step, key, *view: events.show(key, step, *view), step)
+        shown = on(parts[f"{step}_tab"].select, show, "key", *view[1:], over=over.get(step))
+        if step == "labels":
+            on(shown.then, events.map, "key", "step", over="map")
+    for trigger, event, given in (
+        ("undo", events.undo, view),
+        ("sure_clear", events.clear, view),
+        ("load", events.open, ("saved", *view)),
+    ):
+        changed = on(parts[trigger].click, event, "key", *given, over="status", busy=trigger)
+        on(changed.then, events.map, "key", "step", over="map")
+    for trigger, asking in (("clear", "true"), ("no_clear", "false")):
+        parts[trigger].click(None, None, parts["confirm"], js=UPDATE % f"visible: {asking}")
+
+    for name, columns in (("file", list(FILE)), ("new", list(FILE)[:-1])):
+        columns = [name, *(f"{name}_{part}" for part in columns)]
+        for given, trigger in enumerate((parts[name].change, *(parts[one].input for one in columns[1:])), start=1):
+            inputs = columns if given > 3 else columns[:given]  # a file read in another way may have other columns
+            on(trigger, partial(events.choose_columns, name), *inputs)
+    file = ("file", "file_text", "file_label", "file_encoding", "file_separator")
+    on(parts["add_file"].click, events.add_file, "key", *file, over="file", busy="add_file")
+    on(parts["add_lines"].click, events.add_pasted, "key", "labeled", "unlabeled", over="labeled", busy="add_lines")
+    on(parts["example"].click, events.add_examples, "key", over="status", busy="example")
+
+    on(parts["wanted"].submit, events.search, "key", "wanted", over="listed")
+    on(parts["listed"].select, events.open_listed, "key", click=True)
+    on(parts["map"].select, events.open_point, "key", click=True)
+    on(parts["percent"].change, events.allow, "key", "percent")
+    on(parts["findings"].select, events.open_finding, "key", click=True)
+    on(parts["skip"].click, events.skip, "key", over="suggested_text", busy="skip")
+    for trigger in (parts["ask"].click, parts["asked"].submit):
+        on(trigger, events.ask, "key", *asked, over="asked", busy="ask")
+    on(parts["right_label"].click, events.confirm, "key", "answer", *asked, over="answer", busy="right_label")
+    new = ("new", *asked[1:], "new_text", "new_encoding", "new_separator")
+    on(parts["classify"].click, events.classify, "key", *new, over="new", busy="classify")
+    on(parts["save"].click, events.save, "key", over="save", busy="save")
+
+    later = partial(give_label, learn_now=False)
+    for name, text, change, then, given in (
+        ("opened", "opened_text", give_label, events.show, view),
+        ("finding", "finding_text", give_label, events.show, view),
+        ("suggested", "suggested_text", later, events.show, view),
+        ("answer", "asked", give_label, events.ask, asked),
+    ):
+        buttons = [f"{name}_{number}" for number in range(BUTTONS)]
+        clicks = [(parts[button].click, button, change) for button in buttons]
+        clicks += [(parts[f"{name}_more"].select, f"{name}_more", change)]
+        clicks += [(parts[f"{name}_new"].submit, f"{name}_new", change)]
+        if f"{name}_remove" in parts:
+            clicks += [(parts[f"{name}_remove"].click, f"{name}_remove", remove_text)]
+        if name == "finding":
+            clicks += [(parts["keep"].click, "keep", keep_label)]
+        for trigger, value, called in clicks:
+            changed = on(trigger, partial(events.change_and_show, then, called), "key", text, value, *given, over=text)
+            if name == "opened":
+                on(changed.then, events.map, "key", "step", over="map")
+        parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => (document.activeElement.blur(), '')")
 
 
-def _on(trigger: Callable, fn: Callable, inputs: Any, outputs: Any, hidden: bool = False, over: Any = None) -> None:
-    """Call an event. Its progress is shown over a component, or over all outputs, unless it takes no time."""
-    shown = {"show_progress": "hidden" if hidden else "full", "show_progress_on": over}
-    trigger(spoken(fn), inputs, outputs, **shown, **ONE_AT_A_TIME)
+def _on(
+    parts: Parts, trigger: Callable, event: Callable[..., dict], *inputs: str, over: str | None = None,
+    busy: str | None = None, click: bool = False,
+) -> Any:  # fmt: skip
+    """Call an event, which gives new values of parts by name. Its progress is shown over one, and a button waits."""
+
+    def called(progress: gr.Progress = TQDM, *values: Any) -> Any:
+        return {parts[name]: value for name, value in spoken(event)(*values).items()} or gr.skip()
+
+    def clicked(what: gr.EventData, *values: Any) -> Any:
+        return called(TQDM, *values, what)
+
+    shown = {"show_progress": "full" if over else "hidden", "show_progress_on": over and parts[over]}
+    if busy:
+        trigger(None, None, parts[busy], js=UPDATE % "interactive: false")
+    given, shown_in = [parts[name] for name in inputs], list(parts.values())
+    done = trigger(clicked if click else called, given, shown_in, **shown, **ONE_AT_A_TIME)
+    if busy:
+        done.then(None, None, parts[busy], js=UPDATE % "interactive: true")
+    return done

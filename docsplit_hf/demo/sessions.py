@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from ..neighbors.experts.fitted_experts import FittedExperts, ReadyExperts
     from ..neighbors.pipeline import KNNClassifierPipeline
     from ..neighbors.store.datastore import KNNDatastore
 
@@ -26,7 +29,7 @@ def counted(number: int, noun: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """Each is an argument of ``docsplit-demo``: ``--max_rows``, ..."""
+    """Each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
 
     rows: int = 10_000  # of a file, and of all texts of a session
     megabytes: int = 100  # of an upload; a saved classifier has the encoder in it
@@ -40,7 +43,7 @@ class Limits:
             if len(text) > self.characters:
                 raise ValueError(
                     f"Text {number} has {len(text):,} characters, and this page takes {self.characters:,}: cut it, or "
-                    "start docsplit-demo with a larger --max_characters."
+                    "start docsplit demo with a larger --max_characters."
                 )
 
     def check_rows(self, rows: int) -> None:
@@ -48,7 +51,7 @@ class Limits:
         if rows > self.rows:
             raise ValueError(
                 f"These are {rows:,} texts or more, and this page takes {self.rows:,}: leave some out, or start "
-                "docsplit-demo with a larger --max_rows."
+                "docsplit demo with a larger --max_rows."
             )
 
     def check_labels(self, labels: Iterable[str]) -> None:
@@ -108,12 +111,17 @@ class Session:
 
     pipe: KNNClassifierPipeline
     limits: Limits
+    kept: list[str] = field(default_factory=list)  # the ids of texts whose labels were looked at, and are right
+    listed: list[str] = field(default_factory=list)  # the ids of the texts in the list
+    findings: list[Any] = field(default_factory=list)  # of the audit, as they are listed
     suggestions: list[dict[str, Any]] = field(default_factory=list)  # those that wait for a label
-    findings: list[str | None] = field(default_factory=list)  # the ids of the texts in the audit's table
+    stale: bool = False  # whether there are labels that were not learned from yet
+    map: tuple[int | None, list[str], np.ndarray | None] = (None, [], None)  # a hash of its texts, their ids and places
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
     _folder: tempfile.TemporaryDirectory = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")
     )
+    _ready: ReadyExperts | None = None
 
     @property
     def folder(self) -> Path:
@@ -124,26 +132,22 @@ class Session:
     def store(self) -> KNNDatastore:
         """The labeled texts; raises if there are none."""
         if self.pipe.datastore is None or not len(self.pipe.datastore):
-            raise ValueError("No labeled texts yet: add some on the tab Texts.")
+            raise ValueError("No text has a label yet: give some a label in step 2 or 4.")
         return self.pipe.datastore
 
-    def replace(self, pipe: KNNClassifierPipeline) -> None:
+    def replace(self, pipe: KNNClassifierPipeline, kept: Iterable[str] = ()) -> None:
         """Replace all texts."""
-        self.pipe, self.suggestions, self.findings = pipe, [], []
+        self.pipe, self.kept = pipe, list(kept)
+        self.stale = self.fitted is not None and self.fitted.settings["examples"] != len(pipe.datastore)
 
     @property
-    def fitted(self) -> bool:
-        """Whether there are experts to explain answers."""
-        return self.pipe.datastore is not None and self.pipe.datastore.fitted is not None
+    def fitted(self) -> FittedExperts | None:
+        """The experts that explain answers, if there are any."""
+        from ..neighbors.experts.fitted_experts import ready_experts
 
-    @property
-    def measured(self) -> dict[str, list]:
-        """The table of how good each expert was on texts that it had not learned."""
-        rows = self.pipe.datastore.fitted.settings["measured"] if self.fitted else []
-        names = list(rows[0]) if rows else []
-        data = [[row[names[0]], *(f"{row[one]:.3f}" if "loss" in one else f"{row[one]:.0%}" for one in names[1:])]
-                for row in rows]  # fmt: skip
-        return {"headers": [name.replace("_f1", " F1").replace("_", " ") for name in names], "data": data}
+        store = self.pipe.datastore
+        self._ready = None if store is None else ready_experts(store.snapshot, self._ready)
+        return None if self._ready is None else self._ready.fitted
 
     @property
     def labels(self) -> list[str]:
@@ -173,7 +177,8 @@ class KeptSessions:
         if not isinstance(key, str) or len(key) < 40:  # ``secrets`` makes longer ones, which nobody guesses
             raise ValueError("The page is still loading: try again.")
         with self._lock:
-            session = self._live.pop(key, None) or Session(self._open(*self.steps(key)[-1:]), self._limits)
+            if (session := self._live.pop(key, None)) is None:
+                session = self._restore(Session(None, self._limits), *self.steps(key)[-1:])
             self._live[key] = session
             while len(self._live) > self._limits.sessions:
                 del self._live[next(iter(self._live))]
@@ -190,7 +195,7 @@ class KeptSessions:
                 yield session
                 self._keep(key, session)
             except BaseException:
-                session.replace(self._open(*self.steps(key)[-1:]))
+                self._restore(session, *self.steps(key)[-1:])
                 raise
 
     def undo(self, key: str | None) -> Session:
@@ -200,7 +205,7 @@ class KeptSessions:
             *_, before, last = [None, None, *self.steps(key)]
             if before is None:
                 raise ValueError("There is nothing to undo.")
-            session.replace(self._open(before))
+            self._restore(session, before)
             shutil.rmtree(last)
         return session
 
@@ -215,10 +220,14 @@ class KeptSessions:
         """The states that are kept, the present one last."""
         return sorted(self._folder(key).glob("[0-9]*"))
 
-    def _open(self, step: Path | None = None) -> KNNClassifierPipeline:
+    def _restore(self, session: Session, step: Path | None = None) -> Session:
         if step is None or not (step / "datastore").is_dir():
-            return self._shared.new_pipeline()
-        return self._shared.new_pipeline(str(step), **json.loads((step / "reading.json").read_text()))
+            session.replace(self._shared.new_pipeline())
+        else:
+            reading = json.loads((step / "reading.json").read_text())
+            kept = reading.pop("kept", ())
+            session.replace(self._shared.new_pipeline(str(step), **reading), kept)
+        return session
 
     def _keep(self, key: str, session: Session) -> None:
         folder, steps = self._folder(key), self.steps(key)
@@ -229,7 +238,7 @@ class KeptSessions:
         if session.pipe.datastore is not None:
             session.pipe.datastore.save_pretrained(unfinished)
         reading = {name: getattr(session.pipe.model.config, name) for name in ("long_documents", "passage_length")}
-        (unfinished / "reading.json").write_text(json.dumps(reading))
+        (unfinished / "reading.json").write_text(json.dumps(reading | {"kept": session.kept}))
         unfinished.rename(folder / f"{int(steps[-1].name) + 1 if steps else 0:09}")
         by_age = sorted(folder.parent.iterdir(), key=lambda one: one.stat().st_mtime)
         for old in {*steps[: 1 - STEPS], *by_age[: -self._limits.sessions]}:

@@ -18,6 +18,7 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # not the compressed ones
 TEXT_NAMES = ("text", "document", "body", "content")
 LABEL_NAMES = ("label", "class", "category", "topic")
 UNICODE = "utf-8"
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
 
 
@@ -61,9 +62,21 @@ def encoding_of(path: Path) -> str:
     return UNICODE  # which says itself that it is UTF-16
 
 
-def rows_of(path: Path, limits: Limits, encoding: str = UNICODE) -> list[dict[str, Any]]:
-    """The rows of a file, if they are not too many."""
-    rows = list(itertools.islice(read_upload(path, encoding), limits.rows + 1))
+def separator_of(path: Path, encoding: str) -> str | None:
+    """The name of what separates the columns of a table, by its first line; None of files that are no tables."""
+    from ..text.file_formats import file_format
+
+    if file_format(path) != "csv":
+        return None
+    with open(path, "rb") as file:
+        header = file.read(10_000).decode(encoding, errors="replace").partition("\n")[0]
+    first = "tab" if path.suffix.lower() == ".tsv" else "comma"
+    return max((first, *SEPARATORS), key=lambda name: header.count(SEPARATORS[name]))
+
+
+def rows_of(path: Path, limits: Limits, *reading: str | None) -> list[dict[str, Any]]:
+    """The rows of a file, if they are not too many; ``reading`` are its encoding and its separator."""
+    rows = list(itertools.islice(read_upload(path, *reading), limits.rows + 1))
     limits.check_rows(len(rows))
     return rows
 
@@ -75,6 +88,12 @@ def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]
         if name not in (None, *columns):
             raise ValueError(f"The file has no column {name!r}, only {columns}: choose another one.")
     return columns
+
+
+def shortened(text: Any, most: int = 240) -> str:
+    """A text that fits into a cell."""
+    text = " ".join(str(text or "").split())
+    return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"
 
 
 def is_text(value: Any) -> bool:
@@ -97,10 +116,10 @@ def guess_columns(rows: Sequence[dict[str, Any]], most_labels: int) -> tuple[str
 
 
 def texts_of_file(
-    path: Path, text_column: str, label_column: str | None, limits: Limits, encoding: str = UNICODE
+    path: Path, text_column: str, label_column: str | None, limits: Limits, *reading: str | None
 ) -> Texts:
     """The texts of a file; those whose label is empty have none."""
-    rows = rows_of(path, limits, encoding)
+    rows = rows_of(path, limits, *reading)
     columns_of(rows, text_column, label_column)
     found = [(row.get(text_column), _label(row.get(label_column), number)) for number, row in enumerate(rows, start=1)]
     usable = [pair for pair in found if is_text(pair[0])]
@@ -108,7 +127,7 @@ def texts_of_file(
     return _checked(Texts(texts, labels, len(rows) - len(usable)), limits)
 
 
-def read_upload(path: Path, encoding: str = UNICODE) -> Iterator[dict[str, Any]]:
+def read_upload(path: Path, encoding: str = UNICODE, separator: str | None = None) -> Iterator[dict[str, Any]]:
     """The rows of an uploaded file. Errors name it without the server's folder."""
     from ..neighbors.row_files import read_rows
 
@@ -118,25 +137,18 @@ def read_upload(path: Path, encoding: str = UNICODE) -> Iterator[dict[str, Any]]
         first = file.read(10_000)
     if re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         raise ValueError(f"{path.name} is not a text file: open it in the program that made it, and export it as CSV.")
-    separator, given = _reading(path, encoding)
     try:
-        yield from read_rows(path, csv_separator=separator, encoding=given)
+        yield from read_rows(path, **_reading(path, encoding, separator))
     except ValueError as error:
         if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
             raise UnicodeError(f"{path.name} is not encoded in {encoding}: choose another encoding.") from error
         raise ValueError(str(error).replace(str(path), path.name)) from error
 
 
-def _reading(path: Path, encoding: str) -> tuple[str | None, str | None]:
-    """The separator of a table, by its first line, and the encoding; None: as the file is usually read."""
-    from ..text.file_formats import SEPARATORS, file_format
-
+def _reading(path: Path, encoding: str = UNICODE, separator: str | None = None) -> dict[str, str | None]:
+    """The separator of a table, and the encoding; None: as the file is usually read."""
     given = None if encoding == UNICODE else encoding  # UTF-16 is read as such where the file says that it is
-    if file_format(path) != "csv":
-        return None, given
-    with open(path, "rb") as file:
-        header = file.read(10_000).decode(given or "utf-8-sig", errors="replace").partition("\n")[0]
-    return max(("\t" if path.suffix.lower() == ".tsv" else ",", *SEPARATORS), key=header.count), given
+    return {"csv_separator": SEPARATORS.get(separator or separator_of(path, encoding)), "encoding": given}
 
 
 def _label(value: Any, number: int) -> str | None:
@@ -157,25 +169,31 @@ def _checked(given: Texts, limits: Limits) -> Texts:
 
 
 PREVIEW = 20
-SHOWN = 300  # characters of a text
+NO_ANSWER = "(not sure enough)"
 
 
-def classify_upload(session: Session, path: Path, text_column: str, encoding: str) -> tuple[Path, list[list[str]], str]:
-    """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it."""
+def classify_upload(
+    session: Session, path: Path, text_column: str, error: float | None, *reading: str | None
+) -> tuple[Path, list[list[str]], str]:
+    """The rows of a file with ``label`` and ``score``, the first ones to show, and a sentence on it.
+
+    With ``error`` unsure texts get no label, so that at most such a share of the answers is wrong.
+    """
     from ..neighbors.classify_file import PredictionFiles, classify_file
     from ..neighbors.row_files import read_rows
 
     _ = session.store
-    rows, target = rows_of(path, session.limits, encoding), session.folder / "answers.csv"
+    rows, target = rows_of(path, session.limits, *reading), session.folder / "answers.csv"
     columns_of(rows, text_column)
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
-    files = PredictionFiles(path, target, text_column, None, *_reading(path, encoding))
-    outcome = classify_file(session.pipe, files, overwrite=True)
+    files = PredictionFiles(path, target, text_column, **_reading(path, *reading))
+    outcome = classify_file(session.pipe, files, overwrite=True, **({"reject": error} if error else {}))
     shown = f"input_{text_column}" if text_column in ("label", "score") else text_column
     first = [
-        [(row[shown] or "")[:SHOWN], row["label"] or "", f"{float(row['score']):.0%}" if row["label"] else ""]
+        [shortened(row[shown]), row["label"] or NO_ANSWER if row["score"] else "", f"{float(row['score'] or 0):.0%}"]
         for row in itertools.islice(read_rows(target), PREVIEW)
     ]
-    said = f"Classified {counted(outcome.rows - outcome.without_text, 'row')}."
-    empty = counted(outcome.without_text, "row")
-    return target, first, said + (f" {empty} without a text got no label." if outcome.without_text else "")
+    said = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."
+    for count, what in ((outcome.rejected, "not sure enough"), (outcome.without_text, "without a text")):
+        said += f" {counted(count, 'row')} {what} got no label." if count else ""
+    return target, first, said

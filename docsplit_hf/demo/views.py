@@ -1,4 +1,4 @@
-"""What the page shows, as pure functions: an answer and its reasons, the audit's findings, the map."""
+"""What the page shows, as pure functions: figures, an answer and its reasons, the audit's findings, the map."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..neighbors.rejection import NOVEL
 from .sessions import Session, counted
+from .uploads import shortened
 
-WORD, PASSAGE = "word", "passage"
+WORD = "word"
 
 Pieces = list[tuple[str, str | None]]
 
 
-def pieces_of(text: str, words: Iterable[str], passage: Mapping[str, Any] | None = None) -> Pieces:
-    """The text as pieces that join to it again; each is marked as word, passage or None."""
-    start, end = (0, 0) if passage is None else (passage["start"], passage["end"])
-    of_words = [found.span() for found in _pattern(words).finditer(text)] if words else []
-    cuts = sorted({0, start, end, len(text), *(place for span in of_words for place in span)})
-    inside = {span[0] for span in of_words}
-    until, pieces = 0, []
-    for first, last in zip(cuts, cuts[1:], strict=False):
-        if first in inside:
-            until = next(span[1] for span in of_words if span[0] == first)
-        kind = WORD if first < until else PASSAGE if start <= first < end else None
-        if pieces and pieces[-1][1] == kind and kind != WORD:
-            pieces[-1] = (pieces[-1][0] + text[first:last], kind)
-        else:
-            pieces.append((text[first:last], kind))
-    return pieces
+def pieces_of(text: str, words: Iterable[str]) -> Pieces:
+    """The text as pieces that join to it again; each is marked as a word, or None."""
+    pieces = _pattern(words).split(text) if words else [text]
+    return [(piece, WORD if number % 2 else None) for number, piece in enumerate(pieces) if piece]
+
+
+def passage_of(text: str | None, words: Iterable[str], passage: Mapping[str, Any] | None) -> Pieces:
+    """A passage of a text, or all of it, as pieces."""
+    text = text or ""
+    start, end = (0, len(text)) if passage is None else (passage["start"], passage["end"])
+    pieces = pieces_of(text[start:end].strip(), words)
+    return [*([("… ", None)] if start else []), *pieces, *([(" …", None)] if end < len(text) else [])]
 
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
@@ -43,80 +41,170 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
         rf"(?<!\w){re.escape(word)}(?!\w)" if spaced else re.escape(word)
         for word, spaced in zip(longest, with_spaces, strict=True)
     ]
-    return re.compile("|".join(found), re.IGNORECASE)
+    return re.compile(f"({'|'.join(found)})", re.IGNORECASE)
 
 
-NEIGHBORS = 5
+def right_of(session: Session) -> str:
+    """How many answers are right, with an interval, and beside it what word counts and the largest label reach."""
+    from scipy.stats import binomtest
+
+    settings = session.fitted.settings if session.fitted else {}
+    accuracy = {row["expert"]: row["accuracy"] for row in settings.get("measured", ())}
+    if not accuracy:
+        return ""
+    right = round(accuracy["mixture"] * settings["texts"])
+    low, high = binomtest(right, settings["texts"]).proportion_ci(0.95, method="wilson")
+    others = f"word counts {accuracy['word counts']:.0%}, always the largest label {accuracy['largest class']:.0%}"
+    return f"**{accuracy['mixture']:.0%} right** ({low * 100:.0f}–{high:.0%}; {others})"
+
+
+def labels_table(session: Session) -> list[list[str]]:
+    """Of each label: how many held-out texts it has, how many were recognized, and what the others were taken for."""
+    held, names = session.fitted.held_out, session.fitted.labels
+    best, rows = held.probabilities.argmax(1), []
+    for number, name in enumerate(names):
+        own = best[held.labels[:, number]]
+        others = np.bincount(own[own != number], minlength=len(names))
+        taken = f"{names[others.argmax()]} ({others.max()})" if others.any() else ""
+        rows.append([name, f"{len(own):,}", f"{np.mean(own == number):.0%}" if len(own) else "", taken])
+    return rows
+
+
+ERRORS = np.arange(1, 51)  # percent
+
+
+def answered_shares(session: Session) -> np.ndarray:
+    """Which percentage of the texts gets an answer, for each of ``ERRORS``; what fewer errors allow, more do, too."""
+    return np.maximum.accumulate([100 * session.fitted.share_answered(error / 100) for error in ERRORS])
+
+
+def error_of(session: Session, percent: int) -> float | None:
+    """The share of wrong answers, not more than allowed, at which most texts get an answer; None: it is not known."""
+    if not right_of(session):
+        return None
+    return float(ERRORS[answered_shares(session)[:percent].argmax()] / 100)
+
+
+def answered_at(session: Session, percent: int) -> str:
+    """What comes of allowing so many wrong answers, as a sentence."""
+    fitted = session.fitted
+    sure = fitted.held_out_confidence() >= fitted.answer_level(error_of(session, percent))
+    if sure.any():
+        wrong, asked = np.count_nonzero(sure & ~fitted.held_out.right), counted(np.count_nonzero(sure), "held-out text")
+        said = (
+            f"**{np.mean(sure):.0%} of the texts get an answer**{'' if sure.all() else ', the others are left to you'}."
+        )
+        return f"{said} Of {asked} answered then, {wrong:,} got a wrong label."
+    possible = ERRORS[answered_shares(session) > 0]
+    least = f"here {possible[0]}% is the least" if len(possible) else "here nothing can be promised"
+    return f"**No text gets an answer**: so few errors cannot be promised yet, {least}. More labels allow fewer."
+
+
+NEIGHBORS, WORDS = 3, 3
+SURENESS = ((0.95, "Very sure"), (0.8, "Sure"), (0.6, "Rather sure"), (0, "Not sure"))
 
 
 class Answer(NamedTuple):
     """The parts of an answer that the page shows."""
 
+    label: str
     probabilities: dict[str, float]
-    pieces: Pieces
-    neighbors: list[tuple[str, float, Pieces]]  # the label, and its share of the vote
-    shares: dict[str, float]  # what each expert adds to the log odds of the label against the next best one
-    against: str | None
+    said: str  # how sure it is
+    words: Pieces  # that decided
+    passage: Pieces  # that decided
+    place: str  # where the passage is
+    neighbors: list[tuple[str, Pieces]]  # the label with its share of the vote, and the passage that was nearest
 
 
-def answer(session: Session, text: str) -> Answer:
-    """Classify a text, and say why."""
+def answer(session: Session, text: str, percent: int | None = None) -> Answer:
+    """Classify a text, and say why; ``percent`` of wrong answers are allowed, or any number."""
     if not text.strip():
         raise ValueError("Write a text to classify first.")
     session.limits.check_texts([text])
-    pipe, _ = session.pipe, session.store
-    best = pipe(text, return_neighbors=NEIGHBORS, explain=session.fitted)[0]
-    ranked = pipe(text, top_k=None)
+    pipe, _, fitted = session.pipe, session.store, session.fitted
+    is_measured = fitted is not None and len(fitted.held_out.ids) > 0
+    error = error_of(session, percent) if percent else None
+    options = {"reject": error} if error else {}
+    best = pipe(text, return_neighbors=NEIGHBORS, explain=fitted is not None, return_novelty=is_measured, **options)[0]
+    probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
+    label = next(iter(probabilities))
+    said = next(f"**{words}: {best['score']:.0%}**" for least, words in SURENESS if best["score"] >= least)
+    if best.get("novelty", 0) > NOVEL:
+        said += ", but **unlike all your texts**: look at it yourself"
+    if best["label"] is None:
+        said += ". With the errors that you allow in step 3, **it gets no answer**"
     explanation = best.get("explanation", {})
-    words = [found["word"] for found in explanation.get("words", ())]
+    words, passage = [one["word"] for one in explanation.get("words", ())][:WORDS], explanation.get("passage")
+    is_part = passage is not None and passage["end"] - passage["start"] < len(text)
     neighbors = [
-        (one["label"], one["weight"], pieces_of(one["text"] or "", words, one.get("passage")))
+        (f"{one['label']} · {one['weight']:.0%} of the vote", passage_of(one["text"], words, one.get("passage")))
         for one in best["neighbors"]
     ]
     return Answer(
-        {one["label"]: one["score"] for one in ranked},
-        pieces_of(text, words, explanation.get("passage")),
+        label,
+        probabilities,
+        f"{said}.",
+        [piece for word in words for piece in ((word, WORD), ("  ", None))],
+        passage_of(text, words, passage),
+        f"The passage that decided, {passage['start'] / len(text):.0%} into the text" if is_part else "The text",
         neighbors,
-        explanation.get("experts", {}),
-        explanation.get("against"),
     )
 
 
-HEADER = ["Finding", "Label", "Suggested", "Why", "Text"]
+class Finding(NamedTuple):
+    """A text whose label somebody should look at."""
+
+    id: str
+    kind: str
+    label: str
+    suggested: str
+    why: str
+    text: str
 
 
-def audit_table(session: Session) -> tuple[str, list[list[str]], list[str | None]]:
-    """A sentence, a row for each finding, and for each the id of its text or None. Wrong labels come first."""
-    _ = session.store
+def audit_findings(session: Session) -> tuple[str, list[Finding]]:
+    """A sentence, and what was found, less what a person said is right. Wrong labels come first."""
     audit = session.pipe.audit(show_progress=False)
-    rows = [
-        [
-            "wrong label?",
-            one.given,
-            one.suggested,
-            f"{one.given} has a probability of {one.probability:.0%}; of the nearest texts {one.near_suggested} are "
-            f"{one.suggested}, {one.near_given} {one.given}",
-            one.text,
-        ]
-        for one in audit.label_issues
-    ]
-    ids: list[str | None] = [one.id for one in audit.label_issues]
+    found = []
+    for one in audit.label_issues:
+        near = f"Of the most similar texts {one.near_suggested} are {one.suggested}, {one.near_given} {one.given}."
+        found.append(Finding(one.id, f"rather {one.suggested}?", one.given, one.suggested, near, one.text))
     for group in audit.duplicates:
-        kind = "copies" if group.exact else "almost copies"
-        labels = " / ".join(dict.fromkeys(group.labels))
-        differ = ", with different labels" if group.labels_differ else ""
-        rows.append([kind, labels, "", f"{counted(len(group.ids), 'text')}{differ}", group.text])
-        ids.append(group.ids[-1])
+        kind = "copies." if group.exact else "almost copies."
+        why = f"{counted(len(group.ids), 'text')}{', with different labels' if group.labels_differ else ''}."
+        found.append(Finding(group.ids[-1], kind, " / ".join(dict.fromkeys(group.labels)), "", why, group.text))
     for one in audit.outliers:
-        rows.append(["like no other", one.label, "", f"similarity {one.closeness:.2f}", one.text])
-        ids.append(one.id)
-    for pair in audit.confused_labels:
-        why = f"texts mistaken for the other: {pair.first_as_second} and {pair.second_as_first}"
-        rows.append(["hard to tell apart", f"{pair.first} / {pair.second}", "", why, ""])
-        ids.append(None)
-    checked = f"{audit.checked:,} of {counted(audit.examples, 'label')} checked"
-    said = f"{checked}, about {audit.wrong_labels:,.0f} of them wrong. {counted(len(rows), 'finding')}."
-    return said, rows, ids
+        why = f"Its similarity to the nearest ones is {one.closeness:.2f}."
+        found.append(Finding(one.id, "like no other.", one.label, "", why, one.text))
+    found = [one for one in found if one.id not in session.kept]
+    said = f"{audit.checked:,} of {counted(audit.examples, 'label')} checked, about {audit.wrong_labels:,.0f} of them "
+    return f"{said}wrong. {counted(len(found), 'text') if found else 'No text'} to look at.", found
+
+
+LISTED, AROUND = 100, 12  # texts of a list
+
+
+def listed_texts(session: Session, wanted: str = "", near: str | None = None) -> tuple[str, list[list[str]], list[str]]:
+    """A sentence, rows of label and text, and ids: texts that hold a word, have a label, or are near one on the map."""
+    store, wanted = session.pipe.datastore, wanted.strip().casefold()
+    names, documents = store.label_names, store.documents
+    labels = [names[label] for label in store.labels] + [""] * len(documents or ())
+    texts, ids = (getattr(store, name) + (getattr(documents, name) if documents else []) for name in ("texts", "ids"))
+    found = [
+        (row_id, label, text or "")
+        for row_id, label, text in zip(ids, labels, texts, strict=True)
+        if wanted == label.casefold() or wanted in (text or "").casefold()
+    ]
+    if near is not None:
+        _, drawn, places = session.map
+        distances = np.square(places - places[drawn.index(near)]).sum(1)
+        nearest = {drawn[row]: rank for rank, row in enumerate(np.argsort(distances, kind="stable")[:AROUND])}
+        found = sorted((row for row in found if row[0] in nearest), key=lambda row: nearest[row[0]])
+        said = "The texts around the point: click one to open it."
+    else:
+        said = f"{counted(len(found), 'text')}{f', the first {LISTED} here' if len(found) > LISTED else ''}: click one."
+    found = found[:LISTED]
+    return said, [[label, shortened(text, 90)] for _, label, text in found], [row_id for row_id, *_ in found]
 
 
 MOST_POINTS = 2_000  # more would be a cloud, and t-SNE takes long
@@ -125,7 +213,7 @@ FEWEST_FOR_TSNE = 10
 
 def document_map(session: Session) -> tuple[str, dict[str, Any]]:
     """A sentence, and ``points``: x and y from 0 to 1, the number of a label in ``labels`` or -1, and the id."""
-    store = session.store
+    store = session.pipe.datastore
     documents, labels = store.documents, session.labels
     numbers = {name: number for number, name in enumerate(labels)}
     of_points = [numbers[store.label_names[label]] for label in store.labels]
@@ -140,14 +228,17 @@ def document_map(session: Session) -> tuple[str, dict[str, Any]]:
     if len(order) > MOST_POINTS:
         order = np.sort(np.random.default_rng(0).choice(len(order), MOST_POINTS, replace=False))
         said = f"{MOST_POINTS:,} of {len(texts):,} texts, drawn at random."
-    places = _places(keys[order])
+    drawn, (before, _, places) = hash(tuple(texts[row] for row in order)), session.map
+    if before != drawn:  # a label more or less moves no text
+        places = _places(keys[order])
+    session.map = drawn, [ids[row] for row in order], places
     points = [[*map(float, place), of_points[row], ids[row]] for place, row in zip(places.round(4), order, strict=True)]
     return said, {"points": points, "labels": labels}
 
 
 def text_of(session: Session, row_id: str) -> tuple[str, str | None]:
     """The text of a point, and its label or None. Ids are looked up in the session's own texts alone."""
-    store = session.store
+    store = session.pipe.datastore
     if row_id in (ids := store.ids):
         row = ids.index(row_id)
         return store.texts[row] or "", store.label_names[store.labels[row]]

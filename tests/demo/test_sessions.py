@@ -5,7 +5,7 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.demo.changes import add_texts, give_label
+from docsplit_hf.demo.changes import add_texts, give_label, keep_label, suggested_text
 from docsplit_hf.demo.sessions import STEPS, KeptSessions, Limits
 from docsplit_hf.demo.uploads import Texts
 from docsplit_hf.demo.views import answer
@@ -29,9 +29,10 @@ def test_texts_outlive_a_restart_and_answer_as_before(new_server, key, tmp_path)
     server = new_server()
     with server.changing(key) as session:
         add_texts(session, GIVEN)
+        keep_label(session, "The team won.")
     assert server[key] is session
     again = new_server()[key]
-    assert again.counts() == (2, 2, 1)
+    assert again.counts() == (2, 2, 1) and again.kept == session.kept != []
     assert answer(again, "A song.").probabilities == pytest.approx(answer(session, "A song.").probabilities, abs=1e-6)
     assert new_server()[secrets.token_urlsafe(32)].counts() == (0, 0, 0)
     folder = next((tmp_path / "docsplit_hf" / "pages").iterdir())
@@ -57,6 +58,20 @@ def test_changes_are_undone_one_by_one_also_after_a_restart(new_server, key):
         server.undo(key)
 
 
+def test_an_undone_label_is_asked_for_again_and_what_was_not_learned_is_known(new_server, key):
+    server, texts = new_server(), [f"A river of number {number}." for number in range(12)]
+    with server.changing(key) as session:
+        add_texts(session, Texts([*GIVEN.texts, *texts], [*GIVEN.labels, *[None] * 12]))
+    given = []
+    for _ in range(2):
+        given.append(suggested_text(session)["text"])
+        with server.changing(key) as session:
+            give_label(session, given[-1], "music", learn_now=False)
+    assert server.undo(key).stale and suggested_text(session)["text"] == given[1]
+    assert not server.undo(key).stale and suggested_text(session)["text"] == given[0]
+    assert session.counts() == (2, 2, 13)
+
+
 def test_a_change_that_fails_leaves_all_as_it_was(new_server, key):
     server = new_server()
     with server.changing(key) as session:
@@ -75,9 +90,10 @@ def test_texts_that_cannot_be_opened_are_told_of_and_a_new_key_is_given(new_serv
     (new_server().steps(key)[-1] / "datastore" / "manifest.json").write_text("{}")
     events = Events(shared, Limits())
     with pytest.warns(UserWarning, match="Your earlier texts cannot be opened"):
-        new_key, status, *_ = events.opened(key)
-    assert len(new_key) > 40 and new_key != key and status.startswith("No texts yet")
-    assert events.opened(new_key)[0] == new_key
+        opened = events.opened(key)
+    new_key = opened["key"]
+    assert len(new_key) > 40 and new_key != key and opened["status"].startswith("No texts yet")
+    assert events.opened(new_key)["key"] == new_key
 
 
 def test_a_visitor_has_few_states_on_the_disk_and_the_oldest_visitor_goes(new_server, key, tmp_path):

@@ -12,6 +12,8 @@ from docsplit_hf.demo.uploads import (
     guess_columns,
     pasted_texts,
     rows_of,
+    separator_of,
+    shortened,
     texts_of_file,
 )
 
@@ -101,6 +103,17 @@ def test_an_encoding_is_found_and_labels_stay_as_they_are(tmp_path, encoding):
     found = encoding_of(path)
     assert found == ("cp1252" if encoding == "cp1252" else "utf-8")
     assert texts_of_file(path, "body", "kind", SMALL, found) == (["Über Geld – 5 €", "ça"], ["true", "001"], 0)
+
+
+def test_another_separator_can_be_chosen(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text;kind,of\na;b,c\n")
+    assert separator_of(path, "utf-8") == "comma" and columns_of(rows_of(path, SMALL)) == ["text;kind", "of"]
+    assert texts_of_file(path, "text", None, SMALL, "utf-8", "semicolon").texts == ["a"]
+
+
+def test_a_shortened_text_says_so_and_ends_at_a_word():
+    assert shortened("one two\nthree", 8) == "one two …" and shortened("one\ntwo") == "one two"
 
 
 def test_labels_of_json_are_written_as_in_json(tmp_path):

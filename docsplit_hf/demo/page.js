@@ -1,0 +1,23 @@
+// The step that is open stands in the address: the back button goes to the one before, and a reload stays.
+() => {
+  let asked, until;
+  const tabs = () => [...document.querySelectorAll("[role=tab]")];
+  const current = () => tabs().find((tab) => tab.ariaSelected === "true");
+  const open = (step) => document.getElementById(`${step || "texts"}-button`)?.click();
+  window.stepOpened = () => (location.hash = current().dataset.tabId);
+  addEventListener("hashchange", () => open(location.hash.slice(1)));
+  document.addEventListener("keydown", (event) => {
+    const tab = event.target.closest("[role=tab]"), along = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const next = tab && along && tabs().at((tabs().indexOf(tab) + along) % tabs().length);
+    if (next) (next.focus(), next.click());
+    if (current()?.id !== "next-button" || event.target.matches("input, textarea") || event.ctrlKey || event.metaKey) return;
+    const buttons = [...document.querySelectorAll("#next .given button")].filter((button) => button.offsetParent);
+    const wanted = event.key === "s" ? document.getElementById("skip") : buttons[event.key - 1];
+    const text = document.querySelector("#next textarea").value;
+    if (!wanted || (text === asked && event.timeStamp < until)) return; // the answer to the last key is under way
+    [asked, until] = [text, event.timeStamp + 3000];
+    wanted.click();
+  });
+  document.querySelectorAll(".upload-container").forEach((one) => one.removeAttribute("aria-label")); // it has a text
+  if (location.hash) open(location.hash.slice(1));
+}

@@ -1,4 +1,4 @@
-"""``docsplit-demo``, or ``python -m docsplit_hf.demo``: the page, served on this machine."""
+"""``docsplit demo``: the page, served on this machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .sessions import Limits, SharedModel
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The arguments of ``docsplit-demo``."""
+    """The arguments of ``docsplit demo``."""
     parser = argparse.ArgumentParser(
-        prog="docsplit-demo",
+        prog="docsplit demo",
         description="A page to classify documents from a few examples. Nothing is asked of a network.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if error.name != "gradio":
             raise
-        parser.exit(1, "docsplit-demo needs gradio: pip install 'docsplit_hf[demo]'.\n")
+        parser.exit(1, "docsplit demo needs gradio: pip install 'docsplit_hf[demo]'.\n")
     try:
         shared = SharedModel(args.model)
         shared.new_pipeline()

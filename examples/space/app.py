@@ -1,4 +1,4 @@
-"""The page of docsplit_hf as a Space: the one that docsplit-demo shows."""
+"""The page of docsplit_hf as a Space: the one that docsplit demo shows."""
 
 import os
 

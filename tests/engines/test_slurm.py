@@ -74,8 +74,9 @@ class Cluster:
         """All that runs in this cluster, with the node that it is a task of."""
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                environment = process.environ()
-                if environment.get("SLURM_CONF") == os.environ["SLURM_CONF"]:
+                environment = process.environ()  # over which the stewards of tasks write their titles
+                is_steward = process.name() == "slurmstepd" and process.cwd() == str(self.folder)
+                if is_steward or environment.get("SLURM_CONF") == os.environ["SLURM_CONF"]:
                     yield process, environment.get("SLURMD_NODENAME")
 
     def tasks_on(self, node):

@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify evaluate test quality style docs notebooks wheel clean
+.PHONY: help pretrain classify evaluate test test-engines quality style docs notebooks wheel clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 .venv/installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -27,6 +27,11 @@ evaluate: .venv/installed ## Then: that encoder on that documentation, against w
 
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+test-engines: .venv/installed ## Run the tests of Slurm and Ray, which it installs (Slurm as root)
+	[ "$$(id -u)" != 0 ] || apt-get install -qq -y --no-install-recommends slurm-wlm munge
+	$(BIN)/pip install --quiet --constraint constraints.txt "ray[default] >= 2.60"
+	$(BIN)/python -m pytest -s tests/engines
 
 quality: .venv/installed ## Check style, and that imports run one way
 	$(BIN)/lint-imports

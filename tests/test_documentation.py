@@ -32,7 +32,7 @@ def test_what_describes_a_gpu_or_the_hub_leads_to_what_has_never_run(page):
 
 
 def test_what_has_never_run_is_said_once():
-    sentence = "has never run on CUDA, with FSDP or DeepSpeed, or against the Hub"
+    sentence = "has never run on CUDA, with DeepSpeed, or against the Hub"
     files = [path for end in ("md", "py", "yaml") for path in ROOT.glob(f"**/*.{end}") if path != Path(__file__)]
     files = [path for path in files if not {".venv", "output", "site", "build"} & set(path.parts)]
     assert [path for path in files if sentence in " ".join(path.read_text().split())] == [ROOT / "README.md"]

@@ -29,6 +29,7 @@ DOORS = [
     ("_set_signature_columns_if_needed", Trainer, TRAINER, "the collator does not get its columns"),
     ("_signature_columns", Trainer, TRAINER, "the collator does not get its columns"),
     ("_issue_warnings_after_load", Trainer, TRAINER, "resuming warns of tied weights"),
+    ("_prepare_for_training", Trainer, TRAINER, "FSDP shards no encoder whose embeddings are its output layer's"),
     ("_save", Trainer, TRAINER, CHECKPOINTS),
     ("_save_checkpoint", Trainer, TRAINER, CHECKPOINTS),
     ("_get_output_dir", Trainer, TRAINER, CHECKPOINTS),

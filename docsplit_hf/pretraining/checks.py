@@ -12,6 +12,7 @@ from transformers.trainer_utils import has_length
 
 from ..models.portable.positions import check_max_length
 from ..training.arguments import check_processes, check_vocabulary, check_weights
+from ..training.distributed import uses_fsdp
 from .arguments import ContrastiveTrainingArguments
 from .model import DocSplitEncoderForward, DocSplitForward
 from .views import SAME_TEXT_TWICE
@@ -49,7 +50,7 @@ def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArgument
     """Refuse a model that an objective with two encoders cannot be trained with."""
     if hasattr(model, "peft_config"):
         raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
-    if args.fsdp or args.deepspeed:
+    if uses_fsdp(args) or args.deepspeed_plugin:
         raise ValueError(
             f"objective={args.objective!r} keeps a second encoder whole on each process, which FSDP and DeepSpeed take "
             "apart: use DDP."
@@ -96,12 +97,12 @@ def check_fit(
             f"options {collator.views_kwargs} makes {collator.view_count}: make two, or train with info_nce."
         )
     check_processes(args)
-    if args.forward_chunk_size is not None and args.deepspeed:
+    if args.forward_chunk_size is not None and args.deepspeed_plugin:
         raise ValueError(
             f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
             "with each backward pass: use DDP or FSDP, or leave it out."
         )
-    if args.projection_head and (args.fsdp or args.deepspeed):
+    if args.projection_head and (uses_fsdp(args) or args.deepspeed_plugin):
         raise ValueError(
             "FSDP and DeepSpeed take a projection head apart, which is saved by itself: use DDP, or leave it out."
         )

@@ -23,7 +23,7 @@ from ..models.checkpoints.sentence_transformers_files import save_sentence_trans
 from ..models.portable.packing import use_packing
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
-from ..training.distributed import RunningMeans, keep_outputs_in_float32, process_count, sum_over_processes
+from ..training.distributed import RunningMeans, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
 from .card import describe_info_nce, save_card
 from .checks import check_adapter, check_fit, check_objective, warn_of_equal_views
@@ -129,8 +129,6 @@ class ContrastiveTrainer(BaseTrainer):
         self.training_collator, self.evaluation_collator = data_collator, data_collator.for_evaluation()
         self.cut_fraction: float | None = None  # of the tokens of the run, by the maximum length
         self._run_means = RunningMeans()
-        if self.is_fsdp_enabled:
-            keep_outputs_in_float32(self.accelerator.state.fsdp_plugin)
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self.encoder_config = stock_model.config

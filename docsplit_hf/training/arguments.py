@@ -12,7 +12,7 @@ from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import HubStrategy
 
 from ..models.portable.packing import PACKINGS
-from .distributed import process_count
+from .distributed import process_count, uses_fsdp
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -81,7 +81,7 @@ def check_weights(model: PreTrainedModel) -> None:
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:
-    """Refuse processes that do not know of one another, and several GPUs in one process."""
+    """Refuse processes that do not know of one another, and several GPUs in one process; warn of FSDP without a GPU."""
     if process_count() != args.world_size:
         counts = f"{process_count()} processes were started, but the arguments say {args.world_size}"
         raise ValueError(f"{counts}: each would train alone. Processes on the CPU need --use_cpu.")
@@ -89,4 +89,8 @@ def check_processes(args: ShareableTrainingArguments) -> None:
         raise ValueError(
             f"{args.n_gpu} GPUs in one process would take the batch apart, in which texts are compared: start with "
             "accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
+        )
+    if uses_fsdp(args) and args.device.type == "cpu":
+        logger.warning(
+            "Accelerate does not shard on CPUs: FSDP is ignored, and each process has the whole model (DDP)."
         )

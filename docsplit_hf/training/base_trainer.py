@@ -17,12 +17,13 @@ from typing import Any
 import safetensors.torch
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
 from ..models.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
 from ..models.checkpoints.checkpoint import unsaved_weights
-from .distributed import RunningMeans, process_count, sum_over_processes
+from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
 from .resuming import (
     ARGUMENTS_FILE,
     STATE_FILE,
@@ -47,7 +48,7 @@ class BaseTrainer(Trainer):
 
     # The private names of Trainer (transformers 5.23) are used here only: subclasses override public methods. It has no
     # public hook for what a checkpoint holds and how it is loaded, for columns that the collator reads, for moving a
-    # batch to the device, or for a scheduler that the next run replaces.
+    # batch to the device, for a scheduler that the next run replaces, or for what Accelerate does to the model.
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -159,6 +160,11 @@ class BaseTrainer(Trainer):
         self._signature_columns = self.collator_columns()
         super()._set_signature_columns_if_needed()
 
+    def _prepare_for_training(self, *args: Any, **kwargs: Any) -> tuple[nn.Module, DataLoader]:
+        plugin = self.accelerator.state.fsdp_plugin if self.is_fsdp_enabled else None
+        with in_fsdp_units(self.model, plugin) if plugin else contextlib.nullcontext():
+            return super()._prepare_for_training(*args, **kwargs)
+
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # Tied weights are saved once, and some not at all; the Trainer would call their names missing.
         expected = {*self.model.all_tied_weights_keys, *unsaved_weights(self.model)}
@@ -171,6 +177,8 @@ class BaseTrainer(Trainer):
             return
         place = Path(output_dir or self.args.output_dir)
         trained, saved = self.model, self.model_to_save()
+        if state_dict is not None:  # gathered from shards, where weights that are tied have lost one another
+            state_dict = {name: state_dict[name] for name in state_dict if name not in trained.all_tied_weights_keys}
         # A checkpoint is complete once the Trainer has written its state, which it does last.
         with (
             contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 if TYPE_CHECKING:
-    from transformers import Trainer
+    from transformers import PreTrainedModel, Trainer, TrainingArguments
 
 
 def process_count() -> int:
@@ -44,14 +48,36 @@ def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
     return total
 
 
-def keep_outputs_in_float32(fsdp_plugin: Any) -> None:
-    """Keep FSDP 2 from casting what the model returns to the dtype it computes in; FSDP 1 is left alone.
+def uses_fsdp(args: TrainingArguments) -> bool:
+    """Whether FSDP is asked for, by the arguments or by the configuration of ``accelerate launch``."""
+    return bool(args.fsdp) or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
 
-    Similarities that are divided by 0.05 need more than the 8 bits of bfloat16's fraction.
-    """
-    policy = fsdp_plugin.mixed_precision_policy
-    if fsdp_plugin.fsdp_version == 2 and policy is not None:
-        fsdp_plugin.mixed_precision_policy = dataclasses.replace(policy, output_dtype=torch.float32)
+
+@contextlib.contextmanager
+def in_fsdp_units(model: PreTrainedModel, fsdp_plugin: Any) -> Iterator[None]:
+    """Have Accelerate shard a model with FSDP 2: layer by layer, and all else as one unit. FSDP 1 is left alone."""
+    if "FULL" not in str(fsdp_plugin.state_dict_type):
+        raise ValueError(
+            f"With {fsdp_plugin.state_dict_type} no model is saved, only its shards: set fsdp_state_dict_type to "
+            "FULL_STATE_DICT."
+        )
+    if fsdp_plugin.fsdp_version != 2:
+        yield
+        return
+    # Embeddings and losses, which are float32, would be cast: similarities that are divided by 0.05 need more than the
+    # 8 bits of bfloat16's fraction.
+    if (policy := fsdp_plugin.mixed_precision_policy) is not None:
+        fsdp_plugin.mixed_precision_policy = dataclasses.replace(policy, output_dtype=None)
+    # By itself, Accelerate 1.15 makes units of all that a model says not to split, of the word embeddings and of the
+    # output layer. In BERT, RoBERTa and ModernBERT these share modules, weights or a bias, which torch 2.13 refuses.
+    if fsdp_plugin.transformer_cls_names_to_wrap is None:
+        layers = {type(module).__name__ for module in model.modules() if isinstance(module, GradientCheckpointingLayer)}
+        fsdp_plugin.transformer_cls_names_to_wrap = sorted(layers)
+    model.get_input_embeddings = model.get_output_embeddings = lambda: None
+    try:
+        yield
+    finally:
+        del model.get_input_embeddings, model.get_output_embeddings
 
 
 class RunningMeans:

@@ -5,9 +5,12 @@ import os
 import sys
 import weakref
 from pathlib import Path
+from unittest import mock
 
 import torch
+from accelerate.state import DistributedType, PartialState
 from datasets import load_from_disk
+from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoTokenizer, TrainerCallback
 
@@ -37,6 +40,7 @@ OBJECTIVES = {
     "mlm": {},
     "distillation": {"contrast_weight": 0.1},
 }
+SHARDED = {"sharded": {}, "sharded_in_chunks": {"forward_chunk_size": 3}, "sharded_in_bfloat16": {"bf16": True}}
 
 
 class SaveGradients(TrainerCallback):
@@ -144,6 +148,37 @@ def stream(folder):
     }
 
 
+def shard(folder, name, resume=None):
+    """The losses of ten steps, what is saved at the fifth and the last, and how often gradients are exchanged.
+
+    Several processes have FSDP 2, and one has not.
+    """
+    options = SHARDED[name] | {"fsdp": "WORLD_SIZE" in os.environ}
+    args = arguments(folder, max_steps=10, learning_rate=1e-3, adam_epsilon=1e-4, **options)
+    args.output_dir += f"-{name}"
+    args.save_strategy, args.save_steps = "steps", 5
+    if options["fsdp"]:  # Accelerate shards on GPUs alone, and torch on CPUs too
+        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+    documents = load_from_disk(f"{folder}/documents")
+    trainer = ContrastiveTrainer(
+        AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
+        args,
+        documents,
+        documents.select(range(11)),
+        DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
+    )
+    with mock.patch.object(distributed, "reduce_scatter_single", wraps=distributed.reduce_scatter_single) as exchange:
+        trainer.train(resume and f"{args.output_dir}/checkpoint-5")
+    metrics = trainer.evaluate()
+    trainer.save_model()
+    return {
+        "losses": [logs["loss"] for logs in trainer.state.log_history if "loss" in logs],
+        "mrr": metrics["eval_mrr"],
+        "exchanges": exchange.call_count,
+        "shards": [type(parameter).__name__ for parameter in trainer.model.parameters()],
+    }
+
+
 def saved_by_the_clock(folder):
     """What both processes have written of a step that is due by the clock of the second only."""
     base_trainer.SAVED_EVERY = -1 if process_index() else 3600
@@ -184,6 +219,8 @@ if __name__ == "__main__":
     results = {name: step(folder, options) for name, options in STEPS.items()}
     results |= {objective: train(folder, objective) for objective in OBJECTIVES}
     results["stream"] = stream(folder)
+    results |= {name: shard(folder, name) for name in SHARDED}
+    results["resumed_shards"] = shard(folder, "sharded_in_chunks", resume=True)
     results["clock"] = saved_by_the_clock(folder)
     assert process_count() == 2
     process = process_index()

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModelForMaskedLM
 
 from docsplit_hf import AutoModelForDocSplit
 from docsplit_hf.text.file_formats import SMALLEST_RANGE
 
 from ..end_to_end.forked import run_two_processes
-from .runs import OBJECTIVES, STEPS, step, train
+from .runs import OBJECTIVES, STEPS, shard, step, train
 
 STREAMED = 20  # times the texts
 SCRIPT = Path(__file__).with_name("runs.py")
@@ -79,6 +82,35 @@ def test_two_processes_share_a_stream_and_go_on_to_the_last_bit(results, texts):
     assert sorted(two[0]["numbers"] + two[1]["numbers"]) == list(range(len(texts * STREAMED)))
     assert two[0]["numbers"] != sorted(two[0]["numbers"]) and all(result["trains_on_them"] for result in two)
     assert two[0]["losses"] == two[1]["losses"] == two[0]["resumed"] and len(two[0]["losses"]) == 4
+
+
+@pytest.mark.parametrize("name", ["sharded", "sharded_in_chunks"])
+def test_shards_train_and_are_saved_as_one_whole_model(folder, results, texts, name):
+    one, (two, other) = shard(str(folder), name), (result[name] for result in results)
+    assert set(two["shards"]) == {"DTensor"}
+    assert two["losses"] == other["losses"] == pytest.approx(one["losses"], abs=1e-5) and len(two["losses"]) == 10
+    assert two["mrr"] == other["mrr"] == pytest.approx(one["mrr"], abs=1e-5)
+    for saved in ("checkpoint-5", "checkpoint-10", "."):
+        whole, gathered = (load_file(folder / f"run-{n}-{name}" / saved / "model.safetensors") for n in (1, 2))
+        assert list(whole) == list(gathered)  # stored once where they are tied
+        for weight in whole:
+            torch.testing.assert_close(gathered[weight], whole[weight], atol=1e-5, rtol=1e-5, msg=weight)
+    loaded = AutoModelForMaskedLM.from_pretrained(folder / f"run-2-{name}").state_dict()
+    assert all(loaded[weight].equal(gathered[weight]) for weight in gathered)
+    embeddings = [SentenceTransformer(str(folder / f"run-{n}-{name}")).encode(texts[:8]) for n in (1, 2)]
+    torch.testing.assert_close(*map(torch.from_numpy, embeddings), atol=1e-5, rtol=1e-5)
+
+
+def test_shards_go_on_to_the_last_bit_and_exchange_their_gradients_once_a_step(results):
+    for result in results:
+        assert result["resumed_shards"]["losses"] == result["sharded_in_chunks"]["losses"]
+        assert result["sharded"]["exchanges"] == result["sharded_in_chunks"]["exchanges"] > 0
+
+
+def test_shards_in_half_precision_give_losses_in_float32(results):
+    losses, exact = results[0]["sharded_in_bfloat16"]["losses"], results[0]["sharded"]["losses"]
+    assert losses == pytest.approx(exact, abs=0.05) and losses != exact
+    assert any(torch.tensor(loss).bfloat16().item() != loss for loss in losses)
 
 
 def test_processes_agree_when_the_clock_of_one_asks_for_a_checkpoint(results):

@@ -1,0 +1,101 @@
+"""A corpus, and the shards that an undisturbed run on this machine makes of it."""
+
+import hashlib
+import json
+import os
+import sys
+import time
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from datatrove.executor import LocalPipelineExecutor
+
+from docsplit_hf.corpus import EmbedDocuments, JsonlRangeReader
+
+from ..conftest import make_text
+
+ROOT = Path(__file__).parents[2]
+TASKS, DOCUMENTS = 4, 2_400
+LONGEST = 900  # seconds
+RECORD = ROOT / "docs" / "results" / "engines.json"
+
+
+class Embedding:
+    """A corpus to embed into a folder, by tasks whose shards can be watched."""
+
+    tasks = TASKS
+
+    def __init__(self, corpus: Path, folder: Path) -> None:
+        self.folder, self.logging_dir = folder, f"{folder}-logs"
+        self.pipeline = [JsonlRangeReader(corpus), EmbedDocuments(folder)]
+
+    def begun(self) -> set[int]:
+        """The tasks that are embedding, or were killed as they did."""
+        return {int(folder.name[1:6]) for folder in self.folder.glob(".0*")}
+
+    def finished(self) -> set[int]:
+        """The tasks that the executor has seen to the end."""
+        return {int(file.name) for file in Path(self.logging_dir, "completions").glob("0*")}
+
+    def files(self) -> dict[str, str]:
+        """The checksum of each file; what is hidden is of a task that was killed."""
+        return {
+            file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in sorted(self.folder.iterdir())
+            if file.is_file()
+        }
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    file = tmp_path_factory.mktemp("corpus") / "documents.jsonl"
+    file.write_text("".join(json.dumps({"text": make_text(n, 2 + n % 3)}) + "\n" for n in range(DOCUMENTS)))
+    return file
+
+
+@pytest.fixture(scope="session")
+def undisturbed(corpus, tmp_path_factory):
+    """The checksums of the files of a run of one task at a time."""
+    embedding = Embedding(corpus, tmp_path_factory.mktemp("undisturbed") / "shards")
+    LocalPipelineExecutor(embedding.pipeline, tasks=TASKS, workers=1, logging_dir=embedding.logging_dir).run()
+    files = embedding.files()
+    assert len(files) == 3 * TASKS + 1
+    return files
+
+
+@pytest.fixture
+def embedding(corpus, tmp_path):
+    return Embedding(corpus, tmp_path / "shards")
+
+
+@pytest.fixture
+def record():
+    """Keep what a test measured, under a name, in the record of docs/corpus.md."""
+
+    def keep(name, **measured):
+        results = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+        results[name] = {"date": date.today().isoformat(), "datatrove": version("datatrove"), **measured}
+        RECORD.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+
+    return keep
+
+
+@pytest.fixture(scope="session")
+def engines_environment():
+    """What tasks inherit: this Python's commands, and this checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+def wait_until(condition, what):
+    """Poll until a condition gives something true, and give that."""
+    deadline = time.monotonic() + LONGEST
+    while not (reached := condition()):
+        assert time.monotonic() < deadline, f"waited {LONGEST} s in vain for {what}"
+        time.sleep(0.1)
+    return reached

@@ -20,7 +20,7 @@ FOLDER_QUERIES = 8  # of a request: milvus-lite holds the differences of each fr
 ANY = "row >= 0"  # milvus-lite counts all partitions where there is no filter
 REQUEST_ROWS = 1_000  # of texts of up to 64 KB each
 UNFLUSHED_ROWS = 1_000  # what milvus-lite searches slowly
-TEXTS = {"id": False, "content": False, "labels": False, "text": True, "text_pair": True}  # and whether null is one
+TEXTS = ("id", "content", "labels", "text")
 NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
 FIELDS = [PK, *TEXTS, *NUMBERS, VECTOR]
 
@@ -63,14 +63,13 @@ class Collection:
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(PK, DataType.VARCHAR, is_primary=True, max_length=64)
-        for name, nullable in TEXTS.items():
-            schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES, nullable=nullable)
+        for name in TEXTS:
+            schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES)
         for name in NUMBERS:
             schema.add_field(name, DataType.INT64)
         schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         indexes = MilvusClient.prepare_index_params()
         indexes.add_index(VECTOR, index_type=index, metric_type="L2")
-        indexes.add_index("content", index_type="INVERTED")
         # Session: what this client wrote, it reads. Strong would make each search wait.
         self._ask("create_collection", "making it", schema=schema, consistency_level="Session")
         self._ask("create_index", "making it", index_params=indexes, sync=False)  # there is nothing to wait for
@@ -205,7 +204,6 @@ def _requests(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
         if place > start and size > (REQUEST_BYTES if begins else 3 * REQUEST_BYTES):
             yield start, place
             start, size = place, 0
-        texts = sum(len((row[name] or "").encode()) for name in ("text", "text_pair"))
-        size += 4 * len(row[VECTOR]) + texts + 500  # of names and numbers
+        size += 4 * len(row[VECTOR]) + len(row["text"].encode()) + 500  # of names and numbers
     if start < len(rows):
         yield start, len(rows)

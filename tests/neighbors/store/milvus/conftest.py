@@ -1,4 +1,4 @@
-"""Two engines: a datastore in the process, and one in a folder of milvus-lite, which a module's tests share."""
+"""Three engines: a datastore in the process, one in a folder of milvus-lite, and one on a Milvus server."""
 
 import itertools
 
@@ -13,22 +13,28 @@ NAMES = ["fruit", "mineral", "vegetable"]
 class Local:
     """Datastores in the process; opened again by saving and loading."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, new_folder):
+        self.new_folder = new_folder
 
     def make(self, dimension=8, names=NAMES, **options):
         return KNNDatastore.empty(dimension, names, **options)
 
     def reopened(self, datastore):
-        datastore.save_pretrained(self.folder)
-        return KNNDatastore.from_pretrained(self.folder)
+        datastore.save_pretrained(folder := self.new_folder("saved"))
+        return KNNDatastore.from_pretrained(folder)
 
 
 class Milvus:
-    """Collections in a folder; opened again by another server."""
+    """Collections of a folder or a server; opened again by another server of the folder, or another connection."""
 
-    def __init__(self, folder):
-        self.address, self.names = str(folder / "milvus.db"), (f"collection_{i}" for i in itertools.count())
+    names = (f"collection_{i}" for i in itertools.count())
+
+    def __init__(self, address):
+        self.address = address
+
+    def new_address(self):
+        """That of a new collection, as a pipeline takes it."""
+        return f"milvus://{self.address.removeprefix('http://')}/{next(self.names)}"
 
     def make(self, dimension=8, names=NAMES, **options):
         options |= {"dimension": dimension, "label_names": names, "index": "FLAT"}
@@ -38,17 +44,40 @@ class Milvus:
         return connect_datastore(self.address, datastore.collection, **options)
 
     def reopened(self, datastore):
-        server_manager_instance.release_server(self.address)
+        if self.address.endswith(".db"):
+            server_manager_instance.release_server(self.address)
         return self.connect(datastore)
 
 
-@pytest.fixture(scope="module")
-def milvus(tmp_path_factory):
-    engine = Milvus(tmp_path_factory.mktemp("milvus"))
+@pytest.fixture(scope="session")
+def local(tmp_path_factory):
+    return Local(tmp_path_factory.mktemp)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    engine = Milvus(str(tmp_path_factory.mktemp("milvus") / "milvus.db"))
     yield engine
     server_manager_instance.release_server(engine.address)
 
 
-@pytest.fixture(params=["local", "milvus"])
-def engine(request, tmp_path):
-    return Local(tmp_path) if request.param == "local" else request.getfixturevalue("milvus")
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """One for all tests of this process."""
+    milvus = pytest.importorskip("milvus", reason="the server is the package milvus, which is not installed")
+    config = milvus.MilvusServerConfig(data_dir=str(tmp_path_factory.mktemp("server")))
+    config.set("proxy.timeTickInterval", 10)  # not 200 ms, for which the first read after writing waits
+    server = milvus.MilvusServer(config)
+    server.start()
+    yield Milvus(f"http://127.0.0.1:{server.listen_port}")
+    server.stop()
+
+
+@pytest.fixture(scope="module", params=["folder", "server"])
+def milvus(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module", params=["local", "folder", "server"])
+def engine(request):
+    return request.getfixturevalue(request.param)

@@ -184,7 +184,7 @@ def test_a_connection_is_neither_copied_nor_saved(milvus, tmp_path, caplog):
 
 def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, tokenizer, texts, tmp_path):
     """The folder has no rows and no address; another encoder is refused."""
-    address = f"milvus://{milvus.address}/{next(milvus.names)}"
+    address = milvus.new_address()
     options = {"tokenizer": tokenizer, "device": "cpu"}
     pipe = pipeline("docsplit-knn", model=BertModel(tiny_config), datastore=address, **options)
     pipe.add_examples(texts[:6], ["river", "engine"] * 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -103,17 +104,14 @@ class Collection:
 
     def rows(self, partition: str, fields: Sequence[str], only: str = ANY) -> Iterator[dict[str, Any]]:
         """All rows of a partition, by their keys."""
-        options = {"partition_names": [partition], "output_fields": list(fields), "filter": only}
-        few = self._ask("query", "reading its rows", limit=REQUEST_ROWS, **options)
-        if len(few) < REQUEST_ROWS:
-            yield from sorted(few, key=lambda row: row[PK])
-            return
-        iterator = self._ask("query_iterator", "reading its rows", batch_size=REQUEST_ROWS, **options)
-        try:
-            while batch := self._try("reading its rows", iterator.next):
-                yield from batch
-        finally:
-            iterator.close()
+        options = {"partition_names": [partition], "output_fields": [*fields]}
+        # Their keys are a letter and a hash: those that begin alike are one request.
+        digits = math.ceil(math.log(max(self.count(partition, only) / REQUEST_ROWS, 1), 16))
+        letters = DOCUMENTS[0] + EXAMPLES[0] if partition == REST else partition[0]
+        beginnings = [f"{letter}{number:0{digits}x}" for letter in letters for number in range(16**digits)]
+        for beginning in beginnings if digits else [""]:
+            alike = f'{only} and {PK} like "{beginning}%"'
+            yield from sorted(self._ask("query", "reading its rows", filter=alike, **options), key=lambda row: row[PK])
 
     def search(self, partition: str, vectors: np.ndarray, limit: int) -> Iterator[list[str]]:
         """The keys of the rows that are nearest to each vector, float32 ``(Q, D)``, by squared L2."""
@@ -179,7 +177,8 @@ def check_installed(address: str) -> None:
 
 def _explained(error: BaseException, timeout: float) -> str:
     """What happened, and what to do."""
-    said = str(getattr(error, "message", "") or error).strip().split(", debug=")[0]
+    said = str(getattr(error, "message", "") or getattr(error, "details", lambda: error)())
+    said = said.strip().split(", debug=")[0]
     # pymilvus says no more of a refused token than that it cannot connect; and it raises errors from themselves.
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
@@ -191,6 +190,8 @@ def _explained(error: BaseException, timeout: float) -> str:
         return f"the user of this token may not do that: give the user the rights, or take another token. ({said})"
     if "open local milvus failed" in signs:
         return f"the folder cannot be opened: one process at a time may use it. End the other one. ({said})"
+    if "not loaded" in signs:
+        return f"the server has just started, and has not read it yet: try again. ({said})"
     if any(sign in signs for sign in ("unavailable", "deadline", "timeout", "connect")):
         return f"no answer within {timeout:g} s: is the server there? Try again, or pass a longer timeout. ({said})"
     return f"it was refused: {said}"

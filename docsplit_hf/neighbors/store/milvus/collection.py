@@ -20,6 +20,7 @@ REQUEST_BYTES = 16 * 2**20  # of 64 MB that a server takes
 FOLDER_QUERIES = 8  # of a request: milvus-lite holds the differences of each from all rows, float32 (Q, N, D)
 ANY = "row >= 0"  # milvus-lite counts all partitions where there is no filter
 REQUEST_ROWS = 1_000  # of texts of up to 64 KB each
+BUILDING = {"HNSW": {"M": 16, "efConstruction": 200}, "IVF_FLAT": {"nlist": 1024}}  # what servers of 2.3 ask for
 UNFLUSHED_ROWS = 1_000  # what milvus-lite searches slowly
 TEXTS = ("id", "content", "labels", "text")
 NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
@@ -70,7 +71,7 @@ class Collection:
             schema.add_field(name, DataType.INT64)
         schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         indexes = MilvusClient.prepare_index_params()
-        indexes.add_index(VECTOR, index_type=index, metric_type="L2")
+        indexes.add_index(VECTOR, index_type=index, metric_type="L2", params=BUILDING.get(index, {}))
         # Session: what this client wrote, it reads. Strong would make each search wait.
         self._ask("create_collection", "making it", schema=schema, consistency_level="Session")
         self._ask("create_index", "making it", index_params=indexes, sync=False)  # there is nothing to wait for

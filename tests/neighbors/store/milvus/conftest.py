@@ -62,15 +62,22 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """One for all tests of this process."""
+def process(tmp_path_factory):
+    """A server of the package milvus, one for all tests of this process."""
     milvus = pytest.importorskip("milvus", reason="the server is the package milvus, which is not installed")
     config = milvus.MilvusServerConfig(data_dir=str(tmp_path_factory.mktemp("server")))
     config.set("proxy.timeTickInterval", 10)  # not 200 ms, for which the first read after writing waits
+    config.set("common.session.ttl", 3)  # not 30 s, for which a server that was killed counts as alive
     server = milvus.MilvusServer(config)
     server.start()
-    yield Milvus(f"http://127.0.0.1:{server.listen_port}")
+    config.resolve = lambda: None  # when it starts again, it takes the same ports
+    yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def server(process):
+    return Milvus(f"http://127.0.0.1:{process.listen_port}")
 
 
 @pytest.fixture(scope="module", params=["folder", "server"])

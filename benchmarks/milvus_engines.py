@@ -3,11 +3,11 @@
     python benchmarks/milvus_engines.py /data/milvus --records docs/results/milvus/engines.jsonl
 
 It starts the server of the package milvus with that folder. 50,000 rows go into each engine, with adds, removals and
-relabeling: rows per second, the calls of all three counted. Then 500 queries (milvus-lite: 100): on how many of them an
-engine gives the label that memory gives, and how many of the nearest 64 are the same; and the seconds of a query by
-itself. Then the same after the server was killed and started again, from indexed segments; and with documents of three
-passages. Keys are made on the spot: 200 labels of ten topics each, and noise. It prints a table, and appends a record
-of each line.
+relabeling: rows per second, the calls of all three counted. Then 500 queries, fewer of milvus-lite and of passages: on
+how many of them an engine gives the label that memory gives, and how many of the nearest 64 are the same; and the
+seconds of a query by itself. Then the same after the server was killed and started again, from indexed segments; and
+with documents of three passages. Keys are made on the spot: 200 labels of ten topics each, and noise. It prints a
+table, and appends a record of each line.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def main() -> None:
                 made.append(record)
                 print(record, flush=True)
                 with records.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"machine": machine(), "dimension": options.dimension, **record}) + "\n")
+                    about = {"machine": machine(), "load": os.getloadavg()[0], "dimension": options.dimension}
+                    file.write(json.dumps(about | record) + "\n")
         server.stop()
     print(table(tuple(made[0]), [tuple(map(str, record.values())) for record in made]))
 
@@ -76,7 +78,7 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
         "milvus-lite, FLAT": connect_datastore(lite, "engines", index="FLAT", timeout=600, **new),
         **{
             f"server, {index}": connect_datastore(address, f"{index}{each}", index=index, timeout=600, **new)
-            for index in ("FLAT", "HNSW")
+            for index in ("FLAT", "HNSW", "AUTOINDEX")
         },
     }
     rates = {}
@@ -102,7 +104,7 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
                     engines[name] = patient(lambda known=datastore: connect_datastore(address, known.collection))
         wanted = None
         for engine, datastore in engines.items():
-            few = queries[:100] if "lite" in engine else queries
+            few = queries[: len(queries) // each // (5 * each if "lite" in engine else 1)]
             found, seconds = [], []
             for query in few:
                 asked = make_passages(np.random.default_rng(1), query, each) if each > 1 else None
@@ -114,6 +116,7 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
                 "engine": engine,
                 "documents": len(datastore),
                 "passages": each,
+                "queries": len(few),
                 "when": when,
                 "rows per second in": rates[engine],
                 **agreement(wanted[: len(few)], found),

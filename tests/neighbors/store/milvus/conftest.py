@@ -29,19 +29,19 @@ class Milvus:
 
     names = (f"collection_{i}" for i in itertools.count())
 
-    def __init__(self, address):
-        self.address = address
+    def __init__(self, address, token=None):
+        self.address, self.token = address, token
 
     def new_address(self):
         """That of a new collection, as a pipeline takes it."""
         return f"milvus://{self.address.removeprefix('http://')}/{next(self.names)}"
 
     def make(self, dimension=8, names=NAMES, **options):
-        options |= {"dimension": dimension, "label_names": names, "index": "FLAT"}
+        options |= {"dimension": dimension, "label_names": names, "index": "FLAT", "token": self.token}
         return connect_datastore(self.address, next(self.names), **options)
 
     def connect(self, datastore, **options):
-        return connect_datastore(self.address, datastore.collection, **options)
+        return connect_datastore(self.address, datastore.collection, token=self.token, **options)
 
     def reopened(self, datastore):
         if self.address.endswith(".db"):
@@ -68,6 +68,7 @@ def process(tmp_path_factory):
     config = milvus.MilvusServerConfig(data_dir=str(tmp_path_factory.mktemp("server")))
     config.set("proxy.timeTickInterval", 10)  # not 200 ms, for which the first read after writing waits
     config.set("common.session.ttl", 3)  # not 30 s, for which a server that was killed counts as alive
+    config.set("common.security.authorizationEnabled", "true")
     server = milvus.MilvusServer(config)
     server.start()
     config.resolve = lambda: None  # when it starts again, it takes the same ports
@@ -77,7 +78,7 @@ def process(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(process):
-    return Milvus(f"http://127.0.0.1:{process.listen_port}")
+    return Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
 
 
 @pytest.fixture(scope="module", params=["folder", "server"])

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from docsplit_hf import KNNDatastore, connect_datastore
+from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.store.milvus import collection as collection_module
 from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 
@@ -21,7 +21,7 @@ CLIENT = """
 import os, signal, sys
 from docsplit_hf import connect_datastore
 from tests.neighbors.store.milvus import test_kills
-datastore = connect_datastore(sys.argv[1], sys.argv[2])
+datastore = connect_datastore(sys.argv[1], sys.argv[2], token=sys.argv[3])
 test_kills.strike(datastore, "upsert", 12, lambda: os.kill(os.getpid(), signal.SIGKILL))
 test_kills.add(datastore)
 """
@@ -79,14 +79,13 @@ def check(found, wanted):
 
 
 def test_a_server_is_killed_while_it_adds_and_while_it_removes(server, process, reference):
-    datastore = connect_datastore(server.address, "kills", dimension=8, label_names=NAMES, index="FLAT")
-    gone = [str(i) for i in range(0, 300, 3)]
+    made, gone = server.make(), [str(i) for i in range(0, 300, 3)]
     operations = [
         ("upsert", 12, add),
         ("delete", 1, lambda datastore: datastore.remove(left) if (left := still_there(datastore, gone)) else None),
     ]
     for method, number, operate in operations:
-        datastore = connect_datastore(server.address, "kills", timeout=2.0)
+        datastore = server.connect(made, timeout=2.0)
         starting = threading.Thread(target=process.start)
 
         def kill(starting=starting):
@@ -101,7 +100,7 @@ def test_a_server_is_killed_while_it_adds_and_while_it_removes(server, process, 
         assert all("is the server there? Try again" in text or "just started" in text for text in said[1:])
         if method == "delete":
             reference.remove(gone)
-        check(connect_datastore(server.address, "kills"), reference)
+        check(server.connect(made), reference)
 
 
 def still_there(datastore, ids):
@@ -110,7 +109,7 @@ def still_there(datastore, ids):
 
 def test_a_client_is_killed_while_it_adds(server, reference):
     datastore = server.make()
-    command = [sys.executable, "-c", CLIENT, server.address, datastore.collection]
+    command = [sys.executable, "-c", CLIENT, server.address, datastore.collection, server.token]
     client = subprocess.run(command, capture_output=True, text=True)
     assert client.returncode == -signal.SIGKILL, client.stderr
     assert 0 < datastore._collection.count("examples") < reference.snapshot.counts.sum()

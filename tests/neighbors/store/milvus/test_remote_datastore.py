@@ -185,7 +185,7 @@ def test_a_connection_is_neither_copied_nor_saved(milvus, tmp_path, caplog):
 def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, tokenizer, texts, tmp_path):
     """The folder has no rows and no address; another encoder is refused."""
     address = milvus.new_address()
-    options = {"tokenizer": tokenizer, "device": "cpu"}
+    options = {"tokenizer": tokenizer, "device": "cpu", "datastore_token": milvus.token}
     pipe = pipeline("docsplit-knn", model=BertModel(tiny_config), datastore=address, **options)
     pipe.add_examples(texts[:6], ["river", "engine"] * 3)
     pipe.save_pretrained(tmp_path)
@@ -193,7 +193,7 @@ def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, token
     assert "The 6 examples are in a store of their own" in card
     assert not any(milvus.address in path.read_text() for path in tmp_path.glob("*.[jm]*"))
     assert not (tmp_path / "datastore").exists()
-    again = pipeline("docsplit-knn", model=str(tmp_path), datastore=address, device="cpu")
+    again = pipeline("docsplit-knn", model=str(tmp_path), datastore=address, **options)
     assert again(texts[:8]) == pipe(texts[:8])
     other = BertModel(tiny_config)
     for parameter in other.parameters():
@@ -216,9 +216,9 @@ def test_a_collection_of_another_kind_is_refused(milvus):
     client = datastore._collection._client
     client.create_collection("photographs", dimension=4)
     with pytest.raises(ValueError, match="no datastore of this docsplit_hf: it has the fields"):
-        connect_datastore(milvus.address, "photographs")
+        connect_datastore(milvus.address, "photographs", token=milvus.token)
     with pytest.raises(ValueError, match="pass dimension"):
-        connect_datastore(milvus.address, "missing")
+        connect_datastore(milvus.address, "missing", token=milvus.token)
     with pytest.raises(ValueError, match="dimension 8, not 9"):
         milvus.connect(datastore, dimension=9)
     milvus.connect(datastore, probe=np.ones((3, 8)))  # made by hand, and empty: it belongs to this encoder now

@@ -1,13 +1,16 @@
 """Three engines: a datastore in the process, one in a folder of milvus-lite, and one on a Milvus server."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from milvus_lite.server_manager import server_manager_instance
 
 from docsplit_hf import KNNDatastore, connect_datastore
+from docsplit_hf.neighbors.store.milvus.collection import Collection
 
 NAMES = ["fruit", "mineral", "vegetable"]
+MOST = 25  # collections that the tests use of a server, or nearly
 
 
 class Local:
@@ -27,14 +30,12 @@ class Local:
 class Milvus:
     """Collections of a folder or a server; opened again by another server of the folder, or another connection."""
 
-    names = (f"collection_{i}" for i in itertools.count())
-
     def __init__(self, address, token=None):
-        self.address, self.token = address, token
+        self.address, self.token, self.names = address, token, (f"collection_{i}" for i in itertools.count())
 
     def new_address(self):
         """That of a new collection, as a pipeline takes it."""
-        return f"milvus://{self.address.removeprefix('http://')}/{next(self.names)}"
+        return f"milvus://{self.address.removeprefix('http://')}/pipeline_{next(self.names)}"
 
     def make(self, dimension=8, names=NAMES, **options):
         options |= {"dimension": dimension, "label_names": names, "index": "FLAT", "token": self.token}
@@ -78,7 +79,15 @@ def process(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(process):
-    return Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
+    engine = Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
+
+    def create(number):
+        """Make one, up to what tells what it is: a server takes two seconds for each, of which it only waits."""
+        Collection(engine.address, f"collection_{number}", engine.token, timeout=60).create(8, "FLAT")
+
+    with ThreadPoolExecutor(MOST) as pool:
+        list(pool.map(create, range(MOST)))
+    return engine
 
 
 @pytest.fixture(scope="module", params=["folder", "server"])

@@ -106,8 +106,9 @@ class Collection:
     def rows(self, partition: str, fields: Sequence[str], only: str = ANY) -> Iterator[dict[str, Any]]:
         """All rows of a partition, by their keys."""
         options = {"partition_names": [partition], "output_fields": [*fields]}
-        # Their keys are a letter and a hash: those that begin alike are one request.
-        digits = math.ceil(math.log(max(self.count(partition, only) / REQUEST_ROWS, 1), 16))
+        # Keys of documents are a letter and a hash: those that begin alike are one request.
+        count = 0 if partition == ABOUT else self.count(partition, only)
+        digits = math.ceil(math.log(max(count / REQUEST_ROWS, 1), 16))
         letters = DOCUMENTS[0] + EXAMPLES[0] if partition == REST else partition[0]
         beginnings = [f"{letter}{number:0{digits}x}" for letter in letters for number in range(16**digits)]
         for beginning in beginnings if digits else [""]:

@@ -155,10 +155,12 @@ def test_many_passages_of_few_documents_do_not_hide_the_others(milvus):
 
 
 def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
-    datastore, keys = milvus.make(), np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
-    ids = datastore.add(keys, ["fruit"] * 50, passages=make_passages(keys), texts=["x" * 9] * 50)
+    keys, names = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32), [f"l{i}" for i in range(30)]
+    datastore = milvus.make(names=names)
+    ids = datastore.add(keys, names[:25] * 2, passages=make_passages(keys), texts=["x" * 9] * 50)
     monkeypatch.setattr(collection_module, "REQUEST_ROWS", 20)
     np.testing.assert_array_equal(datastore.snapshot.keys, keys)
+    assert milvus.connect(datastore).label_names == tuple(names)
     sampled = datastore.sample(20, 10).rows["id"].to_pylist()
     assert len(sampled) == 20 and {*sampled} < {*ids} and sampled == datastore.sample(20, 10).rows["id"].to_pylist()
 

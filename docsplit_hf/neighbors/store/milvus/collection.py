@@ -21,6 +21,7 @@ FOLDER_QUERIES = 8  # of a request: milvus-lite holds the differences of each fr
 ANY = "row >= 0"  # milvus-lite counts all partitions where there is no filter
 REQUEST_ROWS = 1_000  # of texts of up to 64 KB each
 BUILDING = {"HNSW": {"M": 16, "efConstruction": 200}, "IVF_FLAT": {"nlist": 1024}}  # what servers of 2.3 ask for
+WIDER, NPROBE = 8, 64  # rows that HNSW looks at for each that is found, and lists of IVF: theirs find two in three
 UNFLUSHED_ROWS = 1_000  # what milvus-lite searches slowly
 TEXTS = ("id", "content", "labels", "text")
 NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
@@ -121,6 +122,7 @@ class Collection:
         size = min(size, FOLDER_QUERIES) if self._is_folder else size
         for start in range(0, len(vectors), size):
             options = {"limit": limit, "partition_names": [partition], "output_fields": [PK], "anns_field": VECTOR}
+            options["search_params"] = {"params": {"ef": min(WIDER * limit, 2**15), "nprobe": NPROBE}}
             found = self._ask("search", "searching", data=list(vectors[start : start + size]), **options)
             yield from ([hit[PK] for hit in hits] for hits in found)
 

@@ -119,7 +119,7 @@ def test_where_there_is_no_server_it_says_so():
 def test_a_wrong_token_is_refused_and_no_token_is_shown(server, monkeypatch, caplog, capfd):
     """Neither in errors, nor in logs of any level, nor in what is printed of the datastore."""
     monkeypatch.setenv("MY_TOKEN", server.token)
-    options = {"dimension": 8, "timeout": 9.0}
+    options = {"dimension": 8}
     with caplog.at_level(logging.DEBUG):
         datastore = connect_datastore(server.address, "guarded", token_variable="MY_TOKEN", **options)
         datastore.add(np.eye(8), ["fruit"] * 8)

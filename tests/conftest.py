@@ -29,6 +29,8 @@ QUIET = (
 ).split()
 LONG = ("tests/demo/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
 LONG += ("tests/models/inference", "docs", "README")
+ONE_WORKER = "tests/neighbors/store/milvus"  # these files share a server
+LONG += (ONE_WORKER,)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
@@ -38,6 +40,18 @@ OBJECTS = "valley table crowd archive coast recipe verdict melody bridge harvest
 def pytest_collection_modifyitems(items):
     """Files of few and long tests come first, so that no worker is left alone with one at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """As ``--dist loadfile`` does, but for the files that share a server."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return ONE_WORKER if nodeid.startswith(ONE_WORKER) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
 
 
 def pytest_collection_finish(session):

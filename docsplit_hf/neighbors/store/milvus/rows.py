@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,10 +27,9 @@ from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXT
 FORMAT, VERSION = "docsplit_hf datastore", 1
 DOCUMENT = 33  # characters of a key that name the document
 LOCATING = ("passages", "rest")  # the fields by which all rows of a document are found
-LONG = ("text", "text_pair")  # the fields whose values go on in the partition "rest"
 SPARE = 16  # candidates beyond k: a server's own distances are off by rounding
 PER_PASSAGE = 4  # candidates for each row that is wanted: what is near by one passage need not be by several
-EMPTY = {name: None if may_be_null else "" for name, may_be_null in TEXTS.items()} | dict.fromkeys(NUMBERS, 0)
+EMPTY = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +139,9 @@ def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, A
     rows, rest = [], []
     for place, row_id in enumerate(columns["id"]):
         key, count = document_key(kind, row_id), int(counts[place])
-        parts = {name: _parts(columns[name][place]) for name in LONG}
-        more = max(*map(len, parts.values()), 2 if count > 1 else 1) - 1
-        base = EMPTY | {"row": first + place, "passages": count, "rest": more}
+        text, *more = _parts(json.dumps([columns["text"][place], columns["text_pair"][place]], ensure_ascii=False))
+        more = more or [""] * (count > 1)
+        base = EMPTY | {"row": first + place, "passages": count, "rest": len(more)}
         vectors, spans = snapshot.keys[[place]], [[0, 0]]
         if snapshot.passages is not None:
             own = slice(ends[place] - count, ends[place])
@@ -150,12 +149,9 @@ def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, A
         for number, (vector, (start, end)) in enumerate(zip(vectors, spans, strict=True)):
             row = base | {PK: f"{key}p{number}", "passage": number, "start": start, "end": end}
             rows.append(row | {VECTOR: vector.astype(np.float32)})
-        rows[-count] |= {"id": row_id, "content": contents[place], "labels": json.dumps(labels[place])}
-        rows[-count] |= {name: of_text[0] for name, of_text in parts.items()}
+        rows[-count] |= {"id": row_id, "content": contents[place], "labels": json.dumps(labels[place]), "text": text}
         base |= {VECTOR: snapshot.keys[place].astype(np.float32)}
-        for number in range(more):
-            long = {name: of_text[number + 1] for name, of_text in parts.items() if number + 1 < len(of_text)}
-            rest.append(base | long | {PK: f"{key}r{number}"})
+        rest += [base | {PK: f"{key}r{number}", "text": part} for number, part in enumerate(more)]
     return rows, rest
 
 
@@ -178,8 +174,8 @@ def to_snapshot(found: Iterable[dict[str, Any]], about: About, labeled: bool = T
     whole.sort(key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
     counts = [rows["p0"]["passages"] for rows in whole]
     keys = [rows["r0" if rows["p0"]["passages"] > 1 else "p0"][VECTOR] for rows in whole]
-    columns = [[_joined(rows, name) for rows in whole] for name in LONG]
-    columns.append([rows["p0"]["id"] for rows in whole])
+    texts = [_texts(rows) for rows in whole]
+    columns = [[text for text, _ in texts], [pair for _, pair in texts], [rows["p0"]["id"] for rows in whole]]
     passages = None
     if max(counts, default=1) > 1:
         cut = [rows[f"p{number}"] for rows, count in zip(whole, counts, strict=True) for number in range(count)]
@@ -198,20 +194,17 @@ def _is_whole(rows: dict[str, Any]) -> bool:
     return first is not None and len(rows) == first["passages"] + first["rest"]
 
 
-def _joined(rows: dict[str, Any], name: str) -> str | None:
-    text = rows["p0"][name]
-    return text and text + "".join(rows[f"r{i}"][name] or "" for i in range(rows["p0"]["rest"]))
+def _texts(rows: dict[str, Any]) -> list[str | None]:
+    return json.loads("".join(rows[key]["text"] for key in ["p0", *(f"r{i}" for i in range(rows["p0"]["rest"]))]))
 
 
-def _parts(text: str | None) -> list[str | None]:
-    """A text in parts that fit into a field each; at least one."""
-    if not text:
-        return [text]
-    parts, rest = [], text.encode()
+def _parts(text: str) -> Iterator[str]:
+    """A text in parts that fit into a field each."""
+    rest = text.encode()
     while rest:
-        parts.append(rest[:MOST_BYTES].decode(errors="ignore"))  # not the beginning of a character at the end
-        rest = rest[len(parts[-1].encode()) :]
-    return parts
+        part = rest[:MOST_BYTES].decode(errors="ignore")  # not the beginning of a character at the end
+        yield part
+        rest = rest[len(part.encode()) :]
 
 
 def remote_search(

@@ -1,54 +1,100 @@
-"""Two engines: a datastore in the process, and one in a folder of milvus-lite, which a module's tests share."""
+"""Three engines: a datastore in the process, one in a folder of milvus-lite, and one on a Milvus server."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from milvus_lite.server_manager import server_manager_instance
 
 from docsplit_hf import KNNDatastore, connect_datastore
+from docsplit_hf.neighbors.store.milvus.collection import Collection
 
 NAMES = ["fruit", "mineral", "vegetable"]
+MOST = 25  # collections that the tests use of a server, or nearly
 
 
 class Local:
     """Datastores in the process; opened again by saving and loading."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, new_folder):
+        self.new_folder = new_folder
 
     def make(self, dimension=8, names=NAMES, **options):
         return KNNDatastore.empty(dimension, names, **options)
 
     def reopened(self, datastore):
-        datastore.save_pretrained(self.folder)
-        return KNNDatastore.from_pretrained(self.folder)
+        datastore.save_pretrained(folder := self.new_folder("saved"))
+        return KNNDatastore.from_pretrained(folder)
 
 
 class Milvus:
-    """Collections in a folder; opened again by another server."""
+    """Collections of a folder or a server; opened again by another server of the folder, or another connection."""
 
-    def __init__(self, folder):
-        self.address, self.names = str(folder / "milvus.db"), (f"collection_{i}" for i in itertools.count())
+    def __init__(self, address, token=None):
+        self.address, self.token, self.names = address, token, (f"collection_{i}" for i in itertools.count())
+
+    def new_address(self):
+        """That of a new collection, as a pipeline takes it."""
+        return f"milvus://{self.address.removeprefix('http://')}/pipeline_{next(self.names)}"
 
     def make(self, dimension=8, names=NAMES, **options):
-        options |= {"dimension": dimension, "label_names": names, "index": "FLAT"}
+        options |= {"dimension": dimension, "label_names": names, "index": "FLAT", "token": self.token}
         return connect_datastore(self.address, next(self.names), **options)
 
     def connect(self, datastore, **options):
-        return connect_datastore(self.address, datastore.collection, **options)
+        return connect_datastore(self.address, datastore.collection, token=self.token, **options)
 
     def reopened(self, datastore):
-        server_manager_instance.release_server(self.address)
+        if self.address.endswith(".db"):
+            server_manager_instance.release_server(self.address)
         return self.connect(datastore)
 
 
-@pytest.fixture(scope="module")
-def milvus(tmp_path_factory):
-    engine = Milvus(tmp_path_factory.mktemp("milvus"))
+@pytest.fixture(scope="session")
+def local(tmp_path_factory):
+    return Local(tmp_path_factory.mktemp)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    engine = Milvus(str(tmp_path_factory.mktemp("milvus") / "milvus.db"))
     yield engine
     server_manager_instance.release_server(engine.address)
 
 
-@pytest.fixture(params=["local", "milvus"])
-def engine(request, tmp_path):
-    return Local(tmp_path) if request.param == "local" else request.getfixturevalue("milvus")
+@pytest.fixture(scope="session")
+def process(tmp_path_factory):
+    """A server of the package milvus, one for all tests of this process."""
+    milvus = pytest.importorskip("milvus", reason="the server is the package milvus, which is not installed")
+    config = milvus.MilvusServerConfig(data_dir=str(tmp_path_factory.mktemp("server")))
+    config.set("proxy.timeTickInterval", 10)  # not 200 ms, for which the first read after writing waits
+    config.set("common.session.ttl", 3)  # not 30 s, for which a server that was killed counts as alive
+    config.set("common.security.authorizationEnabled", "true")
+    server = milvus.MilvusServer(config)
+    server.start()
+    config.resolve = lambda: None  # when it starts again, it takes the same ports
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def server(process):
+    engine = Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
+
+    def create(number):
+        """Make one, up to what tells what it is: a server takes two seconds for each, of which it only waits."""
+        Collection(engine.address, f"collection_{number}", engine.token, timeout=60).create(8, "FLAT")
+
+    with ThreadPoolExecutor(MOST) as pool:
+        list(pool.map(create, range(MOST)))
+    return engine
+
+
+@pytest.fixture(scope="module", params=["folder", "server"])
+def milvus(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module", params=["local", "folder", "server"])
+def engine(request):
+    return request.getfixturevalue(request.param)

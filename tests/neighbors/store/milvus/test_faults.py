@@ -1,6 +1,6 @@
 """A server that goes away, does not answer, or refuses: a clear error, and nothing is lost or doubled.
 
-A server of milvus-lite in a process of its own, behind a proxy that drops the connection.
+Where the connection is dropped, a server of milvus-lite in a process of its own, behind a proxy.
 """
 
 import base64
@@ -9,14 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from concurrent import futures
 
-import grpc
 import numpy as np
 import pytest
-from milvus_lite.adapter.grpc.servicer import MilvusServicer
-from milvus_lite.db import MilvusLite
-from pymilvus.grpc_gen import milvus_pb2_grpc
 
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.milvus import collection as collection_module
@@ -25,11 +20,9 @@ from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 from ..datastores import make_passages
 from .proxy import Proxy
 
-TOKEN = "root:hush-hush"
-
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def lite(tmp_path_factory):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("server") / "data"
@@ -47,8 +40,8 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def proxy(server):
-    proxy = Proxy(server)
+def proxy(lite):
+    proxy = Proxy(lite)
     yield proxy
     proxy.close()
 
@@ -70,7 +63,7 @@ def until_it_works(call):
 
 
 @pytest.mark.parametrize("share, doing", [(0.1, "while reading rows"), (0.5, "while adding 300 rows"), (0.9, "adding")])
-def test_an_add_that_was_cut_is_repeated(proxy, server, monkeypatch, share, doing):
+def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing):
     """Documents of several passages, with ids made of what they say, in twenty requests or so."""
     monkeypatch.setattr(collection_module, "REQUEST_BYTES", 10_000)
     datastore = connect(proxy, f"cut_{int(100 * share)}")
@@ -83,7 +76,7 @@ def test_an_add_that_was_cut_is_repeated(proxy, server, monkeypatch, share, doin
         RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: is the server there\? Try again"
     ):
         datastore.add(keys, ["fruit"] * 300, **rows)
-    direct = connect_datastore(f"http://127.0.0.1:{server}", datastore.collection)
+    direct = connect_datastore(f"http://127.0.0.1:{lite}", datastore.collection)
     assert (0 < direct._collection.count("examples") < rows["passages"].counts.sum()) == (share > 0.1)
     proxy.resume()
     ids = until_it_works(lambda: datastore.add(keys, ["fruit"] * 300, **rows))
@@ -123,48 +116,21 @@ def test_where_there_is_no_server_it_says_so():
         connect_datastore(f"http://127.0.0.1:{port}", "any", timeout=1.0)
 
 
-class Guard(grpc.ServerInterceptor):
-    """Lets in who has the token, as Milvus does; milvus-lite itself asks for none."""
-
-    def __init__(self):
-        self.expected = base64.b64encode(TOKEN.encode()).decode()
-        self.refusal = grpc.unary_unary_rpc_method_handler(self.refuse)
-
-    def refuse(self, request, context):
-        context.abort(grpc.StatusCode.UNAUTHENTICATED, "auth check failure, please check api key is correct")
-
-    def intercept_service(self, continuation, details):
-        given = dict(details.invocation_metadata).get("authorization")
-        return continuation(details) if given == self.expected else self.refusal
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory):
-    database = MilvusLite(str(tmp_path_factory.mktemp("guarded") / "data"))
-    server = grpc.server(futures.ThreadPoolExecutor(4), interceptors=[Guard()])
-    milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(database), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    server.stop(0)
-    database.close()
-
-
-def test_a_wrong_token_is_refused_and_no_token_is_shown(guarded, monkeypatch, caplog, capfd):
+def test_a_wrong_token_is_refused_and_no_token_is_shown(server, monkeypatch, caplog, capfd):
     """Neither in errors, nor in logs of any level, nor in what is printed of the datastore."""
-    monkeypatch.setenv("MY_TOKEN", TOKEN)
-    options = {"dimension": 8, "timeout": 2.0}
+    monkeypatch.setenv("MY_TOKEN", server.token)
+    options = {"dimension": 8}
     with caplog.at_level(logging.DEBUG):
-        datastore = connect_datastore(guarded, "guarded", token_variable="MY_TOKEN", **options)
+        datastore = connect_datastore(server.address, "guarded", token_variable="MY_TOKEN", **options)
         datastore.add(np.eye(8), ["fruit"] * 8)
         assert len(datastore) == 8
         for wrong in ("another-secret", None):
             with pytest.raises(
                 RemoteDatastoreError, match="the token was refused: pass the right one as token"
             ) as refused:
-                connect_datastore(guarded, "guarded", token=wrong, **options)
+                connect_datastore(server.address, "guarded", token=wrong, **options)
             assert "secret" not in str(refused.value) and refused.value.__cause__ is None
     said = [caplog.text, *capfd.readouterr(), repr(datastore), str(vars(datastore))]
-    encoded = [base64.b64encode(token.encode()).decode() for token in (TOKEN, "another-secret")]
-    for secret in (TOKEN, "hush-hush", "another-secret", *encoded):
+    encoded = [base64.b64encode(token.encode()).decode() for token in (server.token, "another-secret")]
+    for secret in (server.token, "another-secret", *encoded):
         assert not any(secret in text for text in said)

@@ -155,10 +155,12 @@ def test_many_passages_of_few_documents_do_not_hide_the_others(milvus):
 
 
 def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
-    datastore, keys = milvus.make(), np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
-    ids = datastore.add(keys, ["fruit"] * 50, passages=make_passages(keys), texts=["x" * 9] * 50)
-    monkeypatch.setattr(collection_module, "REQUEST_ROWS", 7)
+    keys, names = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32), [f"l{i}" for i in range(30)]
+    datastore = milvus.make(names=names)
+    ids = datastore.add(keys, names[:25] * 2, passages=make_passages(keys), texts=["x" * 9] * 50)
+    monkeypatch.setattr(collection_module, "REQUEST_ROWS", 20)
     np.testing.assert_array_equal(datastore.snapshot.keys, keys)
+    assert milvus.connect(datastore).label_names == tuple(names)
     sampled = datastore.sample(20, 10).rows["id"].to_pylist()
     assert len(sampled) == 20 and {*sampled} < {*ids} and sampled == datastore.sample(20, 10).rows["id"].to_pylist()
 
@@ -184,8 +186,8 @@ def test_a_connection_is_neither_copied_nor_saved(milvus, tmp_path, caplog):
 
 def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, tokenizer, texts, tmp_path):
     """The folder has no rows and no address; another encoder is refused."""
-    address = f"milvus://{milvus.address}/{next(milvus.names)}"
-    options = {"tokenizer": tokenizer, "device": "cpu"}
+    address = milvus.new_address()
+    options = {"tokenizer": tokenizer, "device": "cpu", "datastore_token": milvus.token}
     pipe = pipeline("docsplit-knn", model=BertModel(tiny_config), datastore=address, **options)
     pipe.add_examples(texts[:6], ["river", "engine"] * 3)
     pipe.save_pretrained(tmp_path)
@@ -193,7 +195,7 @@ def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, token
     assert "The 6 examples are in a store of their own" in card
     assert not any(milvus.address in path.read_text() for path in tmp_path.glob("*.[jm]*"))
     assert not (tmp_path / "datastore").exists()
-    again = pipeline("docsplit-knn", model=str(tmp_path), datastore=address, device="cpu")
+    again = pipeline("docsplit-knn", model=str(tmp_path), datastore=address, **options)
     assert again(texts[:8]) == pipe(texts[:8])
     other = BertModel(tiny_config)
     for parameter in other.parameters():
@@ -216,9 +218,9 @@ def test_a_collection_of_another_kind_is_refused(milvus):
     client = datastore._collection._client
     client.create_collection("photographs", dimension=4)
     with pytest.raises(ValueError, match="no datastore of this docsplit_hf: it has the fields"):
-        connect_datastore(milvus.address, "photographs")
+        connect_datastore(milvus.address, "photographs", token=milvus.token)
     with pytest.raises(ValueError, match="pass dimension"):
-        connect_datastore(milvus.address, "missing")
+        connect_datastore(milvus.address, "missing", token=milvus.token)
     with pytest.raises(ValueError, match="dimension 8, not 9"):
         milvus.connect(datastore, dimension=9)
     milvus.connect(datastore, probe=np.ones((3, 8)))  # made by hand, and empty: it belongs to this encoder now

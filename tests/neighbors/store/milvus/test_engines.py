@@ -1,4 +1,4 @@
-"""One suite, two engines: what a pipeline asks of a datastore has the same answers from both."""
+"""One suite, three engines: what a pipeline asks of a datastore has the same answers from each."""
 
 import numpy as np
 import pytest
@@ -169,22 +169,16 @@ def test_what_is_wrong_is_refused_and_changes_nothing(one_row, call, message):
 
 
 @pytest.fixture(scope="module")
-def one_row_of_each(milvus):
-    options = {"probe": -np.ones((3, 8), np.float32)}
-    made = {"local": KNNDatastore.empty(8, NAMES, **options), "milvus": milvus.make(**options)}
-    for datastore in made.values():
-        datastore.add(np.zeros((1, 8)), ["fruit"], ["A pear."], ids=["taken"])
-    return made
-
-
-@pytest.fixture(params=["local", "milvus"])
-def one_row(request, one_row_of_each):
-    return one_row_of_each[request.param]
+def one_row(engine):
+    datastore = engine.make(probe=-np.ones((3, 8), np.float32))
+    datastore.add(np.zeros((1, 8)), ["fruit"], ["A pear."], ids=["taken"])
+    return datastore
 
 
 def test_a_pipeline_gives_the_same_answers(milvus, tiny_config, tokenizer, texts):
     """Adding, copies, names of labels, documents, calibration, fitting, audit, suggestions, removing, saving."""
     options = {"model": BertModel(tiny_config), "tokenizer": tokenizer, "device": "cpu", "long_documents": "whole"}
-    address = f"milvus://{milvus.address}/{next(milvus.names)}"
-    pipes = pipeline("docsplit-knn", **options), pipeline("docsplit-knn", datastore=address, **options)
+    address = milvus.new_address()
+    remote = {"datastore": address, "datastore_token": milvus.token}
+    pipes = pipeline("docsplit-knn", **options), pipeline("docsplit-knn", **remote, **options)
     compare(*(journey(pipe, texts, labels_of(texts)) for pipe in pipes))

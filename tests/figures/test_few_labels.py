@@ -12,7 +12,7 @@ from .records import content
 FOUR = ("20news", "bbc", "arxiv", "fakenews")
 MORE = ("20zipf", "arxivcat", "sst2", "mrpc", "iflytek")
 UNSEEN = ("ours", "ours_without_documents", "probe", "tfidf")
-NINETEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "two_way", "tfidf")
+NINETEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "self_training", "two_way", "tfidf")
 SYSTEMS = ("ours", "ours_without_documents", "probe", "two_way", "tfidf", "setfit", "name_cosine")
 
 

@@ -88,6 +88,7 @@ def test_figures():
         "1.5 s for 1,000 documents, 6.5 s for 10,000, 50 s for 100,000, and 1.9 GB beyond the store",
         "31 s of the processor and 1.1 GB beyond",
         "the 95 % interval",
+        "that it is 75 % sure of",
     )
     page.check(at_least=200)
 

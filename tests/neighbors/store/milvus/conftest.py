@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
     server_manager_instance.release_server(engine.address)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def process(tmp_path_factory):
     """A server of the package milvus, one for all tests of this process."""
     milvus = pytest.importorskip("milvus", reason="the server is the package milvus, which is not installed")
@@ -77,7 +77,7 @@ def process(tmp_path_factory):
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(process):
     engine = Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
 

@@ -59,9 +59,10 @@ class ModelArguments:
     max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
     long_documents: str | None = HfArg(
         default=None,
-        help="What is read of texts longer than --max_length. Their beginning ('first', the default), beginning and "
-        "end ('head_tail'), or all of it in passages, with one embedding ('average') or one for each ('passages', "
-        "'late'), so that an answer names the passage that decided. Training reads beginnings in any case.",
+        help="What is read of texts longer than --max_length. Their beginning ('first', the default in training), "
+        "beginning and all together ('whole', the default with --no_training), beginning and end ('head_tail'), or all "
+        "of it in passages, with one embedding ('average') or one for each ('passages', 'late'), so that an answer "
+        "names the passage that decided. Training reads beginnings in any case.",
         metadata={"choices": list(LONG_DOCUMENTS)},
     )
     passage_length: int | None = HfArg(

@@ -158,8 +158,8 @@ def fit_without_training(
     """Fit experts on an encoder as it is, and save them; gives the pipeline, metrics, and what was chosen."""
     name = open_checkpoint(model_arguments.model_name_or_path).path
     given = {option: value for option in ENCODER_OPTIONS if (value := getattr(model_arguments, option)) is not None}
-    as_it_is = {"num_labels": 0, "decouple": False, "normalize": True, "knn_weight": 1.0}
-    model = docsplit_hf.KNNClassifier.from_encoder(name, **as_it_is, **given).to(arguments.device)
+    as_it_is = {"num_labels": 0, "decouple": False, "normalize": True, "knn_weight": 1.0, "long_documents": "whole"}
+    model = docsplit_hf.KNNClassifier.from_encoder(name, **(as_it_is | given)).to(arguments.device)
     tokenizer = AutoTokenizer.from_pretrained(name)
     datastore = docsplit_hf.KNNDatastore.build(model, tokenizer, splits["train"], bf16=arguments.bf16, **options)
     pipe = docsplit_hf.KNNClassifierPipeline(model, tokenizer, datastore, device=arguments.device)
@@ -301,7 +301,7 @@ def main() -> dict[str, Any] | None:
         if arguments.process_index == 0:
             audit_classifier(model_arguments.model_name_or_path or arguments.output_dir, audit, arguments)
         if not prediction.predict:
-            return None
+            return {"audited": model_arguments.model_name_or_path or arguments.output_dir}
     if prediction.predict:
         source, target = Path(prediction.predict), Path(prediction.predict_output)
         texts = PredictionFiles(

@@ -1,5 +1,6 @@
 """What the documentation says beside its code; the code runs by conftest.py of the root."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -42,6 +43,17 @@ def test_no_page_and_no_docstring_says_that_a_classifier_holds_no_code():
     files = [*PAGES, *(ROOT / "docsplit_hf").rglob("*.py"), *(ROOT / "docsplit_hf").rglob("*.md")]
     said = re.compile(r"[Nn]othing (in it |that )executes")
     assert not [file.name for file in files if said.search(file.read_text())]
+
+
+def test_the_messages_that_troubleshooting_explains_are_said_somewhere():
+    files = [*(ROOT / "docsplit_hf").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
+    said = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    page = (DOCS / "troubleshooting.md").read_text()
+    messages = re.findall(r"^\| `([^`]* [^`]*)`(?! of transformers)", page, flags=re.MULTILINE)
+    assert len(messages) > 8
+    for message in messages:
+        assert all(part in said for part in message.split(" ... ")), message
 
 
 def test_the_readme_is_short():

@@ -223,6 +223,7 @@ def test_without_training_it_is_the_pipeline_by_hand(fitted, few_labels, worksho
     report = pipe.fit()
     saved = pipeline("docsplit-knn", model=str(folder), device="cpu")
     assert len(saved.datastore) == 10 and len(saved.datastore.documents) == report.documents == 30
+    assert saved.model.config.long_documents == pipe.model.config.long_documents == "whole"
     ours, theirs = (p([row["body"] for row in test], top_k=None) for p in (saved, pipe))
     for mine, other in zip(ours, theirs, strict=True):
         assert [a["label"] for a in mine] == [a["label"] for a in other]

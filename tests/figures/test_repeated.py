@@ -12,7 +12,7 @@ from .test_projection import gain as gain_of_projection
 from .test_readme import before_and_after
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-READ_WHOLE = ("encoders.md", "contracts.md", "scale.md")  # by tests of their own
+READ_WHOLE = ("encoders.md", "remote_datastore.md", "contracts.md", "scale.md")  # by tests of their own
 
 
 def test_few_labels():

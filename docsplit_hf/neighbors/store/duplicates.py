@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
 # different texts, that only a word of hundreds tells apart, by more than 1e-6.
 EQUAL_DISTANCE = 1e-10
-DOCUMENTS_PER_TEXT = 100
 EQUAL = 1e-9  # the same for vectors that were centered, and brought to norm 1
+DOCUMENTS_PER_TEXT = 100  # among so many it is looked up whether a text is one of them
 
 
 def number_texts(

@@ -41,13 +41,13 @@ def test_figures():
     page.says("rows): {} ms, {} %", largest["p50_ms"], 100 * largest["recall"])
     page_of_speed(page)
     page.without_record(
-        "97 % of 300 other texts",  # the quick start on BBC News, in int8, shortened
+        "97 % of 300 other texts",  # the quick start on BBC News, shortened
         "'score': 0.96",
-        "'weight': 0.16",
-        "{'neighbors': 1.24, 'topics': 0.98, 'names': 0.84, 'words': 0.17, ...}",
+        "'weight': 0.17",
+        "{'neighbors': 1.23, 'topics': 0.96, 'names': 0.82, 'words': 0.17, ...}",
         "'weight': 0.10",
         "'weight': 0.06",
-        "'score': 0.35",
+        "'score': 0.37",
         "at most 5 % are wrong",  # what a user asks for
         "finds the other half of a document among 499 in [67 %]",  # make pretrain
         "before, in 63 %",

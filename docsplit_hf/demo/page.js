@@ -16,7 +16,8 @@
     const text = document.querySelector("#next textarea").value;
     if (!wanted || (text === asked && event.timeStamp < until)) return; // the answer to the last key is under way
     [asked, until] = [text, event.timeStamp + 3000];
-    wanted.click();
+    const click = () => (wanted.disabled ? setTimeout(click, 50) : wanted.click()); // a text is there before its buttons
+    click();
   });
   document.querySelectorAll(".upload-container").forEach((one) => one.removeAttribute("aria-label")); // it has a text
   if (location.hash) open(location.hash.slice(1));

@@ -24,6 +24,7 @@ from .fit_report import HELD_OUT, LARGEST_CLASS, WORD_COUNTS, largest_class
 from .fitted_experts import FittedExperts, HeldOutAnswers
 from .held_out_scores import (
     HeldOut,
+    HeldOutScores,
     folds_of,
     one_hot,
     scores_by_folds,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..store.snapshot import Snapshot
+    from .expert import Lesson
 
 
 PROMISES = (0.01, 0.05, 0.1)  # errors for which the report says how many texts get an answer
@@ -71,80 +73,110 @@ def fit_experts(
     ``shares`` (the weights where logits have a unit of spread, adding up to 1), the other fields of ``FitReport``, and
     with several labels per text ``thresholds``, in the order of ``labels``.
     """
-    several, examples = snapshot.multi_label, len(snapshot.keys)
+    several = snapshot.multi_label
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
     names = [snapshot.label_names[column] for column in columns]
-    _check_labels(names, examples, bool(several and not snapshot.labels[:, columns].all()))
-    proportions = given_proportions(class_proportions, names)
-    targets = one_hot(snapshot.labels, columns)
+    _check_labels(names, len(snapshot.keys), bool(several and not snapshot.labels[:, columns].all()))
+    proportions, targets = given_proportions(class_proportions, names), one_hot(snapshot.labels, columns)
     wanted = _known_experts(experts)
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         corpus = make(snapshot)
-        rows, folds = corpus.rows, None if held_out is not None else folds_of(snapshot, corpus.rows)
+        folds = None if held_out is not None else folds_of(snapshot, corpus.rows)
         progress.total += 0 if folds is None else int(folds.max()) + 1
         progress.update()
         experts = _possible_experts(wanted, corpus, several, embed_names is not None)
+        example_weight = EXAMPLE_WEIGHTS[0]
+        is_weighed = folds is not None and (folds >= 0).any() and "topics" in experts
+        if is_weighed and len(corpus.rows) < len(corpus.ids) <= MOST_WEIGHED:
+            example_weight = choose_example_weight(corpus, corpus.rows, targets, folds, proportions)
         vectors_of_names = None
         if "names" in experts:
             vectors_of_names = names_as_vectors(embed_names(tuple(names)), corpus.document_vectors.mean)
-        example_weight = EXAMPLE_WEIGHTS[0]
-        is_weighed = folds is not None and (folds >= 0).any() and "topics" in experts
-        if is_weighed and len(rows) < len(corpus.ids) <= MOST_WEIGHED:
-            example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
-        lesson = first_lesson(corpus, rows, targets, several, has_head, vectors_of_names, example_weight)
+        lesson = first_lesson(corpus, corpus.rows, targets, several, has_head, vectors_of_names, example_weight)
         learned = fit_all(lesson, experts, proportions)
         if held_out is not None and proportions is None:  # they show how often each label is
             learned[SHIFT] = np.zeros_like(learned[SHIFT])
         progress.update()
-        vectors = (corpus.document_vectors, corpus.vectorizer, learned, corpus.ids)
-        settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
-        settings["has_head"] = has_head
         voters = voters_in_corpus(snapshot, corpus)
-        settings["temperature"] = voters.temperature
+        settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
+        settings |= {"has_head": has_head, "temperature": voters.temperature}
+        fitted = FittedExperts(settings, corpus.document_vectors, corpus.vectorizer, learned, corpus.ids, None)
         if held_out is not None:
-            unweighted = FittedExperts(settings, *vectors, None)
-            asked = scores_of_held_out(unweighted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
+            asked = scores_of_held_out(fitted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = HELD_OUT
         else:
             asked = scores_by_folds(lesson, voters, folds, experts, proportions, example_weight, progress)
             measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"
-    scores, right, shift = asked.scores, asked.targets, asked.shift
-    prior = prior_weights(experts, lesson)
     # Examples stand for all texts: one of a label that is frequent there counts more than one of a rare one.
-    counts = 1.0 if several or held_out is not None else _counts(shift, right)
+    counts = 1.0 if several or held_out is not None else _counts(asked.shift, asked.targets)
+    unit, weights = _weigh(lesson, learned, experts, asked, counts)
+    settings |= _described(experts, names, lesson, learned, weights, unit)
+    settings |= {"measured_on": measured_on, "texts": len(asked.targets), "left_out": 0}
+    settings["class_proportions"] = class_proportions if isinstance(class_proportions, str) else "given"
+    probabilities = _pooled(asked, weights / unit, several, asked.shift)
+    settings["log_likelihood"] = _log_likelihood(_pooled(asked, weights / unit, several), asked.targets, several)
+    others = {"mixture": probabilities, WORD_COUNTS: asked.word_counts}
+    others[LARGEST_CLASS] = largest_class(targets, len(asked.targets), several)
+    settings["measured"] = _measure(asked.scores, asked.targets, experts, several, others) if len(probabilities) else []
+    if several:
+        settings["thresholds"] = label_thresholds(probabilities, asked.targets).tolist()
+    familiar = familiarity(probabilities, asked.shares, asked.closeness)
+    held = (asked.ids, probabilities.astype(np.float32), asked.targets > 0, familiar.astype(np.float32))
+    fitted = fitted._replace(held_out=HeldOutAnswers(*held))
+    settings["answered"] = {} if several else {str(error): fitted.share_answered(error) for error in PROMISES}
+    settings["least_error"] = fitted.least_error()
+    return fitted
+
+
+def _weigh(
+    lesson: Lesson,
+    learned: Mapping[str, np.ndarray],
+    experts: list[str],
+    asked: HeldOutScores,
+    counts: np.ndarray | float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The spread of each expert's logits, and what it counts in this unit, both ``(E,)``."""
+    corpus, rows, _, several = lesson[:4]
+    prior, sharpness = prior_weights(experts, lesson), SHARPNESS
     pair = next((pair for pair in INDEPENDENT if set(pair) <= set(experts)), None)
-    is_compared = pair is not None and not has_head and not several and len(rows) < len(corpus.ids)
-    sample = _scores_of_sample(corpus, learned, several, experts) if is_compared or not len(right) else None
-    unit = spread_of_scores(scores if len(right) else sample, several)
-    sharpness = SHARPNESS
+    is_compared = pair is not None and not lesson.has_head and not several and len(rows) < len(corpus.ids)
+    is_held_out, sample = len(asked.targets) > 0, None
+    if is_compared or not is_held_out:
+        sample = _scores_of_sample(corpus, learned, several, experts)
+    unit = spread_of_scores(asked.scores if is_held_out else sample, several)
     if is_compared:
         places = [experts.index(name) for name in pair]
         sharpness = sharpness_by_agreement(sample / unit[:, None, None], prior, learned[SHIFT], *places)
     weights = sharpness * prior
-    if len(right):
-        weights = fit_weights(scores / unit[:, None, None], right, prior, several, shift, counts, sharpness)
-    weights = np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
-    settings["weights"] = dict(zip(experts, (weights / unit).tolist(), strict=True))
-    settings["shares"] = dict(zip(experts, (weights / max(weights.sum(), 1e-12)).tolist(), strict=True))
-    settings |= {"examples": examples, "documents": len(corpus.ids) - examples, "left_out": 0}
-    settings |= {"measured_on": measured_on, "texts": len(right)}
-    settings["single"] = [name for name, total in zip(names, targets.sum(0), strict=True) if total == 1]
-    settings[PROPORTIONS] = dict(zip(names, learned[PROPORTIONS].tolist(), strict=True))
-    settings["class_proportions"] = class_proportions if isinstance(class_proportions, str) else "given"
-    probabilities = pool(scores, weights / unit, several, shift) if len(right) else np.zeros((0, len(names)))
-    by_experts = pool(scores, weights / unit, several) if len(right) else probabilities
-    settings["log_likelihood"] = _log_likelihood(by_experts, right, several)
-    others = {"mixture": probabilities, WORD_COUNTS: asked.word_counts}
-    others[LARGEST_CLASS] = largest_class(targets, len(right), several)
-    settings["measured"] = _measure(scores, right, experts, several, others) if len(right) else []
-    if several:
-        settings["thresholds"] = label_thresholds(probabilities, right).tolist()
-    familiar = familiarity(probabilities, asked.shares, asked.closeness)
-    answers = HeldOutAnswers(asked.ids, probabilities.astype(np.float32), right > 0, familiar.astype(np.float32))
-    fitted = FittedExperts(settings, *vectors, answers)
-    settings["answered"] = {} if several else {str(error): fitted.share_answered(error) for error in PROMISES}
-    settings["least_error"] = fitted.least_error()
-    return fitted
+    if is_held_out:
+        scores = asked.scores / unit[:, None, None]
+        weights = fit_weights(scores, asked.targets, prior, several, asked.shift, counts, sharpness)
+    return unit, np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
+
+
+def _described(
+    experts: list[str],
+    names: list[str],
+    lesson: Lesson,
+    learned: Mapping[str, np.ndarray],
+    weights: np.ndarray,
+    unit: np.ndarray,
+) -> dict[str, Any]:
+    """What is known of the mixture before it is measured: settings."""
+    of_labels = zip(names, lesson.targets.sum(0), strict=True)
+    return {
+        "weights": dict(zip(experts, (weights / unit).tolist(), strict=True)),
+        "shares": dict(zip(experts, (weights / max(weights.sum(), 1e-12)).tolist(), strict=True)),
+        "examples": len(lesson.rows),
+        "documents": len(lesson.corpus.ids) - len(lesson.rows),
+        "single": [name for name, total in of_labels if total == 1],
+        PROPORTIONS: dict(zip(names, learned[PROPORTIONS].tolist(), strict=True)),
+    }
+
+
+def _pooled(asked: HeldOutScores, weights: np.ndarray, several: bool, shift: np.ndarray | float = 0.0) -> np.ndarray:
+    """The mixture's probabilities of the held-out texts, ``(m, C)``; m may be 0."""
+    return pool(asked.scores, weights, several, shift) if len(asked.targets) else np.zeros(asked.targets.shape)
 
 
 def _known_experts(wanted: Sequence[str] | None) -> list[str]:

@@ -40,6 +40,11 @@ class ModelArguments:
         default=None,
         help="Keep only these layers of the model, counted from 0, such as 0 2 5 of six; the last one matters most.",
     )
+    static: bool = HfArg(
+        default=False,
+        help="Keep no layers: a text becomes the mean of its tokens' vectors, which takes hardly any time. Give a "
+        "--teacher to learn better vectors from.",
+    )
     vocab_size: int | None = HfArg(
         default=None,
         help="Entries of the vocabulary. With --from_scratch 8192 by default; of another model only so many are kept, "
@@ -69,12 +74,18 @@ class ModelArguments:
             override_config(BertConfig(), self.config_overrides)  # before anything is loaded
         if self.config_overrides and self.use_peft:
             raise ValueError("--config_overrides changes what an adapter does not hold: do without --use_peft.")
-        if self.use_peft and (self.keep_layers or self.vocab_size):
-            raise ValueError("--keep_layers and --vocab_size change the model that an adapter is for: do without it.")
+        if self.use_peft and (self.keep_layers or self.static or self.vocab_size):
+            raise ValueError(
+                "--keep_layers, --static and --vocab_size change the model that an adapter is for: do without it."
+            )
+        if self.static and self.keep_layers:
+            raise ValueError("--static keeps no layers, and --keep_layers some: give one of them.")
+        if self.static and self.pooling not in (None, "mean"):
+            raise ValueError(f"--static is the mean of vectors of tokens: leave --pooling {self.pooling} out.")
         if self.from_scratch:
             self.vocab_size = self.vocab_size or 8192
-            if self.keep_layers:
-                raise ValueError("--keep_layers is for a trained model: with --from_scratch give --num_hidden_layers.")
+            if self.keep_layers or self.static:
+                raise ValueError("--keep_layers and --static are for a trained model: --from_scratch has none.")
         if self.merge_peft and not self.use_peft:
             raise ValueError("--merge_peft merges a LoRA adapter: it needs --use_peft.")
 

@@ -36,7 +36,7 @@ from transformers.trainer_utils import IntervalStrategy
 import docsplit_hf
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
 from docsplit_hf.models.portable.positions import check_max_length
-from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
+from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
 from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.pretraining.collator import default_max_length
 from docsplit_hf.pretraining.half_retrieval import describe_progress, evaluations_by_step
@@ -54,7 +54,10 @@ def load_pretrained(
     """A pretrained model and its tokenizer, before the documents: what is wrong with it shows at once."""
     name, head = find_checkpoint(model_arguments.model_name_or_path), arguments.mlm_weight > 0
     model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
-        name, model_arguments.pooling, mlm_head=head, config_overrides=model_arguments.config_overrides
+        name,
+        "mean" if model_arguments.static else model_arguments.pooling,
+        mlm_head=head,
+        config_overrides=model_arguments.config_overrides,
     )
     data.max_length = check_max_length(data.max_length or default_max_length(model), model)
     if model_arguments.keep_layers:
@@ -109,6 +112,8 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: doc
         splits = load_splits(data)
         if model_arguments.vocab_size:
             tokenizer = keep_frequent_tokens(model, tokenizer, model_arguments.vocab_size, first_texts(splits, data))
+        if model_arguments.static:
+            keep_tokens_alone(model, tokenizer, first_texts(splits, data))
     else:
         splits = load_splits(data)
         model, tokenizer = new_small_bert(first_texts(splits, data), model_arguments, arguments)

@@ -57,8 +57,10 @@ def test_documents_must_be_given_also_where_the_demonstration_has_a_name(capsys)
     (["--from_scratch", "--model_name_or_path=me/mine"], "either --from_scratch or --model_name_or_path"),
     (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),
     (["--hidden_size=64", "--model_name_or_path=me/mine"], "--hidden_size 64 is for --from_scratch"),
-    (["--keep_layers", "0", "--from_scratch"], "--keep_layers is for a trained model"),
-    (["--vocab_size=99", "--use_peft"], "--keep_layers and --vocab_size change the model that an adapter is for"),
+    (["--keep_layers", "0", "--from_scratch"], "--keep_layers and --static are for a trained model"),
+    (["--static", "--keep_layers", "0"], "--static keeps no layers, and --keep_layers some"),
+    (["--static", "--pooling", "cls"], "leave --pooling cls out"),
+    (["--vocab_size=99", "--use_peft"], "--keep_layers, --static and --vocab_size change the model"),
 ])  # fmt: skip
 def test_what_does_not_fit_ends_with_a_line_and_2(options, message, capsys):
     with pytest.raises(SystemExit) as end:

@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    BertModel,
+    ModernBertConfig,
+    ModernBertModel,
+)
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, default_checkpoint
-from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
+from docsplit_hf.models.pruning import SMOOTHING, keep_frequent_tokens, keep_layers, keep_tokens_alone
 
 TEXTS = ["The minister told the parliament that taxes will rise.", "Wir haben 3 naive caf\u00e9s!"]
 
@@ -67,3 +74,28 @@ def test_vocabularies_that_cannot_be_cut(shipped):
         keep_frequent_tokens(model, tokenizer, 99_999, TEXTS)
     with pytest.raises(ValueError, match="vocab_size=50 has no room for the special tokens"):
         keep_frequent_tokens(model, tokenizer, 50, TEXTS)
+
+
+def test_a_static_text_is_the_mean_of_its_tokens_alone(tiny_model, tokenizer, tmp_path):
+    text, number = TEXTS[0], len(tokenizer)
+    around = [[tokenizer.cls_token_id, token, tokenizer.sep_token_id] for token in range(number)]
+    with torch.no_grad():
+        alone = tiny_model.base_model(input_ids=torch.tensor(around)).last_hidden_state.mean(1).numpy()
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    shares = np.bincount(ids, minlength=number)[ids] / len(ids)
+    weighted = (alone - alone.mean(0))[ids] * SMOOTHING / (SMOOTHING + shares)[:, None]
+    weighted[np.isin(ids, tokenizer.all_special_ids)] = 0  # what the tokenizer does not know
+    expected = (weighted - weighted.mean(1, keepdims=True)).sum(0)
+    keep_tokens_alone(tiny_model, tokenizer, [text])
+    tiny_model.base_model.save_pretrained(tmp_path)
+    loaded = AutoModel.from_pretrained(tmp_path)
+    assert type(loaded) is BertModel and loaded.config.num_hidden_layers == 0
+    found = DocumentEncoder(loaded, tokenizer, "mean").encode([text])[0]
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
+
+
+def test_static_needs_layer_normalization_after_the_tokens(tokenizer):
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": len(tokenizer)}
+    special = {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}
+    with pytest.raises(ValueError, match="ModernBertModel has no layer normalization right after"):
+        keep_tokens_alone(ModernBertModel(ModernBertConfig(**sizes, **special)), tokenizer, TEXTS)

@@ -76,6 +76,7 @@ def test_figures():
     nineteen(page)
     setfit(page)
     voters(page)
+    documents(page)
     page.without_record(
         # fitting_growth.py
         "1.5 s for 1,000 documents, 6.5 s for 10,000, 50 s for 100,000, and 1.9 GB beyond the store",
@@ -278,6 +279,15 @@ def setfit(page):
     page.says("it took {} s of the processor with 15 examples of FakeNews, {} s", news[3], bbc[3])
     page.says("On FakeNews with 5 labels it is {} points ahead", 100 * (news[1] - news[2]))
     assert [key[:2] for key, (_, theirs, ours, *_) in found.items() if theirs > ours] == [("fakenews", "5")]
+
+
+def documents(page):
+    """Macro F1 by the number of documents, of each task and in the mean."""
+    frame = pd.DataFrame(content("few_labels/documents.jsonl"))
+    counts = frame["system"].str.partition("=")[2].replace("", "all")
+    means = 100 * frame.groupby(["task", counts])["macro_f1"].mean().unstack()[["300", "1000", "3000", "all"]]
+    means.loc["**mean**"] = means.mean()
+    page.has_rows([(task, *(f"{value:.1f}" for value in row)) for task, row in means.iterrows()])
 
 
 def voters(page):

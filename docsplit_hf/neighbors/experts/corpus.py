@@ -148,7 +148,7 @@ def spread_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, se
 
 logger = logging.getLogger(__name__)
 
-MOST_DOCUMENTS = 30_000
+MOST_DOCUMENTS = 20_000
 MOST_TEXTS = 30_000  # some 200 MB
 
 
@@ -168,7 +168,7 @@ class Corpus(NamedTuple):
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
-    """The corpus of a datastore; of more than 30,000 documents a random sample, always the same.
+    """The corpus of a datastore; of more than 20,000 documents a random sample, always the same.
 
     Whether a text has a label changes nothing but ``rows``, so all else is that of the corpus ``before`` where this has
     the same texts.

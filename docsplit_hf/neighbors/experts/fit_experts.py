@@ -40,7 +40,7 @@ from .log_linear_pool import (
     sharpness_by_agreement,
     spread_of_scores,
 )
-from .vector_experts import EXAMPLE_WEIGHTS, MOST_WEIGHED, choose_example_weight, names_as_vectors
+from .vector_experts import EXAMPLE_WEIGHTS, choose_example_weight, names_as_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,7 @@ def fit_experts(
         experts = _possible_experts(wanted, corpus, several, embed_names is not None)
         example_weight = EXAMPLE_WEIGHTS[0]
         is_weighed = folds is not None and (folds >= 0).any() and "topics" in experts
-        if is_weighed and len(corpus.rows) < len(corpus.ids) <= MOST_WEIGHED:
+        if is_weighed and len(corpus.rows) < len(corpus.ids):
             example_weight = choose_example_weight(corpus, corpus.rows, targets, folds, proportions)
         vectors_of_names = None
         if "names" in experts:

@@ -24,7 +24,6 @@ INVERSE_REGULARIZATION = 20.0
 UNKNOWN = 1e-3  # the share of a label that no example, or every example, has
 CONCENTRATION, STEPS = 30.0, 10
 EXAMPLE_WEIGHTS = 3.0, 10.0  # what a text with a label counts, where one without counts 1: folds choose
-MOST_WEIGHED = 20_000  # texts for which they do: of more, a few examples of either weight are next to nothing
 EVIDENCE = 3.0  # the log likelihood that something else than the default must gain in folds: a Bayes factor of 20
 MOST, HALF_LIFE = 0.5, 3.0  # its share without examples, and with how many of each label it has half of that
 _NO_WORDS = str.maketrans("._-/", "    ")

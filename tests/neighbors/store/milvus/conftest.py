@@ -10,7 +10,7 @@ from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.milvus.collection import Collection
 
 NAMES = ["fruit", "mineral", "vegetable"]
-MOST = 25  # collections that the tests use of a server, or nearly
+MOST = 14  # collections that the tests use of a server, or nearly
 
 
 class Local:
@@ -78,7 +78,7 @@ def process(tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def server(process):
+def standalone(process):
     engine = Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
 
     def create(number):
@@ -90,11 +90,11 @@ def server(process):
     return engine
 
 
-@pytest.fixture(scope="module", params=["folder", "server"])
+@pytest.fixture(scope="module", params=["folder", "standalone"])
 def milvus(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(scope="module", params=["local", "folder", "server"])
+@pytest.fixture(scope="module", params=["local", "folder", "standalone"])
 def engine(request):
     return request.getfixturevalue(request.param)

@@ -1,15 +1,15 @@
-"""kill -9, of a Milvus server and of a client, in the middle of what they do: nothing is lost, and nothing doubled."""
+"""kill -9, of a client and, last of all, of the server, in the middle of what they do: nothing is lost or doubled."""
 
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from docsplit_hf import KNNDatastore
+from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.milvus import collection as collection_module
 from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 
@@ -17,15 +17,6 @@ from ..datastores import make_passages
 from .conftest import NAMES
 
 KEYS = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
-CLIENT = """
-import os, signal, sys
-from docsplit_hf import connect_datastore
-from tests.neighbors.store.milvus import test_kills
-datastore = connect_datastore(sys.argv[1], sys.argv[2], token=sys.argv[3])
-test_kills.strike(datastore, "upsert", 12, lambda: os.kill(os.getpid(), signal.SIGKILL))
-test_kills.add(datastore)
-"""
-
 
 @pytest.fixture
 def reference():
@@ -78,40 +69,48 @@ def check(found, wanted):
     assert found.search(KEYS[:9], 20).ids == wanted.search(KEYS[:9], 20).ids
 
 
-def test_a_server_is_killed_while_it_adds_and_while_it_removes(server, process, reference):
-    made, gone = server.make(), [str(i) for i in range(0, 300, 3)]
-    operations = [
-        ("upsert", 12, add),
-        ("delete", 1, lambda datastore: datastore.remove(left) if (left := still_there(datastore, gone)) else None),
-    ]
-    for method, number, operate in operations:
-        datastore = server.connect(made, timeout=2.0)
-        starting = threading.Thread(target=process.start)
-
-        def kill(starting=starting):
-            process.server_proc.kill()
-            process.server_proc.wait()
-            starting.start()
-
-        strike(datastore, method, number, kill)
-        said, _ = until_it_works(lambda operate=operate, datastore=datastore: operate(datastore))
-        starting.join()
-        assert said[0] == "killed"
-        assert all("is the server there? Try again" in text or "just started" in text for text in said[1:])
-        if method == "delete":
-            reference.remove(gone)
-        check(server.connect(made), reference)
+def test_a_removal_whose_answer_is_lost_has_removed_all(folder, reference):
+    datastore, gone = folder.make(), [str(i) for i in range(0, 300, 3)]
+    add(datastore)
+    strike(datastore, "delete", 1, lambda: None)
+    with pytest.raises(RemoteDatastoreError, match="killed"):
+        datastore.remove(gone)
+    reference.remove(gone)
+    check(datastore, reference)
+    with pytest.raises(ValueError, match="What a removal whose answer was lost has removed is gone"):
+        datastore.remove(gone)
 
 
-def still_there(datastore, ids):
-    return [row_id for row_id in datastore.find(ids=ids).rows["id"].to_pylist() if row_id in ids]
+def add_and_die(address, collection, token):
+    datastore = connect_datastore(address, collection, token=token)
+    strike(datastore, "upsert", 12, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    add(datastore)
 
 
-def test_a_client_is_killed_while_it_adds(server, reference):
-    datastore = server.make()
-    command = [sys.executable, "-c", CLIENT, server.address, datastore.collection, server.token]
-    client = subprocess.run(command, capture_output=True, text=True)
-    assert client.returncode == -signal.SIGKILL, client.stderr
+def test_a_client_is_killed_while_it_adds(server, standalone, reference):
+    datastore = standalone.make()
+    arguments = standalone.address, datastore.collection, standalone.token
+    client = multiprocessing.get_context("forkserver").Process(target=add_and_die, args=arguments)
+    client.start()
+    client.join()
+    assert client.exitcode == -signal.SIGKILL
     assert 0 < datastore._collection.count("examples") < reference.snapshot.counts.sum()
     add(datastore)
     check(datastore, reference)
+
+
+def test_a_server_is_killed_while_it_adds(standalone, process, reference):
+    made, starting = standalone.make(), threading.Thread(target=process.start)
+    datastore = standalone.connect(made, timeout=2.0)
+
+    def kill():
+        process.server_proc.kill()
+        process.server_proc.wait()
+        starting.start()
+
+    strike(datastore, "upsert", 12, kill)
+    said, _ = until_it_works(lambda: add(datastore))
+    starting.join()
+    assert said[0] == "killed"
+    assert all("is the server there? Try again" in text or "just started" in text for text in said[1:])
+    check(standalone.connect(made), reference)

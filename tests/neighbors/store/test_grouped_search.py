@@ -26,7 +26,7 @@ def by_definition(queries, query_counts, keys, counts, distance=matched):
     return np.array([[distance(pairs) for pairs in of_query] for of_query in squares])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(data=st.data())
 def test_it_equals_the_definition(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed"))
@@ -138,15 +138,15 @@ def test_among_some_rows_it_finds_what_it_finds_among_all():
         assert np.array_equal(among[0], each[0][kept])
 
 
-@pytest.mark.parametrize("asked", [1, 5000])
+@pytest.mark.parametrize("asked", [1, 1500])
 def test_memory_is_that_of_blocks_however_many_passages_a_document_or_a_query_has(asked):
     rng = np.random.default_rng(0)
     queries = rng.standard_normal((asked, 16)).astype(np.float32)
-    keys = rng.standard_normal((20_000, 16)).astype(np.float16)
-    counts = np.array([*[10] * 1000, 5000, 5000])
+    keys = rng.standard_normal((7_000, 16)).astype(np.float16)
+    counts = np.array([*[10] * 400, 1500, 1500])
     with patch("docsplit_hf.neighbors.store.grouped_search.BLOCK_BYTES", 2**18):
         tracemalloc.start()
         grouped_search(queries, np.array([asked]), keys, counts, 10)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < 12 * 2**18  # all pairs would be 400 MB
+    assert peak < 12 * 2**18  # all pairs would be 42 MB

@@ -17,7 +17,6 @@ from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, 
 from docsplit_hf.neighbors.row_files import read_rows
 from docsplit_hf.text.labels import labels_by_name
 
-
 BLOCK = 16
 
 

@@ -130,7 +130,9 @@ def test_several_labels_come_as_any_matrix(encoder, texts, has_label):
     thresholds = models[0].pipeline_.datastore.fitted.settings["thresholds"]
     np.testing.assert_array_equal(models[0].predict(texts), expected >= thresholds)
     assert models[0].classes_.tolist() == [0, 1, 2]
-    model = DocSplitClassifier(encoder, experts=FAST).fit(texts, np.insert(has_label, 1, 0, axis=1))  # a label that no text has
+    model = DocSplitClassifier(encoder, experts=FAST).fit(
+        texts, np.insert(has_label, 1, 0, axis=1)
+    )  # a label that no text has
     np.testing.assert_allclose(np.delete(model.predict_proba(texts), 1, axis=1), expected)
     assert not model.predict_proba(texts)[:, 1].any() and not model.predict(texts)[:, 1].any()
 

@@ -18,6 +18,7 @@ from .conftest import NAMES
 
 KEYS = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
 
+
 @pytest.fixture
 def reference():
     datastore = KNNDatastore.empty(8, NAMES)

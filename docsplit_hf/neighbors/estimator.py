@@ -26,8 +26,7 @@ from .editing import new_datastore
 from .experts.experts import EXPERTS
 from .experts.fitted_experts import ask_experts, ready_experts
 from .fit import fit
-from .store.row_table import joined_texts
-from .texts_and_labels import texts_and_pairs
+from .texts_and_labels import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
     from typing import Self

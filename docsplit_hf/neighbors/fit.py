@@ -15,9 +15,9 @@ from .experts.held_out_scores import HeldOut
 from .experts.log_linear_pool import ClassProportions
 from .experts.vector_experts import EVIDENCE, readable_names
 from .store.duplicates import number_texts
-from .store.row_table import encode_known_labels, joined_texts
+from .store.row_table import encode_known_labels
 from .suggestions import FITTING, SUGGESTED, suggested_before
-from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
+from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
     import numpy as np

@@ -48,6 +48,11 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
     return texts, pairs
 
 
+def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
+    """The words of a pair are those of both texts; a text that is not kept has none."""
+    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
+
+
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
     """Names of labels, or lists of them. Numbers are refused, as it is not known which labels they number."""
     labels = [list(given) if is_multi_label([given]) else given for given in labels]

@@ -13,7 +13,8 @@ from ...models.inference.long_documents import SEVERAL_VECTORS, Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
 from .index import EXACT, IndexOptions, fewest_rows
-from .keys import GrowingArrays, MappedKeys, as_matrix, as_queries, check_finite, freeze
+from .keys import GrowingArrays, as_matrix, as_queries, check_finite, freeze
+from .mapped_keys import MappedKeys
 from .probe import check_same_encoder
 from .row_table import (
     PassageTable,
@@ -132,7 +133,8 @@ def _append(
     ids = [None] * len(keys) if ids is None else list(ids)
     ids, next_id = counted_ids(ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
     new = make_rows(len(keys), ids, texts, text_pairs)
-    table, more = append_rows(snapshot.rows, new, *others), check_passages(passages, keys, new)
+    table = append_rows(snapshot.rows, new, *others)
+    more = None if passages is None else check_passages(passages, keys, new)
     if more is not None and isinstance(snapshot.keys, MappedKeys):
         raise ValueError(
             "Rows on the disk have one vector each, and these have several passages: take another long_documents, or a "

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models.inference.reader import Predictions
 from ...text.characters import replace_lone_surrogates
-from .index import candidate_distances
+from .keys import candidate_distances
 from .row_table import values_of
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def number_texts(
 
 
 def read_new(
-    reader: Reader, documents: Snapshot | None, texts: Sequence[str], text_pairs: Sequence[str | None]
+    reader: Reader, documents: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
 ) -> Predictions:
     """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already.
 
     Of a few texts all are read: to look for one among very many documents takes longer.
     """
-    if documents is None or len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
+    if len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
         return reader.read(texts, text_pairs)
     in_table, own = number_texts(documents.rows, texts, text_pairs)
     places = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}

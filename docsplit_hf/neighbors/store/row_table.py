@@ -87,11 +87,6 @@ def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
     return pa.concat_tables([joined.slice(0, first), joined.slice(first).combine_chunks()])
 
 
-def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
-    """The words of a pair are those of both texts; a text that is not kept has none."""
-    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
-
-
 def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
     """The values of some rows. Arrow's own ``take`` joins all chunks of texts first, which may be too many for it."""
     ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
@@ -275,10 +270,8 @@ class PassageTable:
         return selected if selected.has_several else None
 
 
-def check_passages(passages: Passages | None, keys: np.ndarray, rows: pa.Table | None = None) -> PassageTable | None:
+def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None = None) -> PassageTable | None:
     """The passages of some keys, checked; None where each has one, which then is its key. ``rows``: with the texts."""
-    if passages is None:
-        return None
     embeddings = as_matrix(passages.embeddings, "embeddings of passages", keys.shape[1])
     check_finite(embeddings, "embeddings of passages")
     counts, spans = np.asarray(passages.counts), np.asarray(passages.spans)

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...text.characters import replace_lone_surrogates
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
-from .index import IndexOptions, approximate_search, exact_search, nearest_candidates
-from .keys import MappedKeys, as_queries, freeze
+from .index import IndexOptions, approximate_search
+from .keys import as_queries, exact_search, freeze, nearest_candidates
+from .mapped_keys import MappedKeys
 from .row_table import PassageTable, check_passages, rows_at, values_of
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class Snapshot:
         if len(self.keys) == 0:
             raise ValueError("The datastore is empty, so there are no neighbors: add examples first.")
         queries = as_queries(queries, "queries", self.keys.shape[1])
-        k, asked = min(int(k), len(self.keys)), check_passages(passages, queries)
+        k, asked = min(int(k), len(self.keys)), None if passages is None else check_passages(passages, queries)
         if asked is not None or self.passages is not None:
             found = self._search_passages(queries, asked, k)
             distances, rows, more = found.distances, found.rows, (self.passages, found.passages, found.query_passages)

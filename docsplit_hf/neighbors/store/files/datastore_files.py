@@ -29,7 +29,8 @@ import numpy as np
 from ....models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once, sha256_of
 from ..changes import no_documents
 from ..index import IndexOptions
-from ..keys import KeyFile, MappedKeys, check_finite, write_tensors
+from ..keys import check_finite
+from ..mapped_keys import KeyFile, MappedKeys, write_tensors
 from ..row_table import TEXTS, PassageTable, check_table, fault_of_ids, ids_among
 from ..snapshot import FittedState, Snapshot
 from ..snapshot_index import store_index, update_index

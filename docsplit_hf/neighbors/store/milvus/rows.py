@@ -220,7 +220,7 @@ def remote_search(
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
         raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
     queries = as_queries(queries, "queries", dimension)
-    asked = check_passages(passages, queries)
+    asked = None if passages is None else check_passages(passages, queries)
     vectors, counts = (queries, np.ones(len(queries), np.int64)) if asked is None else (asked.keys, asked.counts)
     wanted = min((k if asked is None else PER_PASSAGE * k) + SPARE, MOST_FOUND)
     near = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)

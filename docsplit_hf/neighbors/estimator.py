@@ -52,8 +52,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
     Args:
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
         unlabeled: Texts without labels, in any form that ``fit`` takes: they say which words and topics go together.
-        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None:
-            all.
+        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None: all.
         max_length: The longest input in tokens. None: as many as the encoder reads.
         long_documents: What is read of texts longer than that: one of the strategies for one vector of a text, as
             ``DocumentEncoder.encode`` has them.

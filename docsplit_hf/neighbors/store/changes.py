@@ -37,10 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datasets import Dataset
 
-    from ...models.inference.long_documents import Passages
     from ...models.inference.reader import Reader
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from .snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -40,15 +40,7 @@ def as_float32(array: np.ndarray) -> np.ndarray:
         return array.astype(np.float32, copy=False)
     import torch
 
-    return torch.from_numpy(np.asarray(_Unguarded(array))).float().numpy()
-
-
-class _Unguarded:
-    """An array that is read-only, of which torch would warn, though it is only read."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+    return torch.tensor(array, dtype=torch.float32).numpy()
 
 
 def check_finite(matrix: np.ndarray, what: str) -> None:

@@ -57,11 +57,7 @@ class MappedKeys:
     ndim = 2
 
     def __init__(
-        self,
-        files: Sequence[KeyFile],
-        sha256: str,
-        kept: np.ndarray | None = None,
-        added: np.ndarray | None = None,
+        self, files: Sequence[KeyFile], sha256: str, kept: np.ndarray | None = None, added: np.ndarray | None = None
     ) -> None:
         self.files, self.kept = tuple(files), kept
         first = self.files[0].array

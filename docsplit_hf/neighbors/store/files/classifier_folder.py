@@ -59,11 +59,7 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
 
 
 def upload(
-    repo_id: str,
-    save: Callable[[Path, str], None],
-    commit_message: str,
-    code: Sequence[str] = (),
-    **kwargs: Any,
+    repo_id: str, save: Callable[[Path, str], None], commit_message: str, code: Sequence[str] = (), **kwargs: Any
 ) -> Any:
     """Push what ``save(folder, full name)`` writes, in one commit, in place of the datastore that is there.
 

@@ -242,10 +242,7 @@ def _as_texts(rows):
 
 # scikit-learn asks for 1e-7. Embeddings are float32, and a matrix product of other rows adds up in another order.
 FLOAT32 = "probabilities of the same text differ by some 1e-6 with the texts beside it"
-EXPECTED_TO_FAIL = {
-    "check_methods_sample_order_invariance": FLOAT32,
-    "check_methods_subset_invariance": FLOAT32,
-}
+EXPECTED_TO_FAIL = {"check_methods_sample_order_invariance": FLOAT32, "check_methods_subset_invariance": FLOAT32}
 
 
 def test_scikit_learns_checks(encoder):

@@ -14,13 +14,7 @@ from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors import watching
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
 from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of
-from docsplit_hf.neighbors.watching import (
-    Period,
-    closeness_to_others,
-    known_words,
-    period_of,
-    period_of_examples,
-)
+from docsplit_hf.neighbors.watching import Period, closeness_to_others, known_words, period_of, period_of_examples
 
 from .conftest import labels_of
 from .experts.stores import fitted_store

@@ -22,12 +22,7 @@ from docsplit_hf.neighbors.mixing.calibration import (
     temperature_grid,
     without_self,
 )
-from docsplit_hf.neighbors.mixing.mixture import (
-    effective_neighbors,
-    interpolate,
-    knn_probabilities,
-    neighbor_weights,
-)
+from docsplit_hf.neighbors.mixing.mixture import effective_neighbors, interpolate, knn_probabilities, neighbor_weights
 
 KS, WEIGHTS = (1, 2, 4, 8), np.arange(21) / 20
 

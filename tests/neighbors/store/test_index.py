@@ -1,13 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.index import (
-    IndexOptions,
-    approximate_search,
-    build_index,
-    fewest_rows,
-    set_nprobe,
-)
+from docsplit_hf.neighbors.store.index import IndexOptions, approximate_search, build_index, fewest_rows, set_nprobe
 from docsplit_hf.neighbors.store.keys import nearest_candidates
 
 FACTORIES = [

@@ -220,10 +220,7 @@ def test_a_signed_manifest_that_does_not_fit_is_refused(change, message, tmp_pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda m: m["documents"].update(rows=8),
-            r"document_keys-.*holds keys float32 \(7, 4\).*says .*\(8, 4\)",
-        ),
+        (lambda m: m["documents"].update(rows=8), r"document_keys-.*holds keys float32 \(7, 4\).*says .*\(8, 4\)"),
         (lambda m: m["documents"].update(rows=-1), "manifest.json: documents is {'rows': -1"),
         (lambda m: m["documents"].update(rows=7.0), "manifest.json: documents is {'rows': 7.0"),
         (lambda m: m["documents"].update(next_id=True), "manifest.json: documents is"),

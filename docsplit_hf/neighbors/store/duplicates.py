@@ -49,6 +49,13 @@ def number_texts(
     return numbers(table["text"], table["text_pair"]), numbers(pa.chunked_array([given]), pa.chunked_array([pairs]))
 
 
+def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[str | None]) -> np.ndarray:
+    """For each text the last row of a table with this text and pair, int64 ``(M,)``; -1 where there is none."""
+    in_table, own = number_texts(table, texts, text_pairs)
+    rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
+    return np.array([rows.get(number, -1) for number in own.tolist()], dtype=np.int64)
+
+
 def read_new(
     reader: Reader, documents: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
 ) -> Predictions:
@@ -58,9 +65,7 @@ def read_new(
     """
     if len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
         return reader.read(texts, text_pairs)
-    in_table, own = number_texts(documents.rows, texts, text_pairs)
-    places = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
-    rows = np.array([places.get(number, -1) for number in own.tolist()])
+    rows = rows_of_texts(documents.rows, texts, text_pairs)
     new = np.flatnonzero(rows < 0)
     if len(new) == len(texts):
         return reader.read(texts, text_pairs)

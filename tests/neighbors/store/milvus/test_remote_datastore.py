@@ -3,6 +3,7 @@
 Where a server may do other than a folder of milvus-lite, both are tried.
 """
 
+import base64
 import copy
 import logging
 import pickle
@@ -15,6 +16,7 @@ from transformers import BertModel, pipeline
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.milvus import collection as collection_module
 from docsplit_hf.neighbors.store.milvus import remote_datastore as remote_datastore_module
+from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 
 from ..datastores import fill, make_datastore, make_passages, with_passages
 from ..shards import write_shards
@@ -247,3 +249,23 @@ def test_a_making_that_was_interrupted_is_finished(folder):
     datastore = folder.make()
     datastore._collection.delete(["about"])  # which is written last
     assert folder.connect(datastore, dimension=8, label_names=NAMES, multi_label=True).multi_label
+
+
+def test_a_wrong_token_is_refused_and_no_token_is_shown(standalone, monkeypatch, caplog, capfd):
+    """Neither in errors, nor in logs of any level, nor in what is printed of the datastore."""
+    monkeypatch.setenv("MY_TOKEN", standalone.token)
+    name = standalone.make().collection
+    with caplog.at_level(logging.DEBUG):
+        datastore = connect_datastore(standalone.address, name, token_variable="MY_TOKEN")
+        datastore.add(np.eye(8), ["fruit"] * 8)
+        assert len(datastore) == 8
+        for wrong in ("another-secret", None):
+            with pytest.raises(
+                RemoteDatastoreError, match="the token was refused: pass the right one as token"
+            ) as refused:
+                connect_datastore(standalone.address, name, token=wrong)
+            assert "secret" not in str(refused.value) and refused.value.__cause__ is None
+    said = [caplog.text, *capfd.readouterr(), repr(datastore), str(vars(datastore))]
+    encoded = [base64.b64encode(token.encode()).decode() for token in (standalone.token, "another-secret")]
+    for secret in (standalone.token, "another-secret", *encoded):
+        assert not any(secret in text for text in said)

@@ -17,7 +17,6 @@ from .keys import GrowingArrays, as_matrix, as_queries, check_finite, freeze
 from .mapped_keys import MappedKeys
 from .probe import check_same_encoder
 from .row_table import (
-    PassageTable,
     append_rows,
     check_passages,
     counted_ids,
@@ -26,6 +25,7 @@ from .row_table import (
     is_counted,
     make_rows,
     rename_labels,
+    several_passages,
     take_passages,
     whole_rows,
     without,
@@ -143,11 +143,10 @@ def _append(
     check_finite(grown["keys"][len(snapshot.keys) :], "keys")
     if snapshot.passages is not None or more is not None:
         before = snapshot.passages or whole_rows(snapshot.keys, snapshot.rows)
-        added = (more or whole_rows(keys, new)).arrays
-        joined = {name: arrays.append(f"{prefix}passage {name}", old, added[name])
-                  for name, old in before.arrays.items()}  # fmt: skip
-        check_finite(joined["keys"][len(before.keys) :], "embeddings of passages")
-        grown["passages"] = PassageTable(**joined)
+        both = zip(Passages._fields, before, more or whole_rows(keys, new), strict=True)
+        joined = Passages(*(arrays.append(f"{prefix}passage {name}", old, added) for name, old, added in both))
+        check_finite(joined.embeddings[len(before.embeddings) :], "embeddings of passages")
+        grown["passages"] = joined
     return replace(snapshot, rows=table, next_id=next_id, **grown)
 
 
@@ -181,8 +180,7 @@ def uncounted_ids(snapshot: Snapshot, prefix: str = "") -> list[str | None]:
 
 def _columns(snapshot: Snapshot, prefix: str) -> tuple[tuple[Any, Any, Any], Passages | None]:
     texts, pairs = (snapshot.rows[name].to_pylist() for name in ("text", "text_pair"))
-    passages = take_passages(snapshot.passages, np.arange(len(snapshot.keys)))
-    return (texts, pairs, uncounted_ids(snapshot, prefix)), passages
+    return (texts, pairs, uncounted_ids(snapshot, prefix)), snapshot.passages
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
@@ -200,8 +198,9 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
     kept = ~pc.is_in(snapshot.rows["id"], value_set=pa.array(ids, pa.string())).to_numpy()
     is_mapped = isinstance(snapshot.keys, MappedKeys)
     keys, labels = snapshot.keys.keep(kept) if is_mapped else snapshot.keys[kept], snapshot.labels[kept]
-    freeze(keys, labels)
-    passages = snapshot.passages and snapshot.passages.keep(kept)
+    passages = take_passages(snapshot.passages, np.flatnonzero(kept))
+    freeze(keys, labels, *(passages or ()))
+    passages = passages and several_passages(passages)
     changed = replace(snapshot, keys=keys, labels=labels, rows=without(snapshot.rows, kept), passages=passages)
     if snapshot.index is None:
         return changed

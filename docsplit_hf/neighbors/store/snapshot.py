@@ -13,7 +13,7 @@ from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, joi
 from .index import IndexOptions, approximate_search
 from .keys import as_queries, exact_search, freeze, nearest_candidates
 from .mapped_keys import MappedKeys
-from .row_table import PassageTable, check_passages, rows_at, values_of
+from .row_table import check_passages, rows_at, take_passages, values_of
 
 if TYPE_CHECKING:
     import faiss
@@ -100,7 +100,7 @@ class Neighbors:
     label_names: tuple[str, ...]
     table: pa.Table = field(repr=False)
     keys: np.ndarray = field(repr=False)
-    passages: PassageTable | None = field(default=None, repr=False)
+    passages: Passages | None = field(default=None, repr=False)
     nearest: np.ndarray | None = None
     query_passages: np.ndarray | None = None
 
@@ -168,7 +168,7 @@ class Snapshot:
     index: faiss.Index | None = None  # None for exact search
     index_rows: np.ndarray | None = None  # int64, the row of each key in the index; -1 if it was removed
     indexed: int = 0  # how many rows of the index are still there: the first ones, in the same order
-    passages: PassageTable | None = None  # None where each row has one, which is its key
+    passages: Passages | None = None  # None where each row has one, which is its key
     documents: Snapshot | None = None  # unlabeled: no label names, labels (N, 0), no probe
     fitted: FittedState | None = None
 
@@ -187,7 +187,7 @@ class Snapshot:
     @property
     def searched(self) -> np.ndarray:
         """The keys that a search compares with: of the passages, where rows have several."""
-        return self.keys if self.passages is None else self.passages.keys
+        return self.keys if self.passages is None else self.passages.embeddings
 
     @property
     def counts(self) -> np.ndarray:
@@ -196,14 +196,14 @@ class Snapshot:
 
     def freeze(self) -> None:
         """Make all arrays read-only."""
-        freeze(self.keys, self.labels, *(() if self.passages is None else self.passages.arrays.values()))
+        freeze(self.keys, self.labels, *(self.passages or ()))
         if self.documents is not None:
             self.documents.freeze()
 
     def take(self, rows: np.ndarray) -> Snapshot:
         """Some rows alone, without documents, index and what was fitted."""
         alone = {"index": None, "index_rows": None, "indexed": 0, "documents": None, "fitted": None}
-        alone["passages"] = self.passages and self.passages.take(rows)
+        alone["passages"] = take_passages(self.passages, rows)
         return replace(self, keys=self.keys[rows], labels=self.labels[rows], rows=rows_at(self.rows, rows), **alone)
 
     def sampled_rows(self, passages: int, least: int) -> np.ndarray:
@@ -228,10 +228,10 @@ class Snapshot:
             more = ()
         return Neighbors(distances, self.labels[rows], rows, self.label_names, self.rows, self.keys, *more)
 
-    def _search_passages(self, queries: np.ndarray, asked: PassageTable | None, k: int) -> GroupedNeighbors:
+    def _search_passages(self, queries: np.ndarray, asked: Passages | None, k: int) -> GroupedNeighbors:
         counts = np.ones(len(queries), dtype=np.int64)
         if asked is not None:
-            queries, counts = asked.keys.astype(np.float32, order="C", copy=False), asked.counts
+            queries, counts = asked.embeddings.astype(np.float32, order="C", copy=False), asked.counts
         if self.index is None:
             return grouped_search(queries, counts, self.searched, self.counts, k)
         own = np.split(queries, np.cumsum(counts)[:-1])

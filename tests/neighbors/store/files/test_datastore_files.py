@@ -49,7 +49,7 @@ def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True
         snapshot = add_documents(snapshot, keys, texts, passages=passages)
         passages = check_passages(make_passages(snapshot.keys, seed), snapshot.keys)
         if passages is not None:
-            passages = replace(passages, keys=passages.keys.astype(dtype))
+            passages = passages._replace(embeddings=passages.embeddings.astype(dtype))
         snapshot = replace(snapshot, fitted=make_fitted(seed), passages=passages)
     return replace(snapshot, **changes)
 
@@ -59,7 +59,7 @@ def contents(snapshot):
     probe = None if snapshot.probe is None else snapshot.probe.tolist()
     arrays = [(array.dtype, array.shape, array.tolist()) for array in (snapshot.keys, snapshot.labels)]
     if snapshot.passages is not None:
-        arrays += [(array.dtype, array.tolist()) for array in vars(replace(snapshot.passages)).values()]
+        arrays += [(array.dtype, array.tolist()) for array in snapshot.passages]
     rows = [arrays, snapshot.rows.to_pylist(), snapshot.label_names, snapshot.next_id, snapshot.options, probe]
     documents, fitted = snapshot.documents, snapshot.fitted
     return [*rows, documents and contents(documents), fitted and contents_of(fitted)]

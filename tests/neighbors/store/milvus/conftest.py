@@ -10,7 +10,7 @@ from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.milvus.collection import Collection
 
 NAMES = ["fruit", "mineral", "vegetable"]
-MOST = 14  # collections that the tests use of a server, or nearly
+MOST = 16  # collections that the tests use of a server, or nearly
 
 
 class Local:
@@ -67,8 +67,8 @@ def process(tmp_path_factory):
     """A server of the package milvus, one for all tests of this process."""
     milvus = pytest.importorskip("milvus", reason="the server is the package milvus, which is not installed")
     config = milvus.MilvusServerConfig(data_dir=str(tmp_path_factory.mktemp("server")))
-    # Not 200 ms, for which the first read after writing waits; nor 10 ms, of which a server that idles is busy.
-    config.set("proxy.timeTickInterval", 40)
+    # Not 200 ms, for which what was written is not seen by others; nor 10 ms, of which a server that idles is busy.
+    config.set("proxy.timeTickInterval", 20)
     config.set("common.session.ttl", 3)  # not 30 s, for which a server that was killed counts as alive
     config.set("common.security.authorizationEnabled", "true")
     server = milvus.MilvusServer(config)

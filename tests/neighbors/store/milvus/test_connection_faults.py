@@ -80,7 +80,7 @@ def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing)
     ids = until_it_works(lambda: datastore.add(keys, ["fruit"] * 300, **rows))
     assert len({*ids}) == len(datastore) == 300
     reference = KNNDatastore(keys, ["fruit"] * 300, ["fruit"], **rows, ids=ids)
-    np.testing.assert_array_equal(datastore.snapshot.passages.keys, reference.snapshot.passages.keys)
+    np.testing.assert_array_equal(datastore.snapshot.passages.embeddings, reference.snapshot.passages.embeddings)
     assert datastore.snapshot.rows["text"].to_pylist() == rows["texts"]
     queries = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
     assert datastore.search(queries, 9).ids == reference.search(queries, 9).ids

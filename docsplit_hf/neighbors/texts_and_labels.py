@@ -9,11 +9,7 @@ from .store.row_table import is_multi_label
 
 
 def as_list(given: Any) -> Any:
-    """A sequence, an array, a Series, a DataFrame or a data set as a list of texts or of pairs, in order.
-
-    A DataFrame or a ``datasets.Dataset`` has the column ``text`` and maybe ``text_pair``. Anything else, such as a
-    text, a dictionary or a generator, is given back as it is.
-    """
+    """A sequence, an array, a Series, a DataFrame or a data set as a list, in order; anything else is given back."""
     if isinstance(given, (str, dict, list)):
         return given
     columns = getattr(given, "columns", None) if hasattr(given, "notna") else getattr(given, "column_names", None)

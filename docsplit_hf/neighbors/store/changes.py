@@ -80,10 +80,7 @@ def add_rows(
     passages: Passages | None = None,
     arrays: GrowingArrays | None = None,
 ) -> Snapshot:
-    """A snapshot with more examples; the arguments are those of ``KNNDatastore``, and an id may be None.
-
-    New names of labels come last. ``arrays``: what all snapshots of a datastore grow in.
-    """
+    """A snapshot with more examples, given as to ``KNNDatastore``; all snapshots of one grow in the same ``arrays``."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     encoded, names = encode_labels(labels, snapshot.label_names, snapshot.multi_label)
     if len(encoded) != len(keys):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # different texts, that only a word of hundreds tells apart, by more than 1e-6.
 EQUAL_DISTANCE = 1e-10
 EQUAL = 1e-9  # the same for vectors that were centered, and brought to norm 1
-DOCUMENTS_PER_TEXT = 100  # among so many it is looked up whether a text is one of them
+DOCUMENTS_PER_TEXT = 100  # among more it takes longer to look for a text than to read it
 
 
 def number_texts(
@@ -59,10 +59,7 @@ def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[st
 def read_new(
     reader: Reader, documents: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
 ) -> Predictions:
-    """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already.
-
-    Of a few texts all are read: to look for one among very many documents takes longer.
-    """
+    """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already."""
     if len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
         return reader.read(texts, text_pairs)
     rows = rows_of_texts(documents.rows, texts, text_pairs)

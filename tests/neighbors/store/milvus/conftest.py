@@ -1,6 +1,10 @@
 """Three engines: a datastore in the process, one in a folder of milvus-lite, and one on a Milvus server."""
 
 import itertools
+import socket
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -60,6 +64,25 @@ def folder(tmp_path_factory):
     engine = Milvus(str(tmp_path_factory.mktemp("milvus") / "milvus.db"))
     yield engine
     server_manager_instance.release_server(engine.address)
+
+
+@pytest.fixture(scope="package")
+def lite(tmp_path_factory):
+    """The port of a server of milvus-lite, in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("server") / "data"
+    code = f"from milvus_lite.adapter.grpc.server import run_server; run_server({str(folder)!r}, '127.0.0.1', {port})"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    yield port
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture(scope="package")

@@ -4,8 +4,6 @@ Where the connection is dropped, a server of milvus-lite in a process of its own
 """
 
 import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -17,24 +15,6 @@ from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 
 from ..datastores import make_passages
 from .proxy import Proxy
-
-
-@pytest.fixture(scope="module")
-def lite(tmp_path_factory):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("server") / "data"
-    code = f"from milvus_lite.adapter.grpc.server import run_server; run_server({str(folder)!r}, '127.0.0.1', {port})"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            break
-        except OSError:
-            time.sleep(0.05)
-    yield port
-    process.kill()
-    process.wait()
 
 
 @pytest.fixture

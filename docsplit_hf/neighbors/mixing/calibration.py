@@ -240,10 +240,8 @@ def calibrate_leaving_one_out(
 
     if (count := len(datastore)) < 2:
         raise TooFewExamplesError(f"{count} examples are too few to leave one out: add more.")
-    if rows is None:
-        left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
-    else:
-        left_out = datastore.snapshot.take(rows)
+    sampled = LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT
+    left_out = datastore.sample(*sampled) if rows is None else datastore.snapshot.take(rows)
     queries, own, wanted = left_out.keys.astype(np.float32), left_out.rows.to_pydict(), MOST_NEIGHBORS + 1
     while True:
         neighbors = datastore.search(queries, wanted, left_out.passages)

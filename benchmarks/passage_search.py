@@ -115,7 +115,7 @@ def measure(
     datastore: KNNDatastore, name: str, asked: tuple[np.ndarray, Passages], exact: list[np.ndarray]
 ) -> dict[str, Any]:
     passages = datastore.snapshot.passages
-    record = {"keys": name, "MB": f"{megabytes(datastore.keys.nbytes + passages.keys.nbytes):,.0f}"}
+    record = {"keys": name, "MB": f"{megabytes(datastore.keys.nbytes + passages.embeddings.nbytes):,.0f}"}
     record["MB of index"] = f"{megabytes(index_bytes(datastore)):,.0f}"
     singles = [split(asked[0][i:], taken(asked[1], i), 1)[0] for i in range(len(asked[0]))]
     for number, what in enumerate(("one vector", "passages")):

@@ -22,7 +22,7 @@ from docsplit_hf.neighbors.mixing.mixture import (
     knn_probabilities,
     neighbor_weights,
 )
-from docsplit_hf.neighbors.store.index import exact_search
+from docsplit_hf.neighbors.store.keys import exact_search
 from docsplit_hf.text.paper_tasks import load_task
 
 MOST_NEIGHBORS = 128

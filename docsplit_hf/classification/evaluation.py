@@ -16,7 +16,7 @@ from ..neighbors.experts.mixture_of_experts import mix_experts
 from ..neighbors.experts.word_experts import fit_vocabulary, vocabulary_scores, word_counts
 from ..neighbors.experts.words import fit_words
 from ..neighbors.mixing.mixture import Shown, mix_with_neighbors
-from ..neighbors.store.row_table import joined_texts
+from ..neighbors.texts_and_labels import joined_texts
 from ..text.labels import label_array, texts_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ..models.inference.long_documents import Passages
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from .experts.held_out_scores import LABEL_ID
 from .store.datastore import KNNDatastore
-from .store.duplicates import first_of_equals, ids_of_examples, number_texts
+from .store.duplicates import first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from .store.row_table import is_multi_label, take_passages
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
@@ -94,9 +94,7 @@ def _embed_examples(
     if documents is None or not len(documents.keys):
         predictions = reader.read(texts, pairs)
         return predictions.retrieval_embeddings, predictions.passages, []
-    in_table, own = number_texts(documents.rows, texts, pairs)
-    rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
-    place = np.array([rows.get(number, -1) for number in own.tolist()])
+    place = rows_of_texts(documents.rows, texts, pairs)
     keys = documents.keys[place].astype(np.float32)
     new, known = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
     passages = _by_text(known, take_passages(documents.passages, place[known]))

@@ -26,8 +26,7 @@ from .editing import new_datastore
 from .experts.experts import EXPERTS
 from .experts.fitted_experts import ask_experts, ready_experts
 from .fit import fit
-from .store.row_table import joined_texts
-from .texts_and_labels import texts_and_pairs
+from .texts_and_labels import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
     from typing import Self
@@ -53,8 +52,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
     Args:
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
         unlabeled: Texts without labels, in any form that ``fit`` takes: they say which words and topics go together.
-        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None:
-            all.
+        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None: all.
         max_length: The longest input in tokens. None: as many as the encoder reads.
         long_documents: What is read of texts longer than that: one of the strategies for one vector of a text, as
             ``DocumentEncoder.encode`` has them.

@@ -8,20 +8,20 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .experts.corpus import KeptCorpus
 from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .experts.log_linear_pool import ClassProportions
 from .experts.vector_experts import EVIDENCE, readable_names
-from .store.duplicates import number_texts
-from .store.row_table import encode_known_labels, joined_texts
+from .store.duplicates import rows_of_texts
+from .store.row_table import encode_known_labels
 from .suggestions import FITTING, SUGGESTED, suggested_before
-from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
+from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..models.inference.reader import Reader
     from .store.store import Store
 
@@ -70,10 +70,8 @@ def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
-    in_table, own = number_texts(datastore.snapshot.rows, texts, pairs)
-    examples = set(in_table.tolist())
-    kept = [i for i, number in enumerate(own.tolist()) if number not in examples]
-    if not kept:
+    kept = np.flatnonzero(rows_of_texts(datastore.snapshot.rows, texts, pairs) < 0)
+    if not len(kept):
         raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
     if known := len(texts) - len(kept):
         logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))

@@ -30,9 +30,9 @@ from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.duplicates import read_new
 from .store.files.classifier_folder import CARD, saved_together, upload
-from .store.row_table import ids_among, joined_texts
+from .store.row_table import ids_among
 from .suggestions import suggest
-from .texts_and_labels import as_list, texts_and_pairs
+from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 from .watching import watch
 
 if TYPE_CHECKING:
@@ -225,8 +225,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             descriptions: For each label a few words, or a sentence, on its texts. A new description replaces the old.
 
         Returns:
-            The ids of the descriptions among the examples,
-            ``"label:<name>"``.
+            The ids of the descriptions among the examples, ``"label:<name>"``.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
@@ -580,7 +579,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             while window := _next_inputs(stream, min(size, most)):
                 texts, pairs = texts_and_pairs(window, done)
                 with self.device_placement():
-                    predictions = read_new(reader, documents, texts, pairs)
+                    predictions = (
+                        reader.read(texts, pairs) if documents is None else read_new(reader, documents, texts, pairs)
+                    )
                 mixture = self._mix(predictions, joined_texts(texts, pairs), shown, options)
                 for row in range(len(texts)):
                     yield answer_of(mixture, row, top_k, shown, best_only, rejected)

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 
 from .store.duplicates import EQUAL
-from .store.index import exact_search
+from .store.keys import exact_search
 
 CERTAINTY = 0.9  # the share of draws of the held-out texts in which the promise holds
 TESTS = 20

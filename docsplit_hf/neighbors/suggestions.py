@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
-from .store.row_table import joined_texts, rows_at, take_passages
+from .store.row_table import rows_at, take_passages
+from .texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

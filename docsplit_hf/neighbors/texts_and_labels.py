@@ -9,11 +9,7 @@ from .store.row_table import is_multi_label
 
 
 def as_list(given: Any) -> Any:
-    """A sequence, an array, a Series, a DataFrame or a data set as a list of texts or of pairs, in order.
-
-    A DataFrame or a ``datasets.Dataset`` has the column ``text`` and maybe ``text_pair``. Anything else, such as a
-    text, a dictionary or a generator, is given back as it is.
-    """
+    """A sequence, an array, a Series, a DataFrame or a data set as a list, in order; anything else is given back."""
     if isinstance(given, (str, dict, list)):
         return given
     columns = getattr(given, "columns", None) if hasattr(given, "notna") else getattr(given, "column_names", None)
@@ -46,6 +42,11 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
         texts.append(text)
         pairs.append(pair)
     return texts, pairs
+
+
+def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
+    """The words of a pair are those of both texts; a text that is not kept has none."""
+    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
 
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:

@@ -15,8 +15,8 @@ from .experts.corpus import id_numbers, texts_in, unit
 from .experts.fitted_experts import ask_experts
 from .experts.words import words_of
 from .rejection import check_error, closeness, confidence, familiarity
-from .store.row_table import joined_texts, rows_at
-from .texts_and_labels import as_list, texts_and_pairs
+from .store.row_table import rows_at
+from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 from .watch_report import MEASURES, Change, WatchReport, change_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.neighbors.mixing.calibration import calibrate
 from docsplit_hf.neighbors.mixing.mixture import knn_probabilities
 from docsplit_hf.neighbors.store.grouped_search import grouped_search
-from docsplit_hf.neighbors.store.index import exact_search
+from docsplit_hf.neighbors.store.keys import exact_search
 
 from ..papers_options import PaperSettings
 

@@ -1,5 +1,7 @@
 """Two pipelines: a classifier with a head and 48 examples, and an encoder without any."""
 
+import copy
+
 import pytest
 import torch
 from datasets import ClassLabel, Dataset
@@ -30,13 +32,37 @@ def examples(texts):
     return data.cast_column("label", ClassLabel(names=NAMES))
 
 
-@pytest.fixture
-def pipe(classifier, tokenizer, examples):
+@pytest.fixture(scope="module")
+def pipe_of_module(classifier, tokenizer, examples):
     datastore = KNNDatastore.build(classifier, tokenizer, examples, show_progress=False)
     return KNNClassifierPipeline(model=classifier, tokenizer=tokenizer, datastore=datastore, device="cpu")
 
 
-@pytest.fixture
-def untrained(tiny_config, tokenizer):
+@pytest.fixture(scope="module")
+def untrained_of_module(make_tiny_config, tokenizer):
     torch.manual_seed(0)
-    return pipeline("docsplit-knn", model=BertModel(tiny_config), tokenizer=tokenizer, device="cpu")
+    return pipeline("docsplit-knn", model=BertModel(make_tiny_config()), tokenizer=tokenizer, device="cpu")
+
+
+@pytest.fixture
+def pipe(pipe_of_module):
+    return copy.deepcopy(pipe_of_module)
+
+
+@pytest.fixture
+def untrained(untrained_of_module):
+    return copy.deepcopy(untrained_of_module)
+
+
+@pytest.fixture(scope="module")
+def make_fitted(untrained_of_module, texts):
+    """Fits a copy of the untrained pipeline on so many labeled texts, and on others up to a second number."""
+
+    def make(examples, documents):
+        pipe = copy.deepcopy(untrained_of_module)
+        pipe.add_examples(texts[:examples], labels_of(texts[:examples]))
+        pipe.add_documents(texts[examples:documents])
+        pipe.fit(show_progress=False)
+        return pipe
+
+    return make

@@ -1,5 +1,6 @@
 """classify_file against the pipeline's own answers, interrupted at any byte, and beside what belongs to other runs."""
 
+import copy
 import csv
 import json
 
@@ -11,9 +12,18 @@ from transformers import BertModel, pipeline
 
 from docsplit_hf import load_labeled_examples
 from docsplit_hf.neighbors import classify_file as classifying
+from docsplit_hf.neighbors import row_files
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
-from docsplit_hf.neighbors.row_files import BLOCK, read_rows
+from docsplit_hf.neighbors.row_files import read_rows
 from docsplit_hf.text.labels import labels_by_name
+
+BLOCK = 16
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    for module in (row_files, classifying):
+        monkeypatch.setattr(module, "BLOCK", BLOCK)
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +36,8 @@ def pipe(make_tiny_config, tokenizer, texts):
 
 @pytest.fixture
 def new(texts, tmp_path):
-    """A file of a block and more, in which every hundredth row has no text."""
-    rows = [{"nr": i, "body": f"{texts[i % 48]} {i}" if i % 100 else None} for i in range(BLOCK + 10)]
+    """A file of a block and more, in which every tenth row has no text."""
+    rows = [{"nr": i, "body": f"{texts[i % 48]} {i}" if i % 10 else None} for i in range(BLOCK + 10)]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path / "new.jsonl", rows
 
@@ -86,7 +96,7 @@ NAMES |= st.datetimes().map(str) | st.text(st.characters(codec="utf-8", exclude_
 NAMES = NAMES.filter(str.strip)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     labels=st.lists(NAMES, min_size=2, max_size=3, unique=True),
     ids=st.lists(NAMES, min_size=6, max_size=6, unique=True),
@@ -150,21 +160,14 @@ def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, ca
     else:
         header, *answers = partial.read_bytes().splitlines(keepends=True)
         partial.write_bytes(header + b"".join(answers * 2))
-        said = "holds 512 answers, and there are 266 rows: starting over"
+        said = "holds 48 answers, and there are 26 rows: starting over"
     assert classify("a.csv", **options) == 0 and said in caplog.text
     pipe.remove_examples(added)
 
 
-@pytest.fixture
-def fitted(make_tiny_config, tokenizer, texts):
-    torch.manual_seed(0)
-    pipe = pipeline("docsplit-knn", model=BertModel(make_tiny_config()), tokenizer=tokenizer, device="cpu")
-    pipe.add_examples(texts[:16], ["odd", "even"] * 8)
-    pipe.fit(show_progress=False)
-    return pipe
-
-
-def test_documents_and_what_was_fitted_are_part_of_the_classifier(fitted, texts, tmp_path):
+def test_documents_and_what_was_fitted_are_part_of_the_classifier(pipe, texts, tmp_path):
+    fitted = copy.deepcopy(pipe)
+    fitted.fit(show_progress=False)
     fingerprints = [classifying._fingerprint(fitted)]
     for change in (lambda: fitted.add_documents(texts[16:30]), fitted.fit, lambda: fitted.fit(experts=["words"])):
         change()

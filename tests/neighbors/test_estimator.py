@@ -1,6 +1,7 @@
 """DocSplitClassifier: the pipeline's answers, in all the ways that scikit-learn asks for them."""
 
 import copy
+import multiprocessing
 import os
 import pickle
 import re
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
@@ -49,9 +51,7 @@ def labels(has_label):
     return np.array(CLASSES)[has_label.argmax(1)]
 
 
-@pytest.fixture
-def model(encoder, texts, labels):
-    return DocSplitClassifier(encoder, unlabeled=texts[30:]).fit(texts[:30], labels[:30])
+FAST = ("words", "neighbors")  # experts that are fitted in no time
 
 
 def scores(pipe, texts, names=CLASSES):
@@ -85,37 +85,33 @@ def test_it_is_the_pipeline_that_is_made_by_hand(encoder, texts, labels):
     assert model.pipeline_.model.config.k == pipe.model.config.k
 
 
-@pytest.mark.parametrize("way", ["clone", "pickle", "deepcopy"])
-def test_a_copy_answers_alike(model, texts, labels, way):
-    copies = {
-        "clone": lambda: clone(model).fit(texts[:30], labels[:30]),
-        "pickle": lambda: pickle.loads(pickle.dumps(model)),
-        "deepcopy": lambda: copy.deepcopy(model),
-    }
-    other = copies[way]()
-    assert other is not model and other.get_params() == model.get_params()
-    np.testing.assert_array_equal(other.predict_proba(texts), model.predict_proba(texts))
+def test_a_copy_answers_alike(encoder, texts, labels):
+    model = DocSplitClassifier(encoder, unlabeled=texts[30:]).fit(texts[:30], labels[:30])
+    copies = clone(model).fit(texts[:30], labels[:30]), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
+    for other in copies:
+        assert other is not model and other.get_params() == model.get_params()
+        np.testing.assert_array_equal(other.predict_proba(texts), model.predict_proba(texts))
 
 
 def test_the_form_of_texts_makes_no_difference(encoder, texts, labels):
     forms = [list, lambda t: np.array(t, dtype=object)[:, None], pd.Series, lambda t: pd.DataFrame({"text": t})]
-    found = [DocSplitClassifier(encoder).fit(form(texts), labels).predict_proba(form(texts)) for form in forms]
+    model = DocSplitClassifier(encoder, experts=FAST)
+    found = [model.fit(form(texts), labels).predict_proba(form(texts)) for form in forms]
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
     pairs = np.array([texts, texts[::-1]]).T, pd.DataFrame({"text": texts, "text_pair": texts[::-1]})
-    of_pairs = [DocSplitClassifier(encoder).fit(form, labels).predict_proba(form) for form in pairs]
+    of_pairs = [model.fit(form, labels).predict_proba(form) for form in pairs]
     np.testing.assert_array_equal(*of_pairs)
     assert not np.allclose(of_pairs[0], found[0])
 
 
-@pytest.mark.parametrize("classes", [
-    np.array([3, 7, 20]), np.array([0.0, 1.0, 2.0]), np.array(["", "a", "b"], dtype=object), np.array([False, True]),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize("classes", [np.array([0.0, 1.0, 2.0]), np.array([False, True])], ids=str)  # beside the checks'
 def test_the_type_of_labels_makes_no_difference(encoder, texts, labels, classes):
     numbers = np.unique(labels, return_inverse=True)[1].clip(max=len(classes) - 1)
-    expected = DocSplitClassifier(encoder).fit(texts, numbers).predict_proba(texts)
+    model = DocSplitClassifier(encoder, experts=FAST)
+    expected = model.fit(texts, numbers).predict_proba(texts)
     for given in (classes[numbers], classes[numbers].tolist(), pd.Series(classes[numbers])):
-        model = DocSplitClassifier(encoder).fit(texts, given)
+        model.fit(texts, given)
         np.testing.assert_array_equal(model.classes_, classes)
         np.testing.assert_array_equal(model.predict_proba(texts), expected)
     assert model.classes_.dtype == classes.dtype
@@ -123,7 +119,7 @@ def test_the_type_of_labels_makes_no_difference(encoder, texts, labels, classes)
 
 def test_several_labels_come_as_any_matrix(encoder, texts, has_label):
     forms = [has_label, has_label > 0, has_label.tolist(), sp.csr_matrix(has_label), sp.csc_array(has_label)]
-    models = [DocSplitClassifier(encoder).fit(texts, y) for y in forms]
+    models = [DocSplitClassifier(encoder, experts=FAST).fit(texts, y) for y in forms]
     expected = models[0].predict_proba(texts)
     np.testing.assert_allclose(expected, scores(models[0].pipeline_, texts, ["0", "1", "2"]), atol=1e-5)
     for model in models:
@@ -132,7 +128,9 @@ def test_several_labels_come_as_any_matrix(encoder, texts, has_label):
     thresholds = models[0].pipeline_.datastore.fitted.settings["thresholds"]
     np.testing.assert_array_equal(models[0].predict(texts), expected >= thresholds)
     assert models[0].classes_.tolist() == [0, 1, 2]
-    model = DocSplitClassifier(encoder).fit(texts, np.insert(has_label, 1, 0, axis=1))  # a label that no text has
+    model = DocSplitClassifier(encoder, experts=FAST).fit(
+        texts, np.insert(has_label, 1, 0, axis=1)
+    )  # a label that no text has
     np.testing.assert_allclose(np.delete(model.predict_proba(texts), 1, axis=1), expected)
     assert not model.predict_proba(texts)[:, 1].any() and not model.predict(texts)[:, 1].any()
 
@@ -180,19 +178,22 @@ def test_wrong_parameters_are_refused_by_fit(encoder, texts, labels):
         DocSplitClassifier(encoder).predict(texts)
 
 
-def test_cross_validation_is_silent_and_the_same_in_two_processes(encoder, texts, labels, capfd):
-    model = DocSplitClassifier(encoder, unlabeled=texts)
-    alone = cross_val_score(model, texts, labels, cv=3)
+def test_cross_validation_is_silent_and_the_same_in_threads_and_processes(server, encoder, texts, labels, capfd):
+    given = DocSplitClassifier(encoder, unlabeled=texts), texts, labels
+    alone = cross_val_score(*given, cv=3)
     assert capfd.readouterr().out == ""
-    np.testing.assert_array_equal(cross_val_score(model, texts, labels, cv=3, n_jobs=2), alone)
+    with parallel_config(backend="threading"):
+        np.testing.assert_array_equal(cross_val_score(*given, cv=3, n_jobs=2), alone)
+    with multiprocessing.get_context("forkserver").Pool(1) as pool:
+        np.testing.assert_array_equal(pool.apply(cross_val_score, given, {"cv": 3}), alone)
 
 
 def test_a_search_over_experts_in_a_pipeline(encoder, texts, labels):
     steps = make_pipeline(
         FunctionTransformer(lambda texts: [text.lower() for text in texts]), DocSplitClassifier(encoder)
     )
-    grid = {"docsplitclassifier__experts": [None, ["words"], ("classifier", "neighbors")]}
-    search = GridSearchCV(steps, grid, cv=3, scoring=["accuracy", "neg_log_loss"], refit="accuracy")
+    grid = {"docsplitclassifier__experts": [None, ["words"]]}
+    search = GridSearchCV(steps, grid, cv=2, scoring=["accuracy", "neg_log_loss"], refit="accuracy")
     search.fit(pd.Series(texts), labels)
     best = search.best_estimator_[-1]
     assert list(best.report_.shares) == list(best.experts or NAMELESS)
@@ -214,7 +215,7 @@ def test_cleanlab_finds_wrong_labels(encoder, texts, labels):
     assert cleaned.predict(np.array(texts)).shape == (48,)
 
 
-STEPS = np.linspace(-3, 3, 25)
+STEPS = np.linspace(-3, 3, 13)
 
 
 class OfNumbers(DocSplitClassifier):
@@ -241,18 +242,14 @@ def _as_texts(rows):
 
 # scikit-learn asks for 1e-7. Embeddings are float32, and a matrix product of other rows adds up in another order.
 FLOAT32 = "probabilities of the same text differ by some 1e-6 with the texts beside it"
-EXPECTED_TO_FAIL = {
-    "check_methods_sample_order_invariance": FLOAT32,
-    "check_methods_subset_invariance": FLOAT32,
-}
+EXPECTED_TO_FAIL = {"check_methods_sample_order_invariance": FLOAT32, "check_methods_subset_invariance": FLOAT32}
 
 
 def test_scikit_learns_checks(encoder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(
-            OfNumbers(encoder), expected_failed_checks=EXPECTED_TO_FAIL, on_fail=None, on_skip=None
-        )
+        model = OfNumbers(encoder, experts=FAST)
+        results = check_estimator(model, expected_failed_checks=EXPECTED_TO_FAIL, on_fail=None, on_skip=None)
     statuses = {result["check_name"]: (result["status"], result["exception"]) for result in results}
     assert [f"{name}: {status[1]}" for name, status in statuses.items() if status[0] == "failed"] == []
     assert sum(result["status"] == "passed" for result in results) >= 55
@@ -265,7 +262,7 @@ def test_scikit_learns_checks(encoder):
 
 @pytest.mark.filterwarnings("ignore:Can't test estimator")  # which says that all others are for numbers
 def test_scikit_learns_checks_of_texts(encoder):
-    for model, check in estimator_checks_generator(DocSplitClassifier(encoder)):
+    for model, check in estimator_checks_generator(DocSplitClassifier(encoder, experts=FAST)):
         check(model)
     tags = DocSplitClassifier().__sklearn_tags__()
     assert tags.input_tags.string and tags.input_tags.one_d_array and not tags.input_tags.two_d_array
@@ -304,10 +301,6 @@ def test_another_encoder_or_length_has_its_own(untrained, texts, embedded):
         untrained.model.config.max_length = max_length
         embed_once(untrained.reader, fingerprint, texts[:1], [None])
     assert len(embedded) == 3
-
-
-def weights(pipe):
-    return torch.cat([parameter.flatten() for parameter in pipe.model.parameters()])
 
 
 def test_a_folder_that_was_saved_again_is_loaded_again(tiny_checkpoint, tiny_model):

@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -8,24 +9,26 @@ from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.experts.experts import EXPERTS
 from docsplit_hf.neighbors.fit import fit
 
-from .conftest import labels_of
 from .experts.stores import ask, make_store, misleading_store
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
 
 
-@pytest.fixture
-def filled(untrained, texts):
-    untrained.add_examples(texts[:14], labels_of(texts[:14]))
-    untrained.add_documents(texts[14:36])
-    return untrained
+@pytest.fixture(scope="module")
+def fitted_of_module(make_fitted):
+    return make_fitted(14, 36)
 
 
 @pytest.fixture
-def fitted(filled):
-    filled.fit(show_progress=False)
-    return filled
+def fitted(fitted_of_module):
+    return copy.deepcopy(fitted_of_module)
+
+
+@pytest.fixture
+def filled(fitted):
+    fitted.datastore.fitted = None
+    return fitted
 
 
 def scores_of(answers):

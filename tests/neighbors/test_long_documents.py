@@ -179,10 +179,7 @@ def test_what_cannot_be_read_so_is_refused_before_anything_is_added(model, token
     model.config.pooling = "cls"
     for options, message in (
         ({"long_documents": "salient"}, "'passages', 'late', got 'salient'"),
-        (
-            {"long_documents": "passages", "passage_length": 1000},
-            "passage_length=1000 is more than the 32 tokens",
-        ),
+        ({"long_documents": "passages", "passage_length": 1000}, "passage_length=1000 is more than the 32 tokens"),
         ({"long_documents": "late"}, "Late chunking is for mean pooling"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,5 +1,6 @@
 """reject and return_novelty: a text gets an answer only where few errors can be promised."""
 
+import copy
 import json
 
 import numpy as np
@@ -104,12 +105,18 @@ def labels_of(texts):
     return ["river" if "river" in text else "engine" for text in texts]
 
 
+@pytest.fixture(scope="module")
+def fitted_of_module(untrained_of_module, texts):
+    pipe = copy.deepcopy(untrained_of_module)
+    pipe.add_examples(texts[:30], labels_of(texts[:30]))
+    pipe.add_documents(texts[30:38])
+    pipe.fit(show_progress=False)
+    return pipe
+
+
 @pytest.fixture
-def fitted(untrained, texts):
-    untrained.add_examples(texts[:30], labels_of(texts[:30]))
-    untrained.add_documents(texts[30:38])
-    untrained.fit(show_progress=False)
-    return untrained
+def fitted(fitted_of_module):
+    return copy.deepcopy(fitted_of_module)
 
 
 def test_the_more_errors_are_allowed_the_more_texts_get_an_answer(fitted, texts):

@@ -1,5 +1,7 @@
 """pipe.suggest(n): which documents to label next."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,7 +36,7 @@ def test_where_examples_are_nothing_is_asked():
     assert {int(groups[choice.row]) for choice in choices} == {1} and {choice.examples for choice in choices} == {0}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(documents=st.integers(1, 12), examples=st.integers(0, 8), seed=st.integers(0, 99), data=st.data())
 def test_any_number_of_documents_without_repetition_and_the_same_each_time(documents, examples, seed, data):
     rng = np.random.default_rng(seed)
@@ -46,12 +48,14 @@ def test_any_number_of_documents_without_repetition_and_the_same_each_time(docum
     assert rows == [choice.row for choice in choose_documents(vectors, doubt, others, count)]
 
 
+@pytest.fixture(scope="module")
+def fitted_of_module(make_fitted):
+    return make_fitted(12, 40)
+
+
 @pytest.fixture
-def fitted(untrained, texts):
-    untrained.add_examples(texts[:12], labels_of(texts[:12]))
-    untrained.add_documents(texts[12:40])
-    untrained.fit(show_progress=False)
-    return untrained
+def fitted(fitted_of_module):
+    return copy.deepcopy(fitted_of_module)
 
 
 def test_a_suggestion_is_a_document_with_the_present_answer_and_a_reason(fitted):

@@ -1,5 +1,6 @@
 """pipe.report(texts): what came in against what the store knows."""
 
+import copy
 import json
 
 import numpy as np
@@ -13,13 +14,7 @@ from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors import watching
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
 from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of
-from docsplit_hf.neighbors.watching import (
-    Period,
-    closeness_to_others,
-    known_words,
-    period_of,
-    period_of_examples,
-)
+from docsplit_hf.neighbors.watching import Period, closeness_to_others, known_words, period_of, period_of_examples
 
 from .conftest import labels_of
 from .experts.stores import fitted_store
@@ -27,17 +22,14 @@ from .experts.stores import fitted_store
 NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
 
 
-@pytest.fixture
-def filled(untrained, texts):
-    untrained.add_examples(texts[:16], labels_of(texts[:16]))
-    untrained.add_documents(texts[16:32])
-    return untrained
+@pytest.fixture(scope="module")
+def fitted_of_module(make_fitted):
+    return make_fitted(16, 32)
 
 
 @pytest.fixture
-def fitted(filled):
-    filled.fit(show_progress=False)
-    return filled
+def fitted(fitted_of_module):
+    return copy.deepcopy(fitted_of_module)
 
 
 def written(report, folder):
@@ -140,8 +132,6 @@ def test_what_cannot_be_told_is_said(fitted, untrained, texts):
     report = fitted.report(NEW[:1])
     assert all(change.low is None for change in report.drift.values())
     assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
-    untrained.remove_documents(untrained.datastore.documents.ids)
-    untrained.remove_examples(untrained.datastore.ids)
     untrained.add_examples(texts[:2], ["river", "engine"])
     untrained.fit(show_progress=False)  # of one example of each label, none can be held out
     report = untrained.report(texts[32:])
@@ -168,12 +158,13 @@ def test_what_cannot_be_is_refused(case, fitted):
         fitted.report(texts, **options)
 
 
-def test_before_fit_and_without_examples_there_is_nothing_to_compare_with(filled):
+def test_before_fit_and_without_examples_there_is_nothing_to_compare_with(fitted):
+    fitted.datastore.fitted = None
     with pytest.raises(ValueError, match="Nothing was fitted.*call fit"):
-        filled.report(["a"])
-    filled.remove_examples(filled.datastore.ids)
+        fitted.report(["a"])
+    fitted.remove_examples(fitted.datastore.ids)
     with pytest.raises(ValueError, match="No labeled examples yet"):
-        filled.report(["a"])
+        fitted.report(["a"])
 
 
 def measured(store, keys, texts):

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from ..experts.corpus import nearest_rows
 from ..experts.words import words_of
 from ..store.duplicates import EQUAL_DISTANCE, number_texts
-from ..store.row_table import joined_texts
+from ..texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

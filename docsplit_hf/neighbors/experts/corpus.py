@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...text.characters import replace_lone_surrogates
-from ..store.index import ROWS_PER_CENTROID, approximate_search, build_index, exact_search, set_nprobe
-from ..store.row_table import joined_texts, rows_at
+from ..store.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
+from ..store.keys import exact_search
+from ..store.row_table import rows_at
+from ..texts_and_labels import joined_texts
 from .words import FEW_TEXTS, fit_words
 
 if TYPE_CHECKING:

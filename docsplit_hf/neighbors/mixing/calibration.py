@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..store.duplicates import equal_neighbors
-from ..store.row_table import encode_known_labels, take_passages
+from ..store.row_table import encode_known_labels
 from ..texts_and_labels import names_of_labels, texts_and_pairs
 from .mixture import (
     check_labels,
@@ -240,14 +240,11 @@ def calibrate_leaving_one_out(
 
     if (count := len(datastore)) < 2:
         raise TooFewExamplesError(f"{count} examples are too few to leave one out: add more.")
-    if rows is None:
-        left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
-    else:
-        left_out = datastore.snapshot.take(rows)
+    sampled = LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT
+    left_out = datastore.sample(*sampled) if rows is None else datastore.snapshot.take(rows)
     queries, own, wanted = left_out.keys.astype(np.float32), left_out.rows.to_pydict(), MOST_NEIGHBORS + 1
-    passages = take_passages(left_out.passages, np.arange(len(queries)))
     while True:
-        neighbors = datastore.search(queries, wanted, passages)
+        neighbors = datastore.search(queries, wanted, left_out.passages)
         places = pc.index_in(pa.array(own["id"], pa.string()), value_set=neighbors.table["id"].combine_chunks())
         is_self = neighbors.rows == places.to_numpy(zero_copy_only=False)[:, None]
         is_self |= equal_neighbors(neighbors, queries, own["text"], own["text_pair"])

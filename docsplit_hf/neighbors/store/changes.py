@@ -13,10 +13,10 @@ from ...models.inference.long_documents import SEVERAL_VECTORS, Passages
 from ...models.portable.modeling_knn_classifier import MULTI_LABEL
 from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
 from .index import EXACT, IndexOptions, fewest_rows
-from .keys import GrowingArrays, MappedKeys, as_matrix, as_queries, check_finite, freeze
+from .keys import GrowingArrays, as_matrix, as_queries, check_finite, freeze
+from .mapped_keys import MappedKeys
 from .probe import check_same_encoder
 from .row_table import (
-    PassageTable,
     append_rows,
     check_passages,
     counted_ids,
@@ -25,6 +25,7 @@ from .row_table import (
     is_counted,
     make_rows,
     rename_labels,
+    several_passages,
     take_passages,
     whole_rows,
     without,
@@ -36,10 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datasets import Dataset
 
-    from ...models.inference.long_documents import Passages
     from ...models.inference.reader import Reader
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from .snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -81,10 +80,7 @@ def add_rows(
     passages: Passages | None = None,
     arrays: GrowingArrays | None = None,
 ) -> Snapshot:
-    """A snapshot with more examples; the arguments are those of ``KNNDatastore``, and an id may be None.
-
-    New names of labels come last. ``arrays``: what all snapshots of a datastore grow in.
-    """
+    """A snapshot with more examples, given as to ``KNNDatastore``; all snapshots of one grow in the same ``arrays``."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     encoded, names = encode_labels(labels, snapshot.label_names, snapshot.multi_label)
     if len(encoded) != len(keys):
@@ -132,7 +128,8 @@ def _append(
     ids = [None] * len(keys) if ids is None else list(ids)
     ids, next_id = counted_ids(ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
     new = make_rows(len(keys), ids, texts, text_pairs)
-    table, more = append_rows(snapshot.rows, new, *others), check_passages(passages, keys, new)
+    table = append_rows(snapshot.rows, new, *others)
+    more = None if passages is None else check_passages(passages, keys, new)
     if more is not None and isinstance(snapshot.keys, MappedKeys):
         raise ValueError(
             "Rows on the disk have one vector each, and these have several passages: take another long_documents, or a "
@@ -143,11 +140,10 @@ def _append(
     check_finite(grown["keys"][len(snapshot.keys) :], "keys")
     if snapshot.passages is not None or more is not None:
         before = snapshot.passages or whole_rows(snapshot.keys, snapshot.rows)
-        added = (more or whole_rows(keys, new)).arrays
-        joined = {name: arrays.append(f"{prefix}passage {name}", old, added[name])
-                  for name, old in before.arrays.items()}  # fmt: skip
-        check_finite(joined["keys"][len(before.keys) :], "embeddings of passages")
-        grown["passages"] = PassageTable(**joined)
+        both = zip(Passages._fields, before, more or whole_rows(keys, new), strict=True)
+        joined = Passages(*(arrays.append(f"{prefix}passage {name}", old, added) for name, old, added in both))
+        check_finite(joined.embeddings[len(before.embeddings) :], "embeddings of passages")
+        grown["passages"] = joined
     return replace(snapshot, rows=table, next_id=next_id, **grown)
 
 
@@ -181,8 +177,7 @@ def uncounted_ids(snapshot: Snapshot, prefix: str = "") -> list[str | None]:
 
 def _columns(snapshot: Snapshot, prefix: str) -> tuple[tuple[Any, Any, Any], Passages | None]:
     texts, pairs = (snapshot.rows[name].to_pylist() for name in ("text", "text_pair"))
-    passages = take_passages(snapshot.passages, np.arange(len(snapshot.keys)))
-    return (texts, pairs, uncounted_ids(snapshot, prefix)), passages
+    return (texts, pairs, uncounted_ids(snapshot, prefix)), snapshot.passages
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
@@ -200,8 +195,9 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
     kept = ~pc.is_in(snapshot.rows["id"], value_set=pa.array(ids, pa.string())).to_numpy()
     is_mapped = isinstance(snapshot.keys, MappedKeys)
     keys, labels = snapshot.keys.keep(kept) if is_mapped else snapshot.keys[kept], snapshot.labels[kept]
-    freeze(keys, labels)
-    passages = snapshot.passages and snapshot.passages.keep(kept)
+    passages = take_passages(snapshot.passages, np.flatnonzero(kept))
+    freeze(keys, labels, *(passages or ()))
+    passages = passages and several_passages(passages)
     changed = replace(snapshot, keys=keys, labels=labels, rows=without(snapshot.rows, kept), passages=passages)
     if snapshot.index is None:
         return changed

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models.inference.reader import Predictions
 from ...text.characters import replace_lone_surrogates
-from .index import candidate_distances
+from .keys import candidate_distances
 from .row_table import values_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # different texts, that only a word of hundreds tells apart, by more than 1e-6.
 EQUAL_DISTANCE = 1e-10
 EQUAL = 1e-9  # the same for vectors that were centered, and brought to norm 1
-DOCUMENTS_PER_TEXT = 100  # among so many it is looked up whether a text is one of them
+DOCUMENTS_PER_TEXT = 100  # among more it takes longer to look for a text than to read it
 
 
 def number_texts(
@@ -49,18 +49,20 @@ def number_texts(
     return numbers(table["text"], table["text_pair"]), numbers(pa.chunked_array([given]), pa.chunked_array([pairs]))
 
 
-def read_new(
-    reader: Reader, documents: Snapshot | None, texts: Sequence[str], text_pairs: Sequence[str | None]
-) -> Predictions:
-    """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already.
+def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[str | None]) -> np.ndarray:
+    """For each text the last row of a table with this text and pair, int64 ``(M,)``; -1 where there is none."""
+    in_table, own = number_texts(table, texts, text_pairs)
+    rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
+    return np.array([rows.get(number, -1) for number in own.tolist()], dtype=np.int64)
 
-    Of a few texts all are read: to look for one among very many documents takes longer.
-    """
-    if documents is None or len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
+
+def read_new(
+    reader: Reader, documents: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
+) -> Predictions:
+    """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already."""
+    if len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
         return reader.read(texts, text_pairs)
-    in_table, own = number_texts(documents.rows, texts, text_pairs)
-    places = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
-    rows = np.array([places.get(number, -1) for number in own.tolist()])
+    rows = rows_of_texts(documents.rows, texts, text_pairs)
     new = np.flatnonzero(rows < 0)
     if len(new) == len(texts):
         return reader.read(texts, text_pairs)

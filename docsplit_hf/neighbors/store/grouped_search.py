@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .index import BLOCK_BYTES
-from .keys import as_float32
+from .keys import BLOCK_BYTES, as_float32
 from .row_table import places_of
 
 # A distance by products is off by at most (D + 3)(|q|^2 + |x|^2) / 2^24: twice that is to spare.

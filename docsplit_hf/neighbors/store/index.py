@@ -1,4 +1,4 @@
-"""Search by squared L2 distance, exact and approximate, as functions of arrays and FAISS indexes."""
+"""Approximate search by squared L2 distance: FAISS indexes, built and asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .keys import as_float32
+from .keys import BLOCK_BYTES, as_float32
 
 if TYPE_CHECKING:
     import faiss
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXACT = "Flat"
-BLOCK_BYTES = 64 * 2**20  # of float32, for what is converted or gathered at a time
-SEARCHED_BYTES = 4 * 2**20  # the same for what is searched meanwhile: it stays in the processor's cache
-SPARE_CANDIDATES = 16  # beyond k: for batches FAISS computes |q|^2 - 2qx + |x|^2, whose rounding may swap the last ones
 FEWEST_ROWS = 1_000  # searched exactly in less than a millisecond
 ROWS_PER_CENTROID = 39  # FAISS's own lower bound for k-means; below it, it prints warnings and the lists are no good
 TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, and find no more
@@ -64,51 +61,6 @@ class IndexOptions:
     def candidates(self, k: int) -> int:
         """How many candidates are fetched from an index for k neighbors."""
         return k * (self.rerank or (4 if "PQ" in self.factory else 1))
-
-
-def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Squared L2 distances to the k nearest keys, float32 ``(Q, k)``, and their rows, int64; the lower of equals first.
-
-    ``queries``: float32 ``(Q, D)``. ``keys``: float32 ``(N, D)``, searched where they lie; or float16, or mapped,
-    converted 4 MiB at a time. ``k``: from 1 to N.
-    """
-    import faiss
-
-    count = min(k + SPARE_CANDIDATES, len(keys))
-    as_it_lies = isinstance(keys, np.ndarray) and keys.dtype == np.float32
-    step = len(keys) if as_it_lies else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
-    distances = np.empty((len(queries), 0), dtype=np.float32)
-    rows = np.empty((len(queries), 0), dtype=np.int64)
-    for start in range(0, len(keys), step):
-        block = as_float32(keys[start : start + step])
-        found, found_rows = faiss.knn(queries, block, min(count, len(block)))
-        distances, rows = np.hstack([distances, found]), np.hstack([rows, found_rows + start])
-        if rows.shape[1] > count:
-            nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
-            distances, rows = np.take_along_axis(distances, nearest, 1), np.take_along_axis(rows, nearest, 1)
-    return nearest_candidates(queries, keys, rows, k)
-
-
-def nearest_candidates(
-    queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """As ``exact_search`` among ``candidates``, int64 ``(Q, M)``, -1 for none; -1 at infinity where these are few."""
-    distances = candidate_distances(queries, keys, candidates)
-    distances[candidates < 0] = np.inf
-    order = np.lexsort((candidates, distances))[:, :k]
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(candidates, order, axis=1)
-
-
-def candidate_distances(queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """The distances ``sum((q - x)^2)`` of each query from its candidates, float32 ``(Q, M)``."""
-    distances = np.empty(candidates.shape, dtype=np.float32)
-    step = max(BLOCK_BYTES // (4 * keys.shape[1] * candidates.shape[1]), 1)
-    for start in range(0, len(queries), step):
-        block = slice(start, start + step)
-        difference = as_float32(keys[candidates[block]])  # (q, M, D), a copy
-        difference -= queries[block, None]
-        distances[block] = np.einsum("qmd,qmd->qm", difference, difference)
-    return distances
 
 
 def fewest_rows(factory: str, dimension: int) -> int:

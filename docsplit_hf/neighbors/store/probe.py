@@ -9,7 +9,6 @@ import numpy as np
 
 from ...models.checkpoints.fingerprint import PROBE_TEXTS
 from ...models.inference.text_warnings import unlogged
-from .row_table import take_passages
 
 if TYPE_CHECKING:
     from ...models.inference.reader import Reader
@@ -79,8 +78,7 @@ def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None
     columns = tried.rows.to_pydict()
     with unlogged():
         predicted = reader.read(columns["text"], columns["text_pair"])
-    passages = take_passages(tried.passages, np.arange(len(tried.keys)))
-    before = datastore.search(tried.keys, NEAREST + 1, passages).ids
+    before = datastore.search(tried.keys, NEAREST + 1, tried.passages).ids
     after = datastore.search(predicted.retrieval_embeddings, NEAREST + 1, predicted.passages).ids
     recall = _recall(columns["id"], before, after)
     found = f"of the {NEAREST} nearest neighbors of {len(before)} of its texts, {100 * recall:.1f} % are the same"

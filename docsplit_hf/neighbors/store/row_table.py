@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...models.inference.long_documents import Passages
 from ...text.characters import replace_lone_surrogates
-from .keys import BLOCK_ROWS, as_matrix, check_finite, freeze
+from .keys import BLOCK_ROWS, as_matrix, check_finite
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,11 +83,6 @@ def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
         return joined
     first = sum(lengths[:large])
     return pa.concat_tables([joined.slice(0, first), joined.slice(first).combine_chunks()])
-
-
-def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
-    """The words of a pair are those of both texts; a text that is not kept has none."""
-    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
 
 
 def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
@@ -236,49 +229,8 @@ def rename_labels(
     return renamed, names
 
 
-@dataclass(frozen=True, eq=False)
-class PassageTable:
-    """The passages of rows, one row's after the other's, of which at least one row has several.
-
-    ``keys``: float32 or float16 ``(P, D)``. ``spans``: int64 ``(P, 2)``, start and end in the text, in characters.
-    ``counts``: int64 ``(N,)``, passages per row, at least 1.
-    """
-
-    keys: np.ndarray
-    spans: np.ndarray
-    counts: np.ndarray
-
-    @cached_property
-    def ends(self) -> np.ndarray:
-        """Behind the last passage of each row, int64 ``(N,)``."""
-        return np.cumsum(self.counts)
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The three arrays by name."""
-        return {"keys": self.keys, "spans": self.spans, "counts": self.counts}
-
-    @property
-    def has_several(self) -> bool:
-        """Whether a row has several passages."""
-        return len(self.keys) > len(self.counts)
-
-    def take(self, rows: np.ndarray) -> PassageTable:
-        """The passages of some rows, int64 ``(M,)``, in arrays of their own."""
-        places = places_of(self.counts, self.ends, rows)
-        return PassageTable(self.keys[places], self.spans[places], self.counts[rows])
-
-    def keep(self, kept: np.ndarray) -> PassageTable | None:
-        """The passages of some rows, bool ``(N,)``; None where each of them has one."""
-        selected = self.take(np.flatnonzero(kept))
-        freeze(*selected.arrays.values())
-        return selected if selected.has_several else None
-
-
-def check_passages(passages: Passages | None, keys: np.ndarray, rows: pa.Table | None = None) -> PassageTable | None:
+def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None = None) -> Passages | None:
     """The passages of some keys, checked; None where each has one, which then is its key. ``rows``: with the texts."""
-    if passages is None:
-        return None
     embeddings = as_matrix(passages.embeddings, "embeddings of passages", keys.shape[1])
     check_finite(embeddings, "embeddings of passages")
     counts, spans = np.asarray(passages.counts), np.asarray(passages.spans)
@@ -287,38 +239,39 @@ def check_passages(passages: Passages | None, keys: np.ndarray, rows: pa.Table |
             raise ValueError(
                 f"{name} of passages must be integers of shape {shape}, got {array.dtype} of shape {array.shape}."
             )
-    table = PassageTable(embeddings, spans.astype(np.int64), counts.astype(np.int64))
-    check_table(table, rows)
-    alone = np.flatnonzero(table.counts == 1)
+    passages = Passages(embeddings, counts.astype(np.int64), spans.astype(np.int64))
+    check_spans(passages, rows)
+    alone, ends = np.flatnonzero(counts == 1), np.cumsum(counts)
     for start in range(0, len(alone), BLOCK_ROWS):
         part = alone[start : start + BLOCK_ROWS]
-        given, own = (array.astype(np.float32) for array in (embeddings[table.ends[part] - 1], keys[part]))
+        given, own = (array.astype(np.float32) for array in (embeddings[ends[part] - 1], keys[part]))
         far = np.linalg.norm(given - own, axis=1) > SAME_KEY * np.linalg.norm(own, axis=1)
         if far.any():
             row = part[far.argmax()]
             raise ValueError(
                 f"Row {row} has one passage, whose embedding is not its key: embed both alike, normalized or not."
             )
-    return table if table.has_several else None
+    return several_passages(passages)
 
 
-def check_table(table: PassageTable, rows: pa.Table | None = None) -> None:
+def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
     """Refuse counts and spans, of the right shapes, that do not fit each other or the texts of the rows."""
-    counts, total = table.counts, len(table.keys)
+    embeddings, counts, spans = passages
+    total = len(embeddings)
     if (counts < 1).any() or counts.max(initial=0) > total or counts.sum() != total:  # whose sum may overflow
         raise ValueError(
             f"The counts of passages must be at least 1 each, and sum to {total}, the number of their embeddings."
         )
-    wrong = (table.spans[:, 0] < 0) | (table.spans[:, 0] > table.spans[:, 1])
+    wrong = (spans[:, 0] < 0) | (spans[:, 0] > spans[:, 1])
     if wrong.any():
-        start, end = table.spans[wrong][0]
+        start, end = spans[wrong][0]
         raise ValueError(
             f"Passage {int(wrong.argmax())} stands at {start} to {end}: a span is 0 <= start <= end, in characters."
         )
     if rows is None or not len(rows):
         return
     lengths = _text_lengths(rows, missing=-1)
-    last = np.maximum.reduceat(table.spans[:, 1], table.ends - table.counts)
+    last = np.maximum.reduceat(spans[:, 1], np.cumsum(counts) - counts)
     wrong = (lengths >= 0) & (last > lengths)
     if wrong.any():
         row = int(wrong.argmax())
@@ -328,19 +281,24 @@ def check_table(table: PassageTable, rows: pa.Table | None = None) -> None:
         )
 
 
-def whole_rows(keys: np.ndarray, rows: pa.Table) -> PassageTable:
+def whole_rows(keys: np.ndarray, rows: pa.Table) -> Passages:
     """The passages of rows that were not cut: of each its key, which stands for the whole text."""
     spans = np.zeros((len(keys), 2), dtype=np.int64)
     spans[:, 1] = _text_lengths(rows, missing=0)
-    return PassageTable(keys, spans, np.ones(len(keys), dtype=np.int64))
+    return Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
 
 
-def take_passages(table: PassageTable | None, rows: np.ndarray) -> Passages | None:
-    """The passages of some rows, as a search takes them of queries; None where there is no table."""
-    if table is None:
+def take_passages(passages: Passages | None, rows: np.ndarray) -> Passages | None:
+    """The passages of some rows, int64 ``(M,)``, in arrays of their own; None where each of all rows has one."""
+    if passages is None:
         return None
-    taken = table.take(rows)
-    return Passages(taken.keys, taken.counts, taken.spans)
+    places = places_of(passages.counts, np.cumsum(passages.counts), rows)
+    return Passages(passages.embeddings[places], passages.counts[rows], passages.spans[places])
+
+
+def several_passages(passages: Passages) -> Passages | None:
+    """The passages of rows; None where each has one, which is its key."""
+    return passages if len(passages.embeddings) > len(passages.counts) else None
 
 
 def places_of(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -10,9 +10,10 @@ import numpy as np
 
 from ...text.characters import replace_lone_surrogates
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
-from .index import IndexOptions, approximate_search, exact_search, nearest_candidates
-from .keys import MappedKeys, as_queries, freeze
-from .row_table import PassageTable, check_passages, rows_at, values_of
+from .index import IndexOptions, approximate_search
+from .keys import as_queries, exact_search, freeze, nearest_candidates
+from .mapped_keys import MappedKeys
+from .row_table import check_passages, rows_at, take_passages, values_of
 
 if TYPE_CHECKING:
     import faiss
@@ -99,7 +100,7 @@ class Neighbors:
     label_names: tuple[str, ...]
     table: pa.Table = field(repr=False)
     keys: np.ndarray = field(repr=False)
-    passages: PassageTable | None = field(default=None, repr=False)
+    passages: Passages | None = field(default=None, repr=False)
     nearest: np.ndarray | None = None
     query_passages: np.ndarray | None = None
 
@@ -167,7 +168,7 @@ class Snapshot:
     index: faiss.Index | None = None  # None for exact search
     index_rows: np.ndarray | None = None  # int64, the row of each key in the index; -1 if it was removed
     indexed: int = 0  # how many rows of the index are still there: the first ones, in the same order
-    passages: PassageTable | None = None  # None where each row has one, which is its key
+    passages: Passages | None = None  # None where each row has one, which is its key
     documents: Snapshot | None = None  # unlabeled: no label names, labels (N, 0), no probe
     fitted: FittedState | None = None
 
@@ -186,7 +187,7 @@ class Snapshot:
     @property
     def searched(self) -> np.ndarray:
         """The keys that a search compares with: of the passages, where rows have several."""
-        return self.keys if self.passages is None else self.passages.keys
+        return self.keys if self.passages is None else self.passages.embeddings
 
     @property
     def counts(self) -> np.ndarray:
@@ -195,14 +196,14 @@ class Snapshot:
 
     def freeze(self) -> None:
         """Make all arrays read-only."""
-        freeze(self.keys, self.labels, *(() if self.passages is None else self.passages.arrays.values()))
+        freeze(self.keys, self.labels, *(self.passages or ()))
         if self.documents is not None:
             self.documents.freeze()
 
     def take(self, rows: np.ndarray) -> Snapshot:
         """Some rows alone, without documents, index and what was fitted."""
         alone = {"index": None, "index_rows": None, "indexed": 0, "documents": None, "fitted": None}
-        alone["passages"] = self.passages and self.passages.take(rows)
+        alone["passages"] = take_passages(self.passages, rows)
         return replace(self, keys=self.keys[rows], labels=self.labels[rows], rows=rows_at(self.rows, rows), **alone)
 
     def sampled_rows(self, passages: int, least: int) -> np.ndarray:
@@ -218,7 +219,7 @@ class Snapshot:
         if len(self.keys) == 0:
             raise ValueError("The datastore is empty, so there are no neighbors: add examples first.")
         queries = as_queries(queries, "queries", self.keys.shape[1])
-        k, asked = min(int(k), len(self.keys)), check_passages(passages, queries)
+        k, asked = min(int(k), len(self.keys)), None if passages is None else check_passages(passages, queries)
         if asked is not None or self.passages is not None:
             found = self._search_passages(queries, asked, k)
             distances, rows, more = found.distances, found.rows, (self.passages, found.passages, found.query_passages)
@@ -227,10 +228,10 @@ class Snapshot:
             more = ()
         return Neighbors(distances, self.labels[rows], rows, self.label_names, self.rows, self.keys, *more)
 
-    def _search_passages(self, queries: np.ndarray, asked: PassageTable | None, k: int) -> GroupedNeighbors:
+    def _search_passages(self, queries: np.ndarray, asked: Passages | None, k: int) -> GroupedNeighbors:
         counts = np.ones(len(queries), dtype=np.int64)
         if asked is not None:
-            queries, counts = asked.keys.astype(np.float32, order="C", copy=False), asked.counts
+            queries, counts = asked.embeddings.astype(np.float32, order="C", copy=False), asked.counts
         if self.index is None:
             return grouped_search(queries, counts, self.searched, self.counts, k)
         own = np.split(queries, np.cumsum(counts)[:-1])

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...models.checkpoints.atomic_replacement import locked, sha256_of
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
-from .keys import MappedKeys
+from .mapped_keys import MappedKeys
 
 if TYPE_CHECKING:
     import faiss

@@ -1,6 +1,8 @@
 """pipe.audit(), and what applies it."""
 
 import contextlib
+import copy
+import functools
 import io
 import logging
 from dataclasses import replace
@@ -22,9 +24,14 @@ from ..experts.stores import NAMES, fitted_store, make_keys, make_queries, make_
 WRONG = {"4": "animal", "20": "fruit", "35": "fruit"}  # 4 is a mineral, 20 and 35 are animals
 
 
-def spoiled_store(examples=60, several=False, **options):
+def spoiled_store(examples=60, several=False):
     """Three labels are wrong; examples 60 and 61 are copies of 0 and 7, 62 of 9 with another label."""
-    store = make_store(examples, 0, several=several, **options)
+    return copy.deepcopy(fit_spoiled(examples, several))
+
+
+@functools.cache
+def fit_spoiled(examples, several):
+    store = make_store(examples, 0, several=several)
     labels = [[int(n)] if several else int(n) for n in np.arange(examples) % 3]
     for row_id, name in WRONG.items():
         labels[int(row_id)] = [NAMES.index(name)] if several else NAMES.index(name)

@@ -83,7 +83,7 @@ def found(texts):
     return dict(zip(map(tuple, pairs.tolist()), similarity.tolist(), strict=True))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=30).map(lambda w: " ".join(c * 2 for c in w)), max_size=7))
 def test_similarity_is_the_share_of_triples_in_common(texts):
     expected = {}
@@ -97,7 +97,7 @@ def test_similarity_is_the_share_of_triples_in_common(texts):
     assert found(texts) == expected
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.text(max_size=60), max_size=6), st.text(min_size=1, max_size=60))
 def test_any_texts_are_compared_and_a_copy_is_found(texts, text):
     pairs = found([text, *texts, text])

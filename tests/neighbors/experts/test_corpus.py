@@ -17,7 +17,7 @@ from docsplit_hf.neighbors.experts.corpus import (
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
 from docsplit_hf.neighbors.experts.words import fit_words
-from docsplit_hf.neighbors.store.row_table import joined_texts
+from docsplit_hf.neighbors.texts_and_labels import joined_texts
 
 from .stores import ask, fitted_store, make_keys, make_store, make_texts
 

@@ -22,12 +22,7 @@ from docsplit_hf.neighbors.mixing.calibration import (
     temperature_grid,
     without_self,
 )
-from docsplit_hf.neighbors.mixing.mixture import (
-    effective_neighbors,
-    interpolate,
-    knn_probabilities,
-    neighbor_weights,
-)
+from docsplit_hf.neighbors.mixing.mixture import effective_neighbors, interpolate, knn_probabilities, neighbor_weights
 
 KS, WEIGHTS = (1, 2, 4, 8), np.arange(21) / 20
 
@@ -79,7 +74,7 @@ def overconfident(rng, gold, right, labels=4):
 
 
 @given(st.integers(0, 10**6), st.booleans())
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, several):
     example = random_example(seed, several)
     distances, neighbor_labels, gold, classifier = example
@@ -124,13 +119,12 @@ def test_the_paper_s_temperature_is_no_more_than_one_of_the_grid():
     assert choices[0].k == choices[1].k and choices[0].log_likelihood == pytest.approx(choices[1].log_likelihood)
 
 
-@pytest.mark.parametrize("right", [0.6, 0.8, 0.95])
-@pytest.mark.parametrize("noise", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize(("right", "noise"), [(0.6, 1.0), (0.95, 2.0), (0.8, 3.0)])
 def test_the_mixture_is_not_worse_than_its_parts_on_new_data(right, noise):
     shortfalls = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        distances, neighbors, gold = clusters(rng, 3000, noise)
+        distances, neighbors, gold = clusters(rng, 3000, noise, rows=300)
         classifier = overconfident(rng, gold, right)
         held_out, new = slice(1000), slice(1000, None)
         choice = calibrate(distances[held_out], neighbors[held_out], gold[held_out], classifier[held_out])
@@ -177,10 +171,10 @@ def test_labels_that_came_after_training():
     assert calibrate(distances, neighbors, gold, classifier, num_labels=4).examples == 30
 
 
-@pytest.mark.parametrize("dimension", [2, 16, 256])
+@pytest.mark.parametrize("dimension", [2, 64])
 def test_the_grid_runs_from_one_neighbor_to_all(dimension):
     rng = np.random.default_rng(0)
-    queries, keys = 0.01 * rng.normal(size=(50, dimension)), 0.01 * rng.normal(size=(2000, dimension))
+    queries, keys = 0.01 * rng.normal(size=(50, dimension)), 0.01 * rng.normal(size=(1000, dimension))
     distances = np.sort(np.square(queries[:, None] - keys).sum(2), axis=1)[:, :64]
     grid = temperature_grid(distances)
     counts = [effective_neighbors(neighbor_weights(distances, t)).mean() for t in grid]

@@ -1,7 +1,5 @@
 """Unlabeled documents beside the examples: neither knows of the other, and both are one state."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
@@ -82,19 +80,3 @@ def test_documents_outlive_changes_of_examples_and_of_the_index():
     for index in ("IVF4,Flat", "Flat"):
         datastore.reindex(index)
     assert same(datastore.documents, documents) and datastore.fitted is fitted
-
-
-def peak_of_adding(blocks):
-    block = np.ones((64, 128), dtype=np.float32)
-    datastore = KNNDatastore.empty(128)
-    tracemalloc.start()
-    for _ in range(blocks):
-        datastore.add_documents(block)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(datastore.documents) == 64 * blocks
-    return peak / (blocks * block.nbytes)
-
-
-def test_the_memory_for_documents_is_linear_in_them():
-    assert all(peak_of_adding(blocks) < 3.5 for blocks in (32, 128, 512))  # while it grows: what there is, and twice it

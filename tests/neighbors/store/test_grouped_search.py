@@ -26,7 +26,7 @@ def by_definition(queries, query_counts, keys, counts, distance=matched):
     return np.array([[distance(pairs) for pairs in of_query] for of_query in squares])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(data=st.data())
 def test_it_equals_the_definition(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed"))
@@ -70,14 +70,6 @@ def search(queries, stored, k=30):
     return grouped_search(np.concatenate(queries), lengths[0], np.concatenate(stored), lengths[1], k)
 
 
-def test_the_order_of_passages_makes_no_difference():
-    rng = np.random.default_rng(0)
-    queries, stored = documents(rng, 4), documents(rng)
-    found = search(queries, stored)
-    again = search([rng.permutation(each) for each in queries], [rng.permutation(each) for each in stored])
-    assert np.array_equal(found.distances, again.distances) and np.array_equal(found.rows, again.rows)
-
-
 def test_many_far_passages_make_no_difference_beyond_the_fewer_ones():
     """As many count as the one with fewer passages has: whole documents are found in longer ones, at 0."""
     rng = np.random.default_rng(0)
@@ -100,14 +92,6 @@ def test_passages_that_all_documents_share_leave_the_order_to_the_others():
     assert (again.query_passages == 5).all()  # and they are not what is shown
     assert np.array_equal(again.passages, found.rows * 6 + 5)
     np.testing.assert_allclose(again.distances, found.distances / 6 / (1 / np.arange(1, 7)).sum(), rtol=1e-4)
-
-
-def test_one_long_document_is_one_neighbor_however_many_of_its_passages_are_near():
-    query = [np.zeros((1, 2), np.float32)]
-    stored = [np.full((5000, 2), 0.1, np.float32), *(np.full((1, 2), i, np.float32) for i in range(1, 30))]
-    found = search(query, stored, 4)
-    assert found.rows.tolist() == [[0, 1, 2, 3]]
-    np.testing.assert_allclose(found.distances, [[0.02, 2, 8, 18]], rtol=1e-6)
 
 
 def test_a_document_is_at_zero_from_itself_with_any_number_of_passages():
@@ -138,15 +122,15 @@ def test_among_some_rows_it_finds_what_it_finds_among_all():
         assert np.array_equal(among[0], each[0][kept])
 
 
-@pytest.mark.parametrize("asked", [1, 5000])
+@pytest.mark.parametrize("asked", [1, 1500])
 def test_memory_is_that_of_blocks_however_many_passages_a_document_or_a_query_has(asked):
     rng = np.random.default_rng(0)
     queries = rng.standard_normal((asked, 16)).astype(np.float32)
-    keys = rng.standard_normal((20_000, 16)).astype(np.float16)
-    counts = np.array([*[10] * 1000, 5000, 5000])
+    keys = rng.standard_normal((7_000, 16)).astype(np.float16)
+    counts = np.array([*[10] * 400, 1500, 1500])
     with patch("docsplit_hf.neighbors.store.grouped_search.BLOCK_BYTES", 2**18):
         tracemalloc.start()
         grouped_search(queries, np.array([asked]), keys, counts, 10)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < 12 * 2**18  # all pairs would be 400 MB
+    assert peak < 12 * 2**18  # all pairs would be 42 MB

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.keys import GrowingArrays, as_matrix, check_finite
+from docsplit_hf.neighbors.store.keys import GrowingArrays, as_matrix, check_finite, exact_search, nearest_candidates
 
 
 @pytest.mark.parametrize("given", [[], [1.0, 2.0], np.zeros((2, 0)), np.zeros((1, 2, 3)), [["a"]], [[True]], [[None]]])
@@ -41,3 +41,38 @@ def test_arrays_that_come_from_elsewhere_and_columns_that_are_new_are_copied():
     assert grown.tolist() == [[1, 1, 0], [2, 2, 2]] and first.tolist() == [[1, 1]]
     other = arrays.append("x", np.eye(3), np.zeros((1, 3)))
     assert other[:3].tolist() == np.eye(3).tolist() and grown.tolist() == [[1, 1, 0], [2, 2, 2]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_blocks_make_no_difference(dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    keys = rng.standard_normal((500, 8)).astype(dtype)
+    queries = rng.standard_normal((30, 8), dtype=np.float32)
+    distances, rows = exact_search(queries, keys, 50)
+    monkeypatch.setattr("docsplit_hf.neighbors.store.keys.SEARCHED_BYTES", 4 * 8 * 33)  # 33 keys, fewer than k
+    again, rows_again = exact_search(queries, keys, 50)
+    assert np.array_equal(rows, rows_again)
+    assert np.array_equal(distances, again)
+
+
+@pytest.mark.parametrize("queries", [1, 64])
+def test_a_key_is_at_zero_from_itself_however_far_from_the_origin(queries):
+    rng = np.random.default_rng(0)
+    keys = 30 + 0.1 * rng.standard_normal((1000, 256), dtype=np.float32)
+    distances, rows = exact_search(keys[:queries], keys, 5)
+    assert (distances[:, 0] == 0).all()
+    assert rows[:, 0].tolist() == list(range(queries))
+    # FAISS itself is off here, by some hundredths of the distances.
+    expected = ((keys[:queries, None].astype(np.float64) - keys[None]) ** 2).sum(-1)
+    np.testing.assert_allclose(distances, np.sort(expected)[:, :5], rtol=1e-4)
+
+
+def test_of_equal_distances_the_lower_row_comes_first():
+    assert exact_search(np.zeros((1, 2), np.float32), np.zeros((9, 2), np.float32), 9)[1].tolist() == [list(range(9))]
+
+
+def test_too_few_candidates_end_in_rows_of_minus_one():
+    keys = np.arange(4, dtype=np.float32)[:, None]
+    distances, rows = nearest_candidates(keys[:1], keys, np.array([[-1, 3, -1, 1]]), k=3)
+    assert rows.tolist() == [[1, 3, -1]]
+    assert distances.tolist() == [[1.0, 9.0, np.inf]]

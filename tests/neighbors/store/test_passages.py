@@ -19,10 +19,7 @@ from .test_grouped_search import by_definition
 def passages_of(datastore):
     """The passages of all rows; of one each where the datastore keeps none."""
     found = datastore.passages_of(np.arange(len(datastore)))
-    if found is None:
-        table = whole_rows(datastore.keys, datastore.snapshot.rows)
-        found = Passages(table.keys, table.counts, table.spans)
-    return found
+    return whole_rows(datastore.keys, datastore.snapshot.rows) if found is None else found
 
 
 def assert_exact(datastore, k=10):
@@ -127,7 +124,7 @@ def test_copies_grow_apart(copied):
     view = datastore.documents
     view.add([[3] * 8], [[]])
     assert len(datastore.documents) == len(view) - 1
-    kept = other.documents.keys, other.fitted.arrays["float64"], other.snapshot.passages.keys
+    kept = other.documents.keys, other.fitted.arrays["float64"], other.snapshot.passages.embeddings
     for array in (*kept, datastore.snapshot.passages.counts):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
@@ -194,7 +191,7 @@ def test_a_document_that_is_a_part_of_another_is_no_copy_of_it():
     assert (neighbors.distances == 0).all()
 
 
-@pytest.mark.parametrize(("index", "least"), [("IVF16,Flat", 0.9), ("SQ8", 0.95), ("HNSW32", 0.9)])
+@pytest.mark.parametrize(("index", "least"), [("IVF16,Flat", 0.9), ("HNSW32", 0.9)])
 def test_an_index_of_passages_finds_nearly_all_and_stays_right_when_rows_come_and_go(index, least, caplog):
     def recall():
         rng = np.random.default_rng(3)
@@ -212,7 +209,7 @@ def test_an_index_of_passages_finds_nearly_all_and_stays_right_when_rows_come_an
 
     datastore = with_passages(500, 16, index=index)
     state = datastore.snapshot
-    assert (state.indexed, state.index.ntotal, state.outside_index) == (500, len(state.passages.keys), 0)
+    assert (state.indexed, state.index.ntotal, state.outside_index) == (500, len(state.passages.embeddings), 0)
     assert recall() >= least
     datastore.add([*np.random.default_rng(5).standard_normal((39, 16)), np.ones(16)], [0] * 40)
     with caplog.at_level(logging.INFO):

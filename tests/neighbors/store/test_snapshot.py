@@ -145,7 +145,7 @@ def test_searches_are_never_torn_while_others_add_and_remove(index, monkeypatch)
             searches += 1
         return searches
 
-    rng, changes, present, end = np.random.default_rng(9), 0, set(range(1500)), time.monotonic() + 1
+    rng, changes, present, end = np.random.default_rng(9), 0, set(range(1500)), time.monotonic() + 0.6
     with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
         stack.callback(done.set)
         searchers = [pool.submit(search, thread) for thread in range(2)]

@@ -59,16 +59,9 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
 
 
 def upload(
-    repo_id: str,
-    save: Callable[[Path, str], None],
-    commit_message: str,
-    code: Sequence[str] = (),
-    **kwargs: Any,
+    repo_id: str, save: Callable[[Path, str], None], commit_message: str, code: Sequence[str] = (), **kwargs: Any
 ) -> Any:
-    """Push what ``save(folder, full name)`` writes, in one commit, in place of the datastore that is there.
-
-    Other files stay, and a model card. ``code``: patterns of files that are replaced too, if the first one is there.
-    """
+    """Push what ``save(folder, full name)`` writes, in place of the datastore there and, if any is, of ``code``."""
     from huggingface_hub import HfApi
 
     api = HfApi(token=kwargs.pop("token", None))

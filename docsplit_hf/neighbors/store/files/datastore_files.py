@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once, sha256_of
+from ....models.inference.long_documents import Passages
 from ..changes import no_documents
 from ..index import IndexOptions
-from ..keys import KeyFile, MappedKeys, check_finite, write_tensors
-from ..row_table import TEXTS, PassageTable, check_table, fault_of_ids, ids_among
+from ..keys import check_finite
+from ..mapped_keys import KeyFile, MappedKeys, write_tensors
+from ..row_table import TEXTS, check_spans, fault_of_ids, ids_among
 from ..snapshot import FittedState, Snapshot
 from ..snapshot_index import store_index, update_index
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAPPED = ("keys", "rows")  # the roles of the files that may stay on the disk
+PASSAGES = ("keys", "counts", "spans")  # the fields of Passages, as they are called in files
 KINDS = ("", "document_")  # what the roles of examples and of documents begin with
 
 
@@ -93,7 +96,7 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
             continue
         tensors[f"{kind}keys"] = {"keys": rows.keys} | ({} if rows.probe is None else {"probe": rows.probe})
         if rows.passages is not None:
-            tensors[f"{kind}passage_keys"] = rows.passages.arrays
+            tensors[f"{kind}passage_keys"] = dict(zip(PASSAGES, rows.passages, strict=True))
         has_pairs = rows.rows["text_pair"].null_count < len(rows.rows)
         tables[f"{kind}rows"] = rows.rows if has_pairs else rows.rows.drop_columns("text_pair")
     tables["rows"] = tables["rows"].add_column(1, "label", _label_column(snapshot))
@@ -277,9 +280,7 @@ def _check_keys(
         raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {shape[1]} wide. {REMEDY}")
 
 
-def _read_passages(
-    path: Path | None, manifest: dict[str, Any], rows: pa.Table, count: int | None
-) -> PassageTable | None:
+def _read_passages(path: Path | None, manifest: dict[str, Any], rows: pa.Table, count: int | None) -> Passages | None:
     if path is None:
         return None
     tensors = _read_tensors(path)
@@ -288,10 +289,10 @@ def _read_passages(
     expected = {"keys": keys, "spans": ("int64", (count, 2)), "counts": ("int64", (len(rows),))}
     if found != expected:
         raise DatastoreError(f"{path} holds {found}, from {MANIFEST} {expected} is expected. {REMEDY}")
-    passages = PassageTable(**tensors)
+    passages = Passages(*(tensors[name] for name in PASSAGES))
     with blamed_on(path):
-        check_finite(passages.keys, "keys")
-        check_table(passages, rows)
+        check_finite(passages.embeddings, "keys")
+        check_spans(passages, rows)
     return passages
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from ....models.checkpoints.atomic_replacement import sha256_of
 from ....shards import Shard, Shards, ShardsError, read_shards
 from ..index import EXACT, IndexOptions, fewest_rows
-from ..keys import KeyFile, MappedKeys, check_finite
+from ..keys import check_finite
+from ..mapped_keys import KeyFile, MappedKeys
 from ..row_table import TEXTS, fault_of_ids
 from ..snapshot import Snapshot
 from ..snapshot_index import update_index

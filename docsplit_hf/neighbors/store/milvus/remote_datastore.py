@@ -20,7 +20,7 @@ from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, u
 from ..datastore import KNNDatastore
 from ..keys import as_matrix
 from ..probe import check_same_encoder
-from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels, take_passages
+from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection
 from .rows import (
     DOCUMENT,
@@ -389,13 +389,12 @@ def _check_found(ids: Iterable[str], found: list[dict[str, Any]]) -> None:
 
 def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], doubled: list[str]) -> None:
     columns = [rows.rows[name].to_pylist() for name in ("text", "text_pair", "id")]
-    passages = take_passages(rows.passages, np.arange(len(rows.keys)))
     tables = [state.rows for state in (copy.snapshot, copy.snapshot.documents) if state is not None]
     doubled = sorted(ids_among(doubled, *tables))  # not what was written in part
     if kind == DOCUMENTS:
         copy.remove_documents(doubled)
-        copy.add_documents(rows.keys, *columns, passages)
+        copy.add_documents(rows.keys, *columns, rows.passages)
         return
     names = names_of(rows.labels, rows.label_names)
     labels = names if copy.multi_label else [name for (name,) in names]
-    copy.add(rows.keys, labels, *columns, replacing=[*replacing, *doubled], passages=passages)
+    copy.add(rows.keys, labels, *columns, replacing=[*replacing, *doubled], passages=rows.passages)

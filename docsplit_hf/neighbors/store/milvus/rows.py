@@ -145,7 +145,7 @@ def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, A
         vectors, spans = snapshot.keys[[place]], [[0, 0]]
         if snapshot.passages is not None:
             own = slice(ends[place] - count, ends[place])
-            vectors, spans = snapshot.passages.keys[own], snapshot.passages.spans[own].tolist()
+            vectors, spans = snapshot.passages.embeddings[own], snapshot.passages.spans[own].tolist()
         for number, (vector, (start, end)) in enumerate(zip(vectors, spans, strict=True)):
             row = base | {PK: f"{key}p{number}", "passage": number, "start": start, "end": end}
             rows.append(row | {VECTOR: vector.astype(np.float32)})
@@ -220,8 +220,8 @@ def remote_search(
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
         raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
     queries = as_queries(queries, "queries", dimension)
-    asked = check_passages(passages, queries)
-    vectors, counts = (queries, np.ones(len(queries), np.int64)) if asked is None else (asked.keys, asked.counts)
+    asked = None if passages is None else check_passages(passages, queries)
+    vectors, counts = (queries, np.ones(len(queries), np.int64)) if asked is None else (asked.embeddings, asked.counts)
     wanted = min((k if asked is None else PER_PASSAGE * k) + SPARE, MOST_FOUND)
     near = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)
     firsts = collection.get([f"{document}p0" for document in near], FIELDS)

@@ -125,5 +125,5 @@ def test_a_label_that_no_file_can_hold_is_saved_and_loaded(pipe, tmp_path, texts
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_kills_limits_and_flipped_bits(run_script):
-    printed = run_script(ROBUSTNESS, "--kills=8", "--limits=4", "--flips=30")
-    assert "8 killed while it saved" in printed and "30 with a flipped bit" in printed
+    printed = run_script(ROBUSTNESS, "--kills=4", "--limits=2", "--flips=12")
+    assert "4 killed while it saved" in printed and "12 with a flipped bit" in printed

@@ -58,8 +58,8 @@ def test_mapped_shards_answer_as_rows_in_memory_to_the_bit_while_rows_come_and_g
     tmp_path, keys, labels, options, dtype, monkeypatch
 ):
     for name, size in (("KEPT_BYTES", 0), ("RELEASE_BYTES", 2**20)):  # what was read is given back
-        monkeypatch.setattr(f"docsplit_hf.neighbors.store.keys.{name}", size)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.keys.TAKEN_ROWS", 7)
+        monkeypatch.setattr(f"docsplit_hf.neighbors.store.mapped_keys.{name}", size)
+    monkeypatch.setattr("docsplit_hf.neighbors.store.mapped_keys.TAKEN_ROWS", 7)
     keys = keys.astype(dtype)
     expected = in_memory(keys, labels, **options)
     found = KNNDatastore.from_shards(write_shards(tmp_path, keys, (1, 0, 3, 2), labels), **options)

@@ -1,6 +1,10 @@
 """Three engines: a datastore in the process, one in a folder of milvus-lite, and one on a Milvus server."""
 
 import itertools
+import socket
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +14,7 @@ from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.milvus.collection import Collection
 
 NAMES = ["fruit", "mineral", "vegetable"]
-MOST = 25  # collections that the tests use of a server, or nearly
+MOST = 16  # collections that the tests use of a server, or nearly
 
 
 class Local:
@@ -63,11 +67,31 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
+def lite(tmp_path_factory):
+    """The port of a server of milvus-lite, in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("server") / "data"
+    code = f"from milvus_lite.adapter.grpc.server import run_server; run_server({str(folder)!r}, '127.0.0.1', {port})"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    yield port
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="package")
 def process(tmp_path_factory):
     """A server of the package milvus, one for all tests of this process."""
     milvus = pytest.importorskip("milvus", reason="the server is the package milvus, which is not installed")
     config = milvus.MilvusServerConfig(data_dir=str(tmp_path_factory.mktemp("server")))
-    config.set("proxy.timeTickInterval", 10)  # not 200 ms, for which the first read after writing waits
+    # Not 200 ms, for which what was written is not seen by others; nor 10 ms, of which a server that idles is busy.
+    config.set("proxy.timeTickInterval", 20)
     config.set("common.session.ttl", 3)  # not 30 s, for which a server that was killed counts as alive
     config.set("common.security.authorizationEnabled", "true")
     server = milvus.MilvusServer(config)
@@ -78,7 +102,7 @@ def process(tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def server(process):
+def standalone(process):
     engine = Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
 
     def create(number):
@@ -90,11 +114,11 @@ def server(process):
     return engine
 
 
-@pytest.fixture(scope="module", params=["folder", "server"])
+@pytest.fixture(scope="module", params=["folder", "standalone"])
 def milvus(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(scope="module", params=["local", "folder", "server"])
+@pytest.fixture(scope="module", params=["local", "folder", "standalone"])
 def engine(request):
     return request.getfixturevalue(request.param)

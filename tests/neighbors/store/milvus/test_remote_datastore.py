@@ -1,5 +1,9 @@
-"""What is special about a datastore in a collection: repeating, others that write, long texts, what is kept where."""
+"""What is special about a datastore in a collection: repeating, others that write, long texts, what is kept where.
 
+Where a server may do other than a folder of milvus-lite, both are tried.
+"""
+
+import base64
 import copy
 import logging
 import pickle
@@ -12,15 +16,16 @@ from transformers import BertModel, pipeline
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.store.milvus import collection as collection_module
 from docsplit_hf.neighbors.store.milvus import remote_datastore as remote_datastore_module
+from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 
 from ..datastores import fill, make_datastore, make_passages, with_passages
 from ..shards import write_shards
 from .conftest import NAMES
 
 
-def test_an_add_is_repeated_without_doubles(milvus):
+def test_an_add_is_repeated_without_doubles(folder):
     """With ids that were given, and with those that were made: of equal rows in one call each stays."""
-    datastore, keys = milvus.make(), np.eye(8)
+    datastore, keys = folder.make(), np.eye(8)
     labels, texts = ["fruit", "fruit", "mineral", "fruit"], ["same", "same", "same", None]
     for ids in (None, ["a", "b", "c", "d"]):
         before = len(datastore)
@@ -95,8 +100,9 @@ def test_two_that_are_connected_see_each_other(milvus):
     assert one.snapshot.rows["id"].to_pylist() == list("acdef")
 
 
-@pytest.mark.parametrize("multi_label, several", [(False, False), (True, True)])
-def test_another_datastore_is_merged_and_again(milvus, monkeypatch, multi_label, several):
+@pytest.mark.parametrize("place, multi_label, several", [("folder", False, False), ("standalone", True, True)])
+def test_another_datastore_is_merged_and_again(place, request, monkeypatch, multi_label, several):
+    milvus = request.getfixturevalue(place)
     monkeypatch.setattr(remote_datastore_module, "BLOCK_ROWS", 13)
     make = with_passages if several else make_datastore
     local = fill(make(multi_label=multi_label, probe=np.ones((3, 8))), passages=several)
@@ -127,11 +133,11 @@ def test_another_datastore_is_merged_and_again(milvus, monkeypatch, multi_label,
         remote.merge(make_datastore(multi_label=not multi_label, probe=np.ones((3, 8))))
 
 
-def test_shards_are_merged_and_equal_rows_of_two_blocks_stay_two(milvus, tmp_path, monkeypatch):
+def test_shards_are_merged_and_equal_rows_of_two_blocks_stay_two(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(remote_datastore_module, "BLOCK_ROWS", 7)
     keys = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float16)
     labels = [NAMES[i % 3] for i in range(40)]
-    folder, remote = write_shards(tmp_path / "shards", keys, labels=labels), milvus.make()
+    folder, remote = write_shards(tmp_path / "shards", keys, labels=labels), folder.make()
     for _ in range(2):
         remote.merge(KNNDatastore.from_shards(folder))
         assert len(remote) == 40
@@ -165,8 +171,8 @@ def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
     assert len(sampled) == 20 and {*sampled} < {*ids} and sampled == datastore.sample(20, 10).rows["id"].to_pylist()
 
 
-def test_all_rows_are_fetched_only_where_they_are_few(milvus, monkeypatch):
-    datastore = milvus.make()
+def test_all_rows_are_fetched_only_where_they_are_few(folder, monkeypatch):
+    datastore = folder.make()
     datastore.add(np.eye(8), ["fruit"] * 8)
     monkeypatch.setattr(remote_datastore_module, "MOST_COPIED", 8 * 8 * 4 - 1)
     with pytest.raises(ValueError, match="needs all rows, and the keys of the collection .* have 0.0 GiB, more than"):
@@ -174,8 +180,8 @@ def test_all_rows_are_fetched_only_where_they_are_few(milvus, monkeypatch):
     assert datastore.search(np.eye(8)[:1], 2).rows.shape == (1, 2)
 
 
-def test_a_connection_is_neither_copied_nor_saved(milvus, tmp_path, caplog):
-    datastore = milvus.make()
+def test_a_connection_is_neither_copied_nor_saved(folder, tmp_path, caplog):
+    datastore = folder.make()
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="connect again"):
             attempt(datastore)
@@ -184,16 +190,16 @@ def test_a_connection_is_neither_copied_nor_saved(milvus, tmp_path, caplog):
     assert "give it to the pipeline as datastore again" in caplog.text and not list(tmp_path.iterdir())
 
 
-def test_a_saved_pipeline_goes_on_with_its_collection(milvus, tiny_config, tokenizer, texts, tmp_path):
+def test_a_saved_pipeline_goes_on_with_its_collection(folder, tiny_config, tokenizer, texts, tmp_path):
     """The folder has no rows and no address; another encoder is refused."""
-    address = milvus.new_address()
-    options = {"tokenizer": tokenizer, "device": "cpu", "datastore_token": milvus.token}
+    address = folder.new_address()
+    options = {"tokenizer": tokenizer, "device": "cpu", "datastore_token": folder.token}
     pipe = pipeline("docsplit-knn", model=BertModel(tiny_config), datastore=address, **options)
     pipe.add_examples(texts[:6], ["river", "engine"] * 3)
     pipe.save_pretrained(tmp_path)
     card = (tmp_path / "README.md").read_text()
     assert "The 6 examples are in a store of their own" in card
-    assert not any(milvus.address in path.read_text() for path in tmp_path.glob("*.[jm]*"))
+    assert not any(folder.address in path.read_text() for path in tmp_path.glob("*.[jm]*"))
     assert not (tmp_path / "datastore").exists()
     again = pipeline("docsplit-knn", model=str(tmp_path), datastore=address, **options)
     assert again(texts[:8]) == pipe(texts[:8])
@@ -213,33 +219,53 @@ def replace_width(config):
     return narrow
 
 
-def test_a_collection_of_another_kind_is_refused(milvus):
-    datastore = milvus.make()
+def test_a_collection_of_another_kind_is_refused(folder):
+    datastore = folder.make()
     client = datastore._collection._client
     client.create_collection("photographs", dimension=4)
     with pytest.raises(ValueError, match="no datastore of this docsplit_hf: it has the fields"):
-        connect_datastore(milvus.address, "photographs", token=milvus.token)
+        connect_datastore(folder.address, "photographs", token=folder.token)
     with pytest.raises(ValueError, match="pass dimension"):
-        connect_datastore(milvus.address, "missing", token=milvus.token)
+        connect_datastore(folder.address, "missing", token=folder.token)
     with pytest.raises(ValueError, match="dimension 8, not 9"):
-        milvus.connect(datastore, dimension=9)
-    milvus.connect(datastore, probe=np.ones((3, 8)))  # made by hand, and empty: it belongs to this encoder now
-    np.testing.assert_array_equal(milvus.connect(datastore).probe, np.ones((3, 8)))
+        folder.connect(datastore, dimension=9)
+    folder.connect(datastore, probe=np.ones((3, 8)))  # made by hand, and empty: it belongs to this encoder now
+    np.testing.assert_array_equal(folder.connect(datastore).probe, np.ones((3, 8)))
     datastore.add(np.eye(8)[:1], ["fruit"])
     with pytest.raises(ValueError, match="have one label each"):
-        milvus.connect(datastore, multi_label=True)
+        folder.connect(datastore, multi_label=True)
     datastore._about = replace(datastore._about, multi_label=True)
     rows = [row | {"text": row["text"].replace('"version": 1', '"version": 2')} for row in about_rows(datastore)]
     datastore._collection.write("about", rows)
     with pytest.raises(ValueError, match="version 2, and this docsplit_hf reads .* version 1: upgrade"):
-        milvus.connect(datastore)
+        folder.connect(datastore)
 
 
 def about_rows(datastore):
     return datastore._collection.get(["about"], collection_module.FIELDS)
 
 
-def test_a_making_that_was_interrupted_is_finished(milvus):
-    datastore = milvus.make()
+def test_a_making_that_was_interrupted_is_finished(folder):
+    datastore = folder.make()
     datastore._collection.delete(["about"])  # which is written last
-    assert milvus.connect(datastore, dimension=8, label_names=NAMES, multi_label=True).multi_label
+    assert folder.connect(datastore, dimension=8, label_names=NAMES, multi_label=True).multi_label
+
+
+def test_a_wrong_token_is_refused_and_no_token_is_shown(standalone, monkeypatch, caplog, capfd):
+    """Neither in errors, nor in logs of any level, nor in what is printed of the datastore."""
+    monkeypatch.setenv("MY_TOKEN", standalone.token)
+    name = standalone.make().collection
+    with caplog.at_level(logging.DEBUG):
+        datastore = connect_datastore(standalone.address, name, token_variable="MY_TOKEN")
+        datastore.add(np.eye(8), ["fruit"] * 8)
+        assert len(datastore) == 8
+        for wrong in ("another-secret", None):
+            with pytest.raises(
+                RemoteDatastoreError, match="the token was refused: pass the right one as token"
+            ) as refused:
+                connect_datastore(standalone.address, name, token=wrong)
+            assert "secret" not in str(refused.value) and refused.value.__cause__ is None
+    said = [caplog.text, *capfd.readouterr(), repr(datastore), str(vars(datastore))]
+    encoded = [base64.b64encode(token.encode()).decode() for token in (standalone.token, "another-secret")]
+    for secret in (standalone.token, "another-secret", *encoded):
+        assert not any(secret in text for text in said)

@@ -3,11 +3,7 @@
 Where the connection is dropped, a server of milvus-lite in a process of its own, behind a proxy.
 """
 
-import base64
-import logging
 import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -19,24 +15,6 @@ from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 
 from ..datastores import make_passages
 from .proxy import Proxy
-
-
-@pytest.fixture(scope="module")
-def lite(tmp_path_factory):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("server") / "data"
-    code = f"from milvus_lite.adapter.grpc.server import run_server; run_server({str(folder)!r}, '127.0.0.1', {port})"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            break
-        except OSError:
-            time.sleep(0.05)
-    yield port
-    process.kill()
-    process.wait()
 
 
 @pytest.fixture
@@ -62,7 +40,7 @@ def until_it_works(call):
     raise last
 
 
-@pytest.mark.parametrize("share, doing", [(0.1, "while reading rows"), (0.5, "while adding 300 rows"), (0.9, "adding")])
+@pytest.mark.parametrize("share, doing", [(0.5, "while adding 300 rows"), (0.9, "adding")])
 def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing):
     """Documents of several passages, with ids made of what they say, in twenty requests or so."""
     monkeypatch.setattr(collection_module, "REQUEST_BYTES", 10_000)
@@ -77,12 +55,12 @@ def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing)
     ):
         datastore.add(keys, ["fruit"] * 300, **rows)
     direct = connect_datastore(f"http://127.0.0.1:{lite}", datastore.collection)
-    assert (0 < direct._collection.count("examples") < rows["passages"].counts.sum()) == (share > 0.1)
+    assert 0 < direct._collection.count("examples") < rows["passages"].counts.sum()
     proxy.resume()
     ids = until_it_works(lambda: datastore.add(keys, ["fruit"] * 300, **rows))
     assert len({*ids}) == len(datastore) == 300
     reference = KNNDatastore(keys, ["fruit"] * 300, ["fruit"], **rows, ids=ids)
-    np.testing.assert_array_equal(datastore.snapshot.passages.keys, reference.snapshot.passages.keys)
+    np.testing.assert_array_equal(datastore.snapshot.passages.embeddings, reference.snapshot.passages.embeddings)
     assert datastore.snapshot.rows["text"].to_pylist() == rows["texts"]
     queries = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
     assert datastore.search(queries, 9).ids == reference.search(queries, 9).ids
@@ -114,23 +92,3 @@ def test_where_there_is_no_server_it_says_so():
         port = free.getsockname()[1]
     with pytest.raises(RemoteDatastoreError, match=f"127.0.0.1:{port}, while connecting: no answer .* is the server"):
         connect_datastore(f"http://127.0.0.1:{port}", "any", timeout=1.0)
-
-
-def test_a_wrong_token_is_refused_and_no_token_is_shown(server, monkeypatch, caplog, capfd):
-    """Neither in errors, nor in logs of any level, nor in what is printed of the datastore."""
-    monkeypatch.setenv("MY_TOKEN", server.token)
-    options = {"dimension": 8}
-    with caplog.at_level(logging.DEBUG):
-        datastore = connect_datastore(server.address, "guarded", token_variable="MY_TOKEN", **options)
-        datastore.add(np.eye(8), ["fruit"] * 8)
-        assert len(datastore) == 8
-        for wrong in ("another-secret", None):
-            with pytest.raises(
-                RemoteDatastoreError, match="the token was refused: pass the right one as token"
-            ) as refused:
-                connect_datastore(server.address, "guarded", token=wrong, **options)
-            assert "secret" not in str(refused.value) and refused.value.__cause__ is None
-    said = [caplog.text, *capfd.readouterr(), repr(datastore), str(vars(datastore))]
-    encoded = [base64.b64encode(token.encode()).decode() for token in (server.token, "another-secret")]
-    for secret in (server.token, "another-secret", *encoded):
-        assert not any(secret in text for text in said)

@@ -95,6 +95,7 @@ def test_pieces_join_to_any_line(line):
 
 
 @given(st.lists(words, min_size=1, max_size=9).map("".join), st.sampled_from(["", "\n", "\n  "]))
+@example('word. (see." word.) Word." word.. ', "")
 @settings(max_examples=600, deadline=None)
 def test_certain_boundaries_are_those_of_pysbd(line, line_end):
     line += line_end

@@ -14,4 +14,5 @@ if __name__ == "__main__":
             os.environ |= {"HF_TOKEN": "hf_right"} if script == "push" else {}
             print(json.dumps({"push": push, "load": load}[script].main(*arguments)), flush=True)
             os._exit(0)
-        os.wait()
+        if os.wait()[1]:
+            sys.exit(1)

@@ -41,7 +41,9 @@ def main(texts, commits):
     else:
         model = AutoModelForSequenceClassification.from_pretrained("me/trained", trust_remote_code=True)
         answers["from_encoder"] = refused(lambda: model.from_encoder("any", 2))
-    answers["trained"] = pipeline("text-classification", model="me/trained", top_k=None, **trusted)(texts)
+    answers["trained"] = pipeline("text-classification", model="me/trained", **trusted)(
+        texts, top_k=None, truncation=True, max_length=64
+    )
     answers["AutoModel"] = type(AutoModel.from_pretrained("me/checkpoint")).__name__
     answers["SentenceTransformer"] = SentenceTransformer("me/checkpoint", device="cpu").encode(texts).tolist()
     answers["first"] = pipeline(model="me/classifier", revision=commits[0], **trusted)(texts, top_k=None)

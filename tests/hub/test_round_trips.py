@@ -35,7 +35,7 @@ def runner(script, folder, hub, python=sys.executable, variables=os.environ):
             def run(name, *arguments):
                 process.stdin.write(json.dumps([name, arguments]) + "\n")
                 process.stdin.flush()
-                answer = process.stdout.readline()
+                answer = next((line for line in process.stdout if line.startswith('{"')), None)  # training prints, too
                 shutil.rmtree(folder / "home")  # the next one finds no cache
                 assert answer, (folder / "log").read_text()[-4000:]
                 return json.loads(answer)

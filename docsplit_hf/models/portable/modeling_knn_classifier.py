@@ -20,8 +20,7 @@ from transformers.activations import ACT2FN
 from transformers.utils import ModelOutput
 
 from .configuration_knn_classifier import KNNClassifierConfig
-from .packing import run_encoder
-from .pooling import check_pooling, pool
+from .run_encoder import check_pooling, pool, run_encoder
 
 MULTI_LABEL = "multi_label_classification"
 PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)

@@ -13,7 +13,7 @@ from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.models.inference.backend import use_backend
 from docsplit_hf.models.inference.openvino import export as openvino_export
 from docsplit_hf.models.inference.openvino.quantize_int8 import openvino_core
-from docsplit_hf.models.portable.packing import engine_of
+from docsplit_hf.models.portable.run_encoder import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
 

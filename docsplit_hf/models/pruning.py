@@ -17,15 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def keep_layers(model: PreTrainedModel, layers: Sequence[int]) -> None:
-    """Keep only these layers of an encoder, counted from 0, in their order.
-
-    Args:
-        model: An encoder of transformers, with or without a head. It is changed.
-        layers: Which layers to keep, such as ``[0, 2, 5]`` of six.
-
-    Raises:
-        ValueError: If there are no such layers, or the architecture has no single list of them.
-    """
+    """Keep only these layers of an encoder, counted from 0, such as ``[0, 2, 5]`` of six."""
     count = model.config.num_hidden_layers
     lists = [module for module in model.base_model.modules() if isinstance(module, nn.ModuleList)]
     found = [module for module in lists if len(module) == count]
@@ -43,19 +35,9 @@ def keep_layers(model: PreTrainedModel, layers: Sequence[int]) -> None:
 def keep_frequent_tokens(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, size: int, texts: Iterable[str]
 ) -> PreTrainedTokenizerBase:
-    """Keep the tokens of a WordPiece vocabulary that texts have most; longer words are then read in more pieces.
+    """Keep the ``size`` tokens of a WordPiece vocabulary that texts have most, and give a tokenizer of them.
 
-    Args:
-        model: The encoder. Its embeddings of tokens are changed.
-        tokenizer: Its tokenizer, whose vocabulary is WordPiece's, as BERT's and MPNet's are.
-        size: Tokens to keep. Special tokens and the characters of ASCII are always among them.
-        texts: Texts like those that will be read.
-
-    Returns:
-        A tokenizer of ``size`` tokens.
-
-    Raises:
-        ValueError: If the vocabulary is of another kind, or no larger than ``size``, or ``size`` is too small.
+    Special tokens and the characters of ASCII are always among them. Other words are read in more pieces.
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     if state["model"]["type"] != "WordPiece":

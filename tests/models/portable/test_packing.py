@@ -189,7 +189,7 @@ def test_a_compiled_model_gives_the_same_for_batches_of_other_shapes():
     use_packing(model)
     expected = [_run(model, batch) for batch in batches]
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend="aot_eager")  # the same graphs as inductor's, without a compiler of C++
+    compiled = torch.compile(model, backend="eager")  # what dynamo captures for inductor, without a compiler of C++
     for batch, one in zip(batches, expected, strict=True):
         model.zero_grad()
         output = compiled(**batch)

@@ -1,13 +1,12 @@
 """What mkdocs needs code for: pages from outside docs/, and links to them."""
 
+import importlib.metadata
 import os
 import re
 from pathlib import Path
 
 from mkdocs.structure.files import File
 from nbconvert import MarkdownExporter
-
-import docsplit_hf
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 NOTEBOOKS = Path("examples/notebooks")
@@ -22,7 +21,7 @@ PAGES = {
 
 def on_config(config):
     """The version, at the end of each page."""
-    config.copyright = f"docsplit_hf {docsplit_hf.__version__}, Apache 2.0"
+    config.copyright = f"docsplit_hf {importlib.metadata.version('docsplit_hf')}, Apache 2.0"
 
 
 def on_files(files, config):

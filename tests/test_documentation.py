@@ -34,9 +34,10 @@ def test_what_describes_a_gpu_or_the_hub_leads_to_what_has_never_run(page):
 
 def test_what_has_never_run_is_said_once():
     sentence = "has never run on CUDA, with DeepSpeed, or against the Hub"
-    files = [path for end in ("md", "py", "yaml") for path in ROOT.glob(f"**/*.{end}") if path != Path(__file__)]
-    files = [path for path in files if not {".venv", "output", "site", "build"} & set(path.parts)]
-    assert [path for path in files if sentence in " ".join(path.read_text().split())] == [ROOT / "README.md"]
+    ours = [path for path in ROOT.iterdir() if path.name not in (".venv", "output", "site", "build")]
+    files = [file for path in ours for file in ([path] if path.is_file() else path.rglob("*"))]
+    files = [file for file in files if file.suffix in (".md", ".py", ".yaml") and file != Path(__file__)]
+    assert [file for file in files if sentence in " ".join(file.read_text().split())] == [ROOT / "README.md"]
 
 
 def test_no_page_and_no_docstring_says_that_a_classifier_holds_no_code():

@@ -27,6 +27,8 @@ build_meta.build_wheel(folder)
 WITHOUT_NETWORK = """
 import contextlib, io, json, os, runpy, socket, sys
 
+HEAVY = ("faiss", "pysbd", "datasets", "peft", "sklearn", "pyarrow", "accelerate", "matplotlib")
+
 class Socket(socket.socket):
     def __init__(self, *arguments, **options):
         os.write(2, b"a socket was opened")
@@ -37,7 +39,12 @@ def resolve(*arguments, **options):
 
 socket.socket, socket.getaddrinfo = Socket, resolve
 
-from transformers import pipeline; import docsplit_hf
+from transformers import Pipeline, PreTrainedModel, pipeline
+before = set(sys.modules)
+import docsplit_hf, docsplit_hf.text.segmentation.sentences
+loaded = [name for name in HEAVY if name in set(sys.modules) - before]
+from docsplit_hf import KNNClassifierPipeline, KNNDatastore
+loaded += [name for name in ("pymilvus", "grpc", "openai", "faiss", "pyarrow", "datasets") if name in sys.modules]
 p = pipeline('docsplit-knn')
 p.add_examples(["Returns the eigenvalues of a matrix.", "Downloads a data set."], ["numerics", "data"])
 answer = p("Computes the singular values of a matrix.")
@@ -65,6 +72,7 @@ with contextlib.redirect_stderr(io.StringIO()) as said:
         code = end.code
 print("REPORT" + json.dumps({
     "file": docsplit_hf.__file__,
+    "loaded": loaded,
     "answer": answer,
     "command": [code, said.getvalue()],
     "dtypes": sorted({str(part.dtype) for part in (model, p.model, to_train)}),
@@ -126,6 +134,7 @@ def test_the_defaults_and_a_command_work_and_agree(built, texts, tmp_path):
     assert finished.returncode == 0, finished.stderr[-3000:]
     report = json.loads(finished.stdout.rpartition("REPORT")[2])
     assert report["file"].startswith(str(built[0])) and report["dtypes"] == ["torch.float32"]
+    assert report["loaded"] == []  # importing loads nothing heavy beside what transformers loads for a pipeline
     assert report["answer"][0]["label"] == "numerics"
     code, said = report["command"]
     assert code == 2 and "docsplit embed: error: There is no file 'a.csv'." in said

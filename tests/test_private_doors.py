@@ -19,7 +19,7 @@ from transformers import PretrainedConfig, PreTrainedModel, TextClassificationPi
 ROOT = Path(__file__).parents[1]
 TRAINER, COMMAND_LINE = "training/base_trainer.py", "training/command_line.py"
 OPTION_GROUP = type(argparse.ArgumentParser().add_argument_group())
-CLASSIFIER, PACKING = "models/portable/modeling_knn_classifier.py", "models/portable/packing.py"
+CLASSIFIER, PACKING = "models/portable/modeling_knn_classifier.py", "models/portable/run_encoder.py"
 FLASH, SOFTMAX = "models/portable/packed_attention.py", "models/portable/packed_attention.py"
 CHECKPOINTS, RESUMING = "checkpoints are not saved as ours", "a run does not resume"
 ANSWERS = "a file of answers does not know its options"

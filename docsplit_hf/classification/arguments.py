@@ -9,7 +9,7 @@ from transformers.hf_argparser import HfArg
 
 from ..models.inference.reader import Reader
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
-from ..models.portable.positions import check_max_length
+from ..models.portable.run_encoder import check_max_length
 from ..neighbors.store.changes import check_problem_type
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..training.arguments import ShareableTrainingArguments, check_processes, check_vocabulary, check_weights

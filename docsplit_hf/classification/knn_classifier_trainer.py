@@ -20,7 +20,7 @@ from ..models.portable.modeling_knn_classifier import (
     KNNClassifier,
     classification_loss,
 )
-from ..models.portable.packing import use_packing
+from ..models.portable.run_encoder import use_packing
 from ..neighbors.card import save_classifier_card
 from ..neighbors.editing import add_documents
 from ..neighbors.fit import fit

@@ -14,21 +14,13 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..text.tokenization import special_tokens_around
-from .portable.packing import run_encoder
+from .portable.run_encoder import run_encoder
 
 logger = logging.getLogger(__name__)
 
 
 def keep_layers(model: PreTrainedModel, layers: Sequence[int]) -> None:
-    """Keep only these layers of an encoder, counted from 0, in their order.
-
-    Args:
-        model: An encoder of transformers, with or without a head. It is changed.
-        layers: Which layers to keep, such as ``[0, 2, 5]`` of six.
-
-    Raises:
-        ValueError: If there are no such layers, or the architecture has no single list of them.
-    """
+    """Keep only these layers of an encoder, counted from 0, such as ``[0, 2, 5]`` of six."""
     found = _layers_of(model)
     if not layers or list(layers) != sorted({layer for layer in layers if 0 <= layer < len(found)}):
         raise ValueError(f"The layers to keep are some of 0 to {len(found) - 1} in rising order, got {list(layers)}.")
@@ -51,19 +43,9 @@ def _layers_of(model: PreTrainedModel) -> nn.ModuleList:
 def keep_frequent_tokens(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, size: int, texts: Iterable[str]
 ) -> PreTrainedTokenizerBase:
-    """Keep the tokens of a WordPiece vocabulary that texts have most; longer words are then read in more pieces.
+    """Keep the ``size`` tokens of a WordPiece vocabulary that texts have most, and give a tokenizer of them.
 
-    Args:
-        model: The encoder. Its embeddings of tokens are changed.
-        tokenizer: Its tokenizer, whose vocabulary is WordPiece's, as BERT's and MPNet's are.
-        size: Tokens to keep. Special tokens and the characters of ASCII are always among them.
-        texts: Texts like those that will be read.
-
-    Returns:
-        A tokenizer of ``size`` tokens.
-
-    Raises:
-        ValueError: If the vocabulary is of another kind, or no larger than ``size``, or ``size`` is too small.
+    Special tokens and the characters of ASCII are always among them. Other words are read in more pieces.
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     if state["model"]["type"] != "WordPiece":
@@ -122,16 +104,8 @@ def keep_tokens_alone(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 
     The vector of a token is the encoder's embedding of the token alone, less the mean of all, times ``a / (a + p)``: p
     is its share of the tokens of ``texts``, and a is 0.001 (Arora et al. 2017, section 3). It stays a model of its
-    architecture, which has no layers and whose layer normalization subtracts the mean of a vector and divides by 1.
-
-    Args:
-        model: An encoder with a table of tokens, then layer normalization, such as BERT, with or without a head. It is
-            changed. It is to be read with mean pooling.
-        tokenizer: Its tokenizer.
-        texts: Texts like those that will be read.
-
-    Raises:
-        ValueError: If the architecture is another one.
+    architecture, such as BERT's, which has no layers and whose layer normalization subtracts the mean of a vector and
+    divides by 1. It is to be read with mean pooling.
     """
     encoder, table = model.base_model, model.get_input_embeddings()
     parent = next(module for module in encoder.modules() if any(child is table for child in module.children()))

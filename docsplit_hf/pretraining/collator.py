@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..models.portable.positions import max_positions
+from ..models.portable.run_encoder import max_positions
 from ..text.tokenization import special_tokens_around
 from .streaming import EPOCH_KEY
 from .views import ViewFunction, count_views, get_views

@@ -20,7 +20,7 @@ from transformers.trainer_utils import PredictionOutput, has_length
 from ..models.checkpoints.atomic_replacement import model_files, replaced_at_once
 from ..models.checkpoints.checkpoint import name_in_adapter
 from ..models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
-from ..models.portable.packing import use_packing
+from ..models.portable.run_encoder import use_packing
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes

@@ -22,8 +22,7 @@ from ..models.checkpoints.checkpoint import (
     open_checkpoint,
     override_config,
 )
-from ..models.portable.packing import run_encoder
-from ..models.portable.pooling import check_pooling, pool
+from ..models.portable.run_encoder import check_pooling, pool, run_encoder
 from .collator import IGNORED_LABEL
 
 Batch = dict[str, torch.Tensor]  # of the collator: contracts in docs/architecture.md

@@ -51,14 +51,14 @@ _CUTS = (
 _EXAMPLES = {_LETTERS: "a7Zéßλжאعकア字글", _HAN: "字文中"}  # to try a cut with; of marks, all
 
 
-def check_texts(texts: Sequence[str], name: str = "Text", first: int = 0) -> None:
+def check_texts(texts: Sequence[str], name: str = "Text") -> None:
     """Refuse what is no sequence of strings: one string, a generator, a mapping."""
     if isinstance(texts, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
     # A generator would be empty afterwards, and of a mapping the keys would be read.
     if isinstance(texts, Mapping) or not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")):
         raise TypeError(f"Expected a list of texts, got {type(texts).__name__}: pass a list of strings.")
-    for i, text in enumerate(texts, first):
+    for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"{name} {i} is {text!r}, not a string.")
 

@@ -21,7 +21,7 @@ from docsplit_hf.models.inference.embed_pieces import inference_batches
 from docsplit_hf.models.inference.encoder import DocumentEncoder
 from docsplit_hf.models.inference.long_documents import Frame
 from docsplit_hf.models.inference.text_warnings import shares_read, warn_of_cut_texts
-from docsplit_hf.models.portable.packing import attention_implementation, run_encoder
+from docsplit_hf.models.portable.run_encoder import attention_implementation, run_encoder
 from docsplit_hf.text.characters import replace_lone_surrogates
 from docsplit_hf.text.tokenization import TOKENIZER_BATCH
 

@@ -16,7 +16,7 @@ from docsplit_hf import (
 )
 from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.classification.triplets import choose_triplets, same_labels, squared_distances
-from docsplit_hf.models.portable.packing import is_packed
+from docsplit_hf.models.portable.run_encoder import is_packed
 
 NAMES = ["river", "engine", "other"]
 

@@ -5,7 +5,7 @@ import json
 import sys
 
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, pipeline
+from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 HAS_DOCSPLIT = importlib.util.find_spec("docsplit_hf") is not None
 
@@ -13,7 +13,7 @@ HAS_DOCSPLIT = importlib.util.find_spec("docsplit_hf") is not None
 def refused(load):
     try:
         load()
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     return None
 
@@ -38,6 +38,12 @@ def main(texts, commits):
         answers["no datastore"] = refused(lambda: KNNDatastore.from_pretrained("me/checkpoint"))
         found = [KNNDatastore.from_pretrained("me/trained", revision) for revision in commits[1:]]
         answers["rows"] = [[len(store), store.documents and len(store.documents)] for store in found]
+    else:
+        model = AutoModelForSequenceClassification.from_pretrained("me/trained", trust_remote_code=True)
+        answers["from_encoder"] = refused(lambda: model.from_encoder("any", 2))
+    answers["trained"] = pipeline("text-classification", model="me/trained", **trusted)(
+        texts, top_k=None, truncation=True, max_length=64
+    )
     answers["AutoModel"] = type(AutoModel.from_pretrained("me/checkpoint")).__name__
     answers["SentenceTransformer"] = SentenceTransformer("me/checkpoint", device="cpu").encode(texts).tolist()
     answers["first"] = pipeline(model="me/classifier", revision=commits[0], **trusted)(texts, top_k=None)
@@ -47,4 +53,5 @@ def main(texts, commits):
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(*json.loads(sys.argv[1]))))
+    for line in sys.stdin:
+        print(json.dumps(main(*json.loads(line)[1])))

@@ -1,8 +1,6 @@
 """Push a checkpoint, an adapter, and a pipeline with its datastore; print the commits, and what it answers."""
 
-import json
 import os
-import sys
 
 import datasets
 import httpx2
@@ -77,7 +75,3 @@ def main(texts, labels):
         "answers": pipe(texts[:6], top_k=None, return_neighbors=4),
     }
     return made
-
-
-if __name__ == "__main__":
-    print(json.dumps(main(*json.loads(sys.argv[1]))))

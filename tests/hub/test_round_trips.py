@@ -1,5 +1,6 @@
 """What is pushed in one process is loaded in others, by a Hub that speaks the real one's API."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -22,14 +23,24 @@ FILES = {
 }  # fmt: skip
 
 
-def run(script, arguments, folder, hub, python=sys.executable, variables=os.environ, **more):
-    """Run a script with the Hub in the place of the real one, a cache of its own, and no switch that says offline."""
+@contextlib.contextmanager
+def runner(script, folder, hub, python=sys.executable, variables=os.environ):
+    """A process with the Hub in the place of the real one, a cache of its own, and no switch that says offline."""
     kept = {name: value for name, value in variables.items() if name not in ("HF_HUB_OFFLINE", "HF_TOKEN")}
-    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "home" / script), "HF_HUB_DISABLE_XET": "1"}
-    command = [python, HERE / script, json.dumps(arguments)]
-    finished = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=kept | own | more)
-    assert finished.returncode == 0, finished.stderr[-4000:]
-    return json.loads(finished.stdout.splitlines()[-1])
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with open(folder / "log", "w") as log:
+        with subprocess.Popen([python, HERE / script], **pipes, stderr=log, cwd=folder, env=kept | own) as process:
+
+            def run(name, *arguments):
+                process.stdin.write(json.dumps([name, arguments]) + "\n")
+                process.stdin.flush()
+                answer = next((line for line in process.stdout if line.startswith('{"')), None)  # training prints, too
+                shutil.rmtree(folder / "home")  # the next one finds no cache
+                assert answer, (folder / "log").read_text()[-4000:]
+                return json.loads(answer)
+
+            yield run
 
 
 def saved(folder):
@@ -43,8 +54,8 @@ def pushed(hub, name, revision="main"):
 
 
 def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_checkpoint, texts, tmp_path):
-    with serve() as hub:
-        made = run("push.py", [texts, labels_of(texts)], tmp_path, hub, HF_TOKEN="hf_right")
+    with serve() as hub, runner("forks.py", tmp_path, hub) as run:
+        made = run("push", texts, labels_of(texts))
         used = {"push": hub.requests[:]}
         for name in ("checkpoint", "adapter", "trained"):
             assert pushed(hub, name) == saved(tmp_path / name)
@@ -57,16 +68,15 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
         assert len(hub.repositories["me/classifier"].commits) == 3  # one for each push that went well
         assert "No commits now" in made["refused"]
 
-        arguments = [texts[:6], [made["first"]["commit"], made["datastore"], "main"]]
+        arguments = texts[:6], [made["first"]["commit"], made["datastore"], "main"]
         hub.requests.clear()
         hub.cut = {"GET": 1}
-        loaded = run("load.py", arguments, tmp_path, hub)
+        loaded = run("load", *arguments)
         assert hub.cut["GET"] == 0
         used["load"] = hub.requests[:]
         hub.requests.clear()
-        shutil.rmtree(tmp_path / "home")
-        python, variables = without_docsplit_hf(tmp_path / "environment")
-        elsewhere = run("load.py", arguments, tmp_path, hub, python, variables)
+        with runner("load.py", tmp_path, hub, *without_docsplit_hf(tmp_path / "environment")) as run_elsewhere:
+            elsewhere = run_elsewhere("load", *arguments)
         used["load without docsplit_hf"] = hub.requests[:]
 
     assert (loaded["has docsplit_hf"], elsewhere["has docsplit_hf"]) == (True, False)
@@ -76,6 +86,8 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
         assert np.allclose(answers["SentenceTransformer"], loaded["me/checkpoint"], atol=1e-6)
     for name in ("me/classifier", "second"):
         assert loaded[name] == nearly(made["second"]["answers"])
+    assert elsewhere["trained"] == nearly(loaded["trained"])
+    assert "pip install docsplit_hf" in elsewhere["from_encoder"]
     assert loaded["rows"] == [[24, 16], [18, None]]
     assert "There is no datastore in" in loaded["no datastore"]
     assert np.allclose(loaded["me/adapter"], loaded["adapter"], atol=1e-6)

@@ -14,7 +14,7 @@ from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
 from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.models.portable.packing import is_packed
+from docsplit_hf.models.portable.run_encoder import is_packed
 
 from .conftest import labels_of
 

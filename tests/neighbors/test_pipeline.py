@@ -7,7 +7,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import docsplit_hf
 from docsplit_hf import KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.portable.packing import is_packed
+from docsplit_hf.models.portable.run_encoder import is_packed
 
 NAMES = ["river", "engine"]
 

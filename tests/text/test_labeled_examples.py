@@ -317,7 +317,7 @@ def test_pairs_and_ids_under_names_of_ones_own(tmp_path):
 any_text = st.text(st.characters(codec=None), max_size=20)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(any_text, max_size=12), label=any_text)
 def test_any_text_comes_through_json_lines(tmp_path, texts, label):
     rows = [{"text": text, "label": [label, "other"]} for text in texts]

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..portable.packing import engine_of, without_engine
+from ..portable.run_encoder import engine_of, without_engine
 
 # A datastore knows an encoder by its embeddings of these texts: changing one would refuse every saved datastore.
 PROBE_TEXTS = (

@@ -14,7 +14,7 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..portable.packing import engine_of, set_engine
+from ..portable.run_encoder import engine_of, set_engine
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..portable.packing import is_packed, run_encoder
+from ..portable.run_encoder import is_packed, run_encoder
 from .backend import BFloat16, inference_mode, is_in_bfloat16
 from .long_documents import Frame, Passages, Piece, grouped
 

@@ -16,9 +16,7 @@ from ...text.tokenization import check_texts
 from ..checkpoints.checkpoint import load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
 from ..checkpoints.sentence_transformers_files import load_projection
-from ..portable.packing import engine_of, use_packing
-from ..portable.pooling import check_pooling, pool
-from ..portable.positions import check_max_length, max_positions
+from ..portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
 from .backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
 from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
 from .long_documents import (

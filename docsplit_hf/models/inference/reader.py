@@ -14,8 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from ...text.tokenization import check_texts
 from ..checkpoints.fingerprint import PROBE_LENGTH, PROBE_TEXTS, make_probe
 from ..portable.modeling_knn_classifier import KNNClassifier
-from ..portable.packing import use_packing
-from ..portable.positions import check_max_length, max_positions
+from ..portable.run_encoder import check_max_length, max_positions, use_packing
 from .backend import BFloat16, use_backend
 from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
 from .endpoint import EndpointClassifier

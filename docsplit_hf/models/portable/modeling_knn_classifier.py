@@ -20,8 +20,7 @@ from transformers.activations import ACT2FN
 from transformers.utils import ModelOutput
 
 from .configuration_knn_classifier import KNNClassifierConfig
-from .packing import run_encoder
-from .pooling import check_pooling, pool
+from .run_encoder import check_pooling, pool, run_encoder
 
 MULTI_LABEL = "multi_label_classification"
 PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)
@@ -29,17 +28,11 @@ PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)
 
 @dataclass
 class KNNClassifierOutput(ModelOutput):
-    """What a ``KNNClassifier`` gives.
+    """What a ``KNNClassifier`` gives."""
 
-    Args:
-        loss: Cross entropy (binary cross entropy for several labels per text), a scalar; None without labels.
-        logits: ``(B, C)``, before the softmax (or the sigmoid). ``C`` is 0 without a classification head.
-        retrieval_embeddings: ``(B, R)``, float32: what neighbors are looked for with, by squared L2 distance.
-    """
-
-    loss: torch.Tensor | None = None
-    logits: torch.Tensor | None = None
-    retrieval_embeddings: torch.Tensor | None = None
+    loss: torch.Tensor | None = None  # cross entropy, binary for several labels per text: a scalar; None without labels
+    logits: torch.Tensor | None = None  # (B, C), before the softmax or sigmoid; C is 0 without a classification head
+    retrieval_embeddings: torch.Tensor | None = None  # (B, R), float32: what neighbors are looked for with
 
 
 class KNNClassifier(PreTrainedModel):

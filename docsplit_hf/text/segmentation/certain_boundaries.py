@@ -113,7 +113,9 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
     if not ("." in line or "?" in line or "!" in line):
         return
     spans = find_protected_spans(line)
-    protected = iter([*merge_spans(spans), (len(line), len(line))])
+    merged = merge_spans(spans)
+    merged_ends = {end for _, end in merged}
+    protected = iter([*merged, (len(line), len(line))])
     protected_from, protected_to = next(protected)
     last_closing: dict[str, int] = {}
     start = len(line) - len(line.lstrip())
@@ -146,7 +148,9 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
         start = end
         opening_end, is_certain = _opening_end(line, start, spans, last_closing)
         if opening_end > start:
-            yield opening_end, _Boundary.CERTAIN if is_certain else _Boundary.UNCERTAIN
+            # pysbd must see it with what follows where another quotation opens in it and closes only later.
+            found = _Boundary.CERTAIN if opening_end - 1 in merged_ends else _Boundary.DEPENDENT
+            yield opening_end, found if is_certain else _Boundary.UNCERTAIN
             start = opening_end if is_certain else start
 
 

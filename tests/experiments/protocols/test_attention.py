@@ -10,7 +10,7 @@ from transformers import (
 )
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.portable.packing import is_packed
+from docsplit_hf.models.portable.run_encoder import is_packed
 from experiments.protocols.attention import attention_by_part_of_speech, word_weights
 from experiments.taggers.parts_of_speech import GROUPS, Word
 

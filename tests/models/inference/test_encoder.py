@@ -14,7 +14,7 @@ from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from docsplit_hf.models.inference import long_documents
 from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.models.portable.packing import is_packed
+from docsplit_hf.models.portable.run_encoder import is_packed
 from docsplit_hf.text.tokenization import token_ids
 
 INSTRUCTION = "The river feeds: "

@@ -1,8 +1,4 @@
-import ast
 import json
-import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -128,29 +124,3 @@ def test_losses_are_torchs_own(classifier, batch):
     torch.testing.assert_close(classification_loss(output.logits, several, MULTI_LABEL), expected)
     with pytest.raises(ValueError, match="no classification head"):
         classification_loss(output.logits[:, :0], labels)
-
-
-def test_a_repository_alone_is_enough_with_trust_remote_code(classifier, tokenizer, tmp_path):
-    """In a process that cannot import docsplit_hf, from a copy of the folder."""
-    classifier.save_pretrained(tmp_path / "saved")
-    tokenizer.save_pretrained(tmp_path / "saved")
-    shutil.copytree(tmp_path / "saved", tmp_path / "repository")
-    code = f"""
-import sys
-sys.modules["docsplit_hf"] = None
-from transformers import pipeline
-print(pipeline("text-classification", model={str(tmp_path / "repository")!r}, trust_remote_code=True)("a river"))
-from transformers import AutoModelForSequenceClassification
-model = AutoModelForSequenceClassification.from_pretrained({str(tmp_path / "repository")!r}, trust_remote_code=True)
-try:
-    model.from_encoder("any", 2)
-except ImportError as error:
-    print(error)
-"""
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path).stdout
-    logits = classifier(**tokenizer("a river", return_tensors="pt")).logits[0].softmax(0)
-    answer, error = printed.strip().splitlines()[-2:]
-    assert ast.literal_eval(answer) == [
-        {"label": NAMES[logits.argmax().item()], "score": pytest.approx(logits.max().item(), abs=1e-5)}
-    ]
-    assert "pip install docsplit_hf" in error

@@ -87,7 +87,7 @@ def test_paragraphs_are_split_as_by_pysbd(paragraph):
 
 
 @given(st.one_of(any_line, st.lists(words, max_size=12).map("".join)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_pieces_join_to_any_line(line):
     pieces = cut_at_certain_boundaries(line)
     assert "".join(piece for piece, _ in pieces) == line
@@ -95,7 +95,8 @@ def test_pieces_join_to_any_line(line):
 
 
 @given(st.lists(words, min_size=1, max_size=9).map("".join), st.sampled_from(["", "\n", "\n  "]))
-@settings(max_examples=600, deadline=None)
+@example('word. (see." word.) Word." word.. ', "")
+@settings(max_examples=200, deadline=None)
 def test_certain_boundaries_are_those_of_pysbd(line, line_end):
     line += line_end
     expected = split_with_pysbd(line) if sentences._is_safe(line) else None
@@ -109,7 +110,7 @@ def test_certain_boundaries_are_those_of_pysbd(line, line_end):
 
 def test_documentation_of_packages_is_split_as_by_pysbd():
     both = ours = theirs = uncertain = total = 0
-    documents = itertools.islice(_documents(["accelerate"], versions=[""]), 120)
+    documents = itertools.islice(_documents(["accelerate"], versions=[""]), 80)
     for line in itertools.chain.from_iterable(document["text"].splitlines(keepends=True) for document in documents):
         if not line.strip() or not sentences._is_safe(line):
             continue
@@ -117,7 +118,7 @@ def test_documentation_of_packages_is_split_as_by_pysbd():
         both, ours, theirs = both + len(found & expected), ours + len(found), theirs + len(expected)
         uncertain += sum(len(piece) for piece, is_sentence in cut_at_certain_boundaries(line) if not is_sentence)
         total += len(line)
-    assert total > 50_000
+    assert total > 30_000
     assert 2 * both / (ours + theirs) >= 0.99
     assert uncertain / total < 0.05
 
@@ -125,9 +126,9 @@ def test_documentation_of_packages_is_split_as_by_pysbd():
 GROWING = ["(a. ", '"a. ', "“a\\. ", "'a. ", "‘a. ", "a.b.c.", "a?b..", "1. 2) ", "(i) (ii) ", "!!", "? ", ".'s "]
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), *(text * (200_000 // len(text)) for text in GROWING)])
+@pytest.mark.parametrize("text", [*HOSTILE.values(), *(text * (100_000 // len(text)) for text in GROWING)])
 def test_time_is_bounded(text):
-    line = text.replace("\n", " ").replace("\r", " ")[:200_000]
+    line = text.replace("\n", " ").replace("\r", " ")[:100_000]
     start = time.process_time()
     cut_at_certain_boundaries(line)
     cut_at_certain_boundaries(line + ")”’\"'")
@@ -174,7 +175,7 @@ def pysbd_protected(line: str) -> set[int]:
 
 @given(lines)
 @example(" '.'")
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_a_full_stop_is_protected_where_pysbd_hides_it(line):
     spans = merge_spans(find_protected_spans(line))
     stops = {index for index, character in enumerate(line) if character == "."}
@@ -186,7 +187,7 @@ def test_a_full_stop_is_protected_where_pysbd_hides_it(line):
     ['"', "(", "[", "[\\", '"\\', "“", "“\\", "‘", " ‘a", " 'a", " 'a'b", "' ", "--", "--a-", "(a\\", "()", "([“‘"],
 )
 def test_time_to_find_spans_is_bounded(text):
-    line = (text * 300_000)[:300_000]
+    line = (text * 150_000)[:150_000]
     start = time.process_time()
     find_protected_spans(line)
     find_protected_spans(line + ")]”’\"'")

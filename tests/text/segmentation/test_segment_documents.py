@@ -93,11 +93,7 @@ def test_slow_tokenizers_work_sentence_by_sentence(tokenizer, monkeypatch):
 
 @given(sentences=st.lists(st.text(min_size=1), min_size=1, max_size=5))
 @settings(deadline=None)
-def test_sentence_lengths_always_sum_to_the_tokens(sentences):
-    from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-    from tests.conftest import make_text
-
-    tokenizer = train_small_bert_tokenizer([make_text(0)], vocab_size=100)
+def test_sentence_lengths_always_sum_to_the_tokens(tokenizer, sentences):
     sentences = [replace_lone_surrogates(sentence) for sentence in sentences]
     tokens, lengths = _tokenize([sentences], tokenizer)[0]
     assert sum(lengths) == len(tokens)

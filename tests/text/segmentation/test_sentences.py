@@ -21,28 +21,28 @@ PROSE = (
 HOSTILE = {
     "empty": "",
     "bracketed numbers": BRACKETED_NUMBERS,
-    "bracketed numbers, many": BRACKETED_NUMBERS * 20_000,
-    "bracketed numbers, many lines": (BRACKETED_NUMBERS + "\n") * 20_000,
+    "bracketed numbers, many": BRACKETED_NUMBERS * 10_000,
+    "bracketed numbers, many lines": (BRACKETED_NUMBERS + "\n") * 10_000,
     "bracketed pairs of numbers": "Text." + "[1 2]" * 200 + "x",
     "one long number in brackets": "......[289852000000260698,289852000000260744",
-    "prose, 1 MB in one line": PROSE * 5_000,
-    "prose, carriage returns": PROSE.replace(". ", ".\r") * 5_000,
-    "digits": "1" * 100_000,
-    "full stops": "." * 50_000,
-    "full stops and spaces": ". " * 100_000,
-    "list markers": "a) b) c) " * 111_111,
-    "list markers with full stops": "a. b. c. " * 111_111,
-    "quotation marks and brackets": "\"'“”‘’«»()[]{}" * 70_000,
-    "quoted letters": '"a." (b.) ' * 100_000,
-    "abbreviations": "Ph.D. Mr. No. p. " * 20_000,
-    "carriage returns": "\r" * 1_000_000,
-    "newlines": "\n" * 200_000,
-    "newlines and spaces": "a. \n \n" * 100_000,
-    "short lines": "? a\n" * 50_000,
-    "zero width and right to left": "\u200b\u202eשלום עולם. \u200fמה שלומך\u200d؟ " * 20_000,
-    "lone surrogates": "\ud800. \udfff! " * 50_000,
-    "null characters": "\0. \0" * 100_000,
-    "backslashes and quotes": '"\\\\' * 100_000,
+    "prose, 0.5 MB in one line": PROSE * 2_500,
+    "prose, carriage returns": PROSE.replace(". ", ".\r") * 2_500,
+    "digits": "1" * 50_000,
+    "full stops": "." * 25_000,
+    "full stops and spaces": ". " * 50_000,
+    "list markers": "a) b) c) " * 55_555,
+    "list markers with full stops": "a. b. c. " * 55_555,
+    "quotation marks and brackets": "\"'“”‘’«»()[]{}" * 35_000,
+    "quoted letters": '"a." (b.) ' * 50_000,
+    "abbreviations": "Ph.D. Mr. No. p. " * 10_000,
+    "carriage returns": "\r" * 500_000,
+    "newlines": "\n" * 100_000,
+    "newlines and spaces": "a. \n \n" * 50_000,
+    "short lines": "? a\n" * 25_000,
+    "zero width and right to left": "\u200b\u202eשלום עולם. \u200fמה שלומך\u200d؟ " * 10_000,
+    "lone surrogates": "\ud800. \udfff! " * 25_000,
+    "null characters": "\0. \0" * 50_000,
+    "backslashes and quotes": '"\\\\' * 50_000,
 }
 # Of English, pysbd does not see what is certain. The guards do not ask for the language.
 EVERYTHING_BY_PYSBD = PysbdSegmenter("de")
@@ -74,7 +74,7 @@ pysbd_text = st.lists(st.sampled_from(fragments), max_size=60).map("".join)
 @example(" \n ", "de")
 @example("\n\n a. b\n \n", "de")
 @example(BRACKETED_NUMBERS, "de")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_segmenter_is_faithful_to_any_text(text, language):
     pysbd = (get_segmenter("pysbd"), get_segmenter("pysbd", language))
     for segmenter in (*pysbd, get_segmenter("newline"), get_segmenter(list)):
@@ -83,7 +83,7 @@ def test_every_segmenter_is_faithful_to_any_text(text, language):
 
 
 @given(st.lists(st.sampled_from([f for f in fragments if not set(f) & set("\n\r\x1c∯☝")]), max_size=12).map("".join))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_line_passed_over_as_one_sentence_is_one_for_pysbd(line):
     if sentences._single_sentence_pattern("en").fullmatch(line) and line.strip():
         assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]

@@ -20,9 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
 from ...checkpoints.fingerprint import encoder_fingerprint
-from ...portable.packing import run_encoder, without_engine
-from ...portable.pooling import pool
-from ...portable.positions import max_positions
+from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
 from .export import (
     SEED,
     VERSION,

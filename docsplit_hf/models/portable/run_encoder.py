@@ -1,4 +1,4 @@
-"""Run an encoder: by its engine, or without padding, with the tokens of all rows as one row, or on padded rows."""
+"""run_encoder: packed rows as one row, or padded rows; with pooling, and how long rows may be."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from transformers.utils import ModelOutput
 
 from .packed_attention import compute_dtype, has_flash, packed_attention
-from .positions import position_offset
 
 logger = logging.getLogger(__name__)
 
 Engine = Callable[..., ModelOutput]  # what runs an encoder in place of its own forward, such as a compiled copy
 PACKINGS = ("auto", "on", "off")
+POOLINGS = ("cls", "mean", "max", "last")
 NO_WEIGHTS = "its weights are not there to try it with"
 PACKED = "docsplit_packed"  # the name of the attention implementation; a packed encoder is known by it
 
@@ -120,6 +120,72 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
         logger.info("%s runs with padding: %s.", type(encoder).__name__, obstacle)
         _logged_obstacle[encoder] = obstacle
     return False
+
+
+def check_pooling(pooling: str) -> str:
+    """Return ``pooling`` if there is one of that name."""
+    if pooling not in POOLINGS:
+        raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}.")
+    return pooling
+
+
+def pool(
+    hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str, prompt_length: int = 0
+) -> torch.Tensor:
+    """Pool the last hidden states ``(N, L, H)`` of rows that are padded on the right: ``(N, H)``, same dtype.
+
+    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"mean"`` and ``"max"`` leave out the first
+    ``prompt_length`` tokens of each row, a prompt, but not its last one.
+    """
+    check_pooling(pooling)
+    if pooling == "cls":
+        return hidden_states[:, 0]
+    if pooling == "last":
+        rows = torch.arange(len(hidden_states), device=hidden_states.device)
+        return hidden_states[rows, attention_mask.sum(1) - 1]
+    mask = attention_mask.bool()
+    if prompt_length:
+        first = (attention_mask.sum(1, keepdim=True) - 1).clamp(max=prompt_length)
+        mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= first)
+    mask = mask[:, :, None]
+    if pooling == "max":
+        return hidden_states.masked_fill(~mask, -torch.inf).amax(1)
+    # Summed in float32: in float16 the states of a long document overflow.
+    total = hidden_states.masked_fill(~mask, 0).sum(1, dtype=torch.promote_types(hidden_states.dtype, torch.float32))
+    return (total / mask.sum(1)).to(hidden_states.dtype)
+
+
+def max_positions(model: PreTrainedModel) -> int | None:
+    """The longest input of a model in tokens, special tokens included; None if the model does not say."""
+    table = _position_embeddings(model)
+    if table is not None:
+        return table.num_embeddings - position_offset(model)
+    stated = getattr(model.config, "max_position_embeddings", None)
+    return stated if stated and stated > 0 else None
+
+
+def position_offset(model: nn.Module) -> int:
+    """The number of the first position: 0, but RoBERTa and its kin count from behind their padding index."""
+    table = _position_embeddings(model)
+    return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+
+
+def check_max_length(max_length: int, model: PreTrainedModel) -> int:
+    """Return ``max_length`` if the model has that many positions."""
+    positions = max_positions(model)
+    if positions is not None and max_length > positions:
+        name = type(model).__name__
+        raise ValueError(
+            f"max_length={max_length} is more than the {positions} positions of {name}: use at most {positions}."
+        )
+    return max_length
+
+
+def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return module
+    return None
 
 
 def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:

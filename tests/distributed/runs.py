@@ -137,8 +137,8 @@ def stream(folder):
         run.train(resume)
         return [logs["loss"] for logs in run.state.log_history if "loss" in logs]
 
-    rows = list(itertools.takewhile(lambda row: row[EPOCH_KEY] == 0, trainer().train_dataset))
     first = trainer()
+    rows = list(itertools.takewhile(lambda row: row[EPOCH_KEY] == 0, first.train_dataset))
     batch = next(iter(first.get_train_dataloader()))
     return {
         "numbers": [row["number"] for row in rows],
@@ -149,14 +149,14 @@ def stream(folder):
 
 
 def shard(folder, name, resume=None):
-    """The losses of ten steps, what is saved at the fifth and the last, and how often gradients are exchanged.
+    """The losses of four steps, what is saved at the second and the last, and how often gradients are exchanged.
 
     Several processes have FSDP 2, and one has not.
     """
     options = SHARDED[name] | {"fsdp": "WORLD_SIZE" in os.environ}
-    args = arguments(folder, max_steps=10, learning_rate=1e-3, adam_epsilon=1e-4, **options)
+    args = arguments(folder, max_steps=4, learning_rate=1e-3, adam_epsilon=1e-4, **options)
     args.output_dir += f"-{name}"
-    args.save_strategy, args.save_steps = "steps", 5
+    args.save_strategy, args.save_steps = "steps", 2
     if options["fsdp"]:  # Accelerate shards on GPUs alone, and torch on CPUs too
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
     documents = load_from_disk(f"{folder}/documents")
@@ -168,7 +168,7 @@ def shard(folder, name, resume=None):
         DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
     )
     with mock.patch.object(distributed, "reduce_scatter_single", wraps=distributed.reduce_scatter_single) as exchange:
-        trainer.train(resume and f"{args.output_dir}/checkpoint-5")
+        trainer.train(resume and f"{args.output_dir}/checkpoint-2")
     metrics = trainer.evaluate()
     trainer.save_model()
     return {

@@ -88,9 +88,9 @@ def test_two_processes_share_a_stream_and_go_on_to_the_last_bit(results, texts):
 def test_shards_train_and_are_saved_as_one_whole_model(folder, results, texts, name):
     one, (two, other) = shard(str(folder), name), (result[name] for result in results)
     assert set(two["shards"]) == {"DTensor"}
-    assert two["losses"] == other["losses"] == pytest.approx(one["losses"], abs=1e-5) and len(two["losses"]) == 10
+    assert two["losses"] == other["losses"] == pytest.approx(one["losses"], abs=1e-5) and len(two["losses"]) == 4
     assert two["mrr"] == other["mrr"] == pytest.approx(one["mrr"], abs=1e-5)
-    for saved in ("checkpoint-5", "checkpoint-10", "."):
+    for saved in ("checkpoint-2", "checkpoint-4", "."):
         whole, gathered = (load_file(folder / f"run-{n}-{name}" / saved / "model.safetensors") for n in (1, 2))
         assert list(whole) == list(gathered)  # stored once where they are tied
         for weight in whole:

@@ -51,9 +51,9 @@ def test_contrast_and_mlm_are_added_by_their_weights(make, loss_of_steps):
 
 
 def test_it_learns_from_whole_documents_too(make_baseline, loss_of_steps):
-    trainer = make_baseline("distillation", views_kwargs={"parts": 1}, max_steps=12, learning_rate=5e-3)
+    trainer = make_baseline("distillation", views_kwargs={"parts": 1}, max_steps=6, learning_rate=1e-2)
     losses = loss_of_steps(trainer)
-    assert losses[12] < 0.7 * losses[1]
+    assert losses[6] < 0.7 * losses[1]
 
 
 @pytest.mark.parametrize("objective, options", [("distillation", {"contrast_weight": 0.1}), ("info_nce", {})])
@@ -86,13 +86,3 @@ def test_the_card_names_the_teacher(make_baseline, tiny_checkpoint):
     card = open(f"{trainer.args.output_dir}/README.md").read()
     assert "that of a larger encoder, tiny" in card and "Cite the encoder that it was distilled from: tiny" in card
     assert "| Loss | 1 - cosine to the teacher's embedding |" in card and "| Negatives per document | 0 |" in card
-
-
-def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):
-    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "dropout": 0.1}
-    expected = loss_of_steps(make_baseline("distillation", folder="alone", **options))
-    interrupted = make_baseline("distillation", **options)
-    interrupted.add_callback(stop_after(3))
-    interrupted.train()
-    resumed = make_baseline("distillation", **options)
-    assert loss_of_steps(resumed, f"{resumed.args.output_dir}/checkpoint-2") == expected  # to the last bit

@@ -95,14 +95,10 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_p
     type_keys(terminal, folder, "1")
     kill(terminal)
     terminal = begin()
-    type_keys(terminal, folder, "2", "s")
-    kill(terminal)
-    assert [row["label"] for row in kept] == ["river", "engine", None]
-    terminal = begin()
-    type_keys(terminal, folder, "3", "3", "u")
+    type_keys(terminal, folder, "2", "3", "u", "s")
     terminal.press("1")  # which is written or not, and never by half
     kill(terminal)
-    assert [row["label"] for row in kept][:4] == ["river", "engine", None, "garden"]
+    assert [row["label"] for row in kept][:3] == ["river", "engine", None]
 
     terminal = begin()
     terminal.press("q")
@@ -183,11 +179,10 @@ def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path
     assert len(store.documents) == 24  # what was skipped, too
 
 
-@pytest.mark.parametrize("columns, rows", [(80, 24), (40, 20)])
-def test_a_document_cannot_command_the_terminal(start, tmp_path, columns, rows):
+def test_a_document_cannot_command_the_terminal(start, tmp_path):
     documents = tmp_path / "hostile.jsonl"
     documents.write_text("".join(json.dumps({"text": f"{HOSTILE}{number}"}) + "\n" for number in range(3)))
-    terminal = start(f"--documents={documents}", columns=columns, rows=rows)
+    terminal = start(f"--documents={documents}", columns=40, rows=20)
     terminal.wait_for("�]0;owned��[2J [red]The river[/red]")
     terminal.kill()
     for command in ("\x1b]0;", "\x1b[2J [red]", "\x9b", "\u202e"):

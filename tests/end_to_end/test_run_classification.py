@@ -174,6 +174,7 @@ def test_examples_to_report_on_are_held_out_or_it_says_how(labeled, workshop, ru
     arguments = [f"--dataset_name={labeled / 'train.jsonl'}", "--text_column=body", "--label_column=topic"]
     arguments += [f"--model_name_or_path={workshop / 'tiny'}"] if sets else []
     arguments += [f"--output_dir={tmp_path}", "--use_cpu", "--validation_size=4", "--num_train_epochs=1"]
+    arguments += ["--max_length=24"]
     printed = run_script(SCRIPT, *arguments, *options)
     for name, number in sets.items():
         assert f"On {number} {name} examples:" in printed

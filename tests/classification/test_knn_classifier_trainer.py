@@ -72,7 +72,9 @@ def test_without_padding_the_losses_are_the_same(make_trainer, lora):
 
 
 def test_training_learns_both_and_logs_the_parts(make_trainer):
-    trainer = make_trainer(num_train_epochs=8, learning_rate=1e-2, logging_steps=4, eval_strategy="epoch")
+    trainer = make_trainer(
+        num_train_epochs=15, learning_rate=3e-3, logging_steps=4, eval_strategy="steps", eval_steps=50
+    )
     before = trainer.evaluate()
     trainer.train()
     after = trainer.evaluate()

@@ -25,27 +25,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def check_adapter(model: PreTrainedModel) -> None:
-    """Refuse to train an adapter on weights that are stored nowhere: the adapter could not be loaded."""
-    for adapter in getattr(model, "peft_config", {}).values():
-        if not adapter.base_model_name_or_path:
-            raise ValueError(
-                "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
-                "model and load it with AutoModelForDocSplit.from_pretrained first."
-            )
-
-
-def check_objective(
-    args: ContrastiveTrainingArguments, arguments_class: type[ContrastiveTrainingArguments], trainer: str
-) -> None:
-    """Refuse arguments that are meant for another trainer."""
-    if args.objective != arguments_class.objective:
-        raise ValueError(
-            f"{trainer} trains {arguments_class.objective!r} and the arguments say objective={args.objective!r}: take "
-            "the trainer that get_trainer_class(args.objective) of docsplit_hf.pretraining.trainers gives."
-        )
-
-
 def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
     """Refuse a model that an objective with two encoders cannot be trained with."""
     if hasattr(model, "peft_config"):
@@ -69,7 +48,13 @@ def check_fit(
     train_dataset: Dataset | IterableDataset | None,
     collator: DataCollatorForDocSplit,
 ) -> None:
-    """Refuse model, arguments, documents and collator that do not fit; ``model`` is without PEFT's wrapper."""
+    """Refuse model, arguments, documents and collator that do not fit."""
+    if not all(adapter.base_model_name_or_path for adapter in getattr(model, "peft_config", {}).values()):
+        raise ValueError(  # the adapter could not be loaded
+            "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
+            "model and load it with AutoModelForDocSplit.from_pretrained first."
+        )
+    model = model.get_base_model() if hasattr(model, "get_base_model") else model
     if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
         raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
     check_max_length(collator.max_length, model)

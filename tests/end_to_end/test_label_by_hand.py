@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from label_by_hand import (
     COMMANDS,
@@ -346,7 +346,6 @@ def test_each_label_has_a_key_of_its_own_and_the_others_are_found_by_name():
 ANY_TEXT = st.text(max_size=300)
 
 
-@settings(max_examples=40)
 @example(HOSTILE, HOSTILE, [HOSTILE] * 2, 80, 24)
 @given(ANY_TEXT, ANY_TEXT, st.lists(ANY_TEXT, min_size=2, max_size=40), st.integers(1, 120), st.integers(1, 50))
 def test_the_screen_fits_any_window_and_holds_nothing_that_a_terminal_obeys(text, reason, labels, columns, rows):

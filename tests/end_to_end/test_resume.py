@@ -15,7 +15,7 @@ from docsplit_hf.training.resuming import complete_checkpoints
 from .forked import finish_script, kill_script, start_script
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "run_pretrain.py"
-STEPS = 10  # more than the 8 of an epoch
+STEPS = 12  # more than the 8 of an epoch
 
 
 @pytest.fixture(scope="module")

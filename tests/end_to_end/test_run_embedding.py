@@ -13,7 +13,7 @@ from docsplit_hf import DocumentEncoder
 from .forked import kill_script, start_script
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "run_embedding.py"
-ROWS = [{"id": i, "body": f"The report number {i} says that {i % 13} bridges are old." * (i % 5)} for i in range(1100)]
+ROWS = [{"id": i, "body": f"The report number {i} says that {i % 13} bridges are old." * (i % 5)} for i in range(2300)]
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,12 @@ def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder, s
     assert not (folder / "out.parquet").exists()
     mark_as_kept(min(kept.glob("*.arrow"), key=lambda file: file.stat().st_mtime_ns))  # that of the first rows
     printed = run_script(*command, folder=folder)
-    assert "1,100 embeddings of 16 dimensions: out.parquet" in printed and not kept.exists()
+    assert "2,300 embeddings of 16 dimensions: out.parquet" in printed and not kept.exists()
     table = pd.read_parquet(folder / "out.parquet")
     assert table[["id", "body"]].to_dict("records") == ROWS
     encoder = DocumentEncoder.from_pretrained(str(folder / "tiny"), device="cpu")
     assert all((embedding == 0).all() for embedding in table.embedding[:1000])
-    few = [1000, 1001, 1099]
+    few = [1000, 1001, 2299]
     expected = encoder.encode([ROWS[i]["body"] for i in few], show_progress=False, truncate_dim=16)
     for row, embedding in zip(few, expected, strict=True):
         assert table.embedding[row] == pytest.approx(embedding, abs=1e-5)

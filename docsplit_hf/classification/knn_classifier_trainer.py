@@ -15,11 +15,7 @@ from torch import nn
 from transformers import EvalPrediction
 
 from ..models.inference.reader import Reader
-from ..models.portable.modeling_knn_classifier import (
-    MULTI_LABEL,
-    KNNClassifier,
-    classification_loss,
-)
+from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..models.portable.run_encoder import use_packing
 from ..neighbors.card import save_classifier_card
 from ..neighbors.editing import add_documents

@@ -57,7 +57,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
     compares_views: ClassVar[bool] = True  # views of a document with each other: there must be two
-    many_views: ClassVar[bool] = True  # there may be more than two views of a document
     needs_dropout: ClassVar[bool] = True  # nothing else tells two views apart that are the same text
 
     objective: str = HfArg(
@@ -171,8 +170,6 @@ def overridden(name: str, default: Any, **options: Any) -> Any:
 @dataclass
 class TwoEncoderArguments(ContrastiveTrainingArguments):
     """Of an objective with two encoders: two views, compared by dot products, whole, without MLM and without a head."""
-
-    many_views: ClassVar[bool] = False
 
     similarity: str | None = overridden("similarity", "dot")
     mlm_weight: float | None = overridden("mlm_weight", 0.0)

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transformers.trainer_utils import has_length
+
 from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, describe_training, public_name, save_model_card, table
 from .half_retrieval import evaluations_by_step
+from .model import DocSplitForward
 from .views import VIEWS, get_views
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, TrainerState
+    from transformers import PretrainedConfig
 
     from .arguments import ContrastiveTrainingArguments
     from .collator import DataCollatorForDocSplit
@@ -23,27 +26,15 @@ DOCSPLIT_CITATION = "DocSplit: Simple Contrastive Pretraining for Large Document
 BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite the method that it was trained by."
 
 
-def save_card(
-    folder: str | Path,
-    location: str,
-    args: ContrastiveTrainingArguments,
-    collator: DataCollatorForDocSplit,
-    config: PretrainedConfig,
-    state: TrainerState,
-    *,
-    method: str,
-    loss: str,
-    negatives: int,
-    documents: int | None,
-    best_is_loaded: bool,
-    cut_fraction: float | None,
-    adapter_base: str | None,
-) -> None:
-    """Write ``README.md`` of a run.
-
-    ``location``: a name on the Hub or a folder. ``documents``: None of a stream. ``adapter_base``: of an adapter, the
-    class that its base model is loaded with.
-    """
+def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) -> None:
+    """Write ``README.md`` of a ``ContrastiveTrainer``'s run; ``location``: a name on the Hub or a folder."""
+    args, collator, config, documents = trainer.args, trainer.training_collator, trainer.encoder_config, None
+    if trainer.train_dataset is not None and has_length(trainer.train_dataset):
+        documents = len(trainer.train_dataset)
+    adapter_base = None  # of an adapter, the class that its base model is loaded with
+    if hasattr(trainer.model, "peft_config") and not is_merged:
+        has_head = isinstance(trainer.model.get_base_model(), DocSplitForward)
+        adapter_base = "AutoModelForMaskedLM" if has_head else "AutoModel"
     base = config.name_or_path or None
     options = collator.views_kwargs or {}
     has_docsplit_views = get_views(collator.views) is VIEWS["docsplit"]
@@ -51,7 +42,7 @@ def save_card(
     citation = DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION
     if args.objective == "distillation":
         citation = f"Cite the encoder that it was distilled from: {public_name(args.teacher)}."
-    evaluations = evaluations_by_step(state.log_history)
+    evaluations = evaluations_by_step(trainer.state.log_history)
     metadata = {
         "library_name": "peft" if adapter_base else "sentence-transformers",
         "pipeline_tag": "feature-extraction",
@@ -70,12 +61,12 @@ def save_card(
         "Held-out documents": f"{round(1 / chance):,}" if chance else "none",
         "Views": ", ".join([collator.views_name, *(f"{key} {value}" for key, value in options.items())]),
         "Objective": args.objective,
-        "Loss": loss,
-        "Negatives per document": f"{negatives:,}",
+        "Loss": trainer.describe_loss(),
+        "Negatives per document": f"{trainer.count_negatives():,}",
         "Maximum length": f"{collator.max_length} tokens",
-        "Tokens cut off by it": "unknown" if cut_fraction is None else f"{cut_fraction:.1%}",
+        "Tokens cut off by it": "unknown" if trainer.cut_fraction is None else f"{trainer.cut_fraction:.1%}",
         "Pooling": config.docsplit["pooling"],
-        **describe_training(args, state, best_is_loaded, "documents"),
+        **describe_training(args, trainer.state, trainer.best_model_is_loaded, "documents"),
     }
     save_model_card(
         folder,
@@ -85,7 +76,7 @@ def save_card(
         kind="adapter (LoRA)" if adapter_base else "encoder",
         dimensions=config.hidden_size,
         views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
-        method=method,
+        method=trainer.method,
         citation=citation,
         training=table(("", "this run"), training.items()),
         evaluation=_evaluation_table(evaluations),

@@ -13,7 +13,7 @@ from transformers.trainer_utils import has_length
 from ..models.portable.run_encoder import check_max_length
 from ..training.arguments import check_processes, check_vocabulary, check_weights
 from ..training.distributed import uses_fsdp
-from .arguments import ContrastiveTrainingArguments
+from .arguments import ContrastiveTrainingArguments, TwoEncoderArguments
 from .model import DocSplitEncoderForward, DocSplitForward
 from .views import SAME_TEXT_TWICE
 
@@ -25,28 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def check_adapter(model: PreTrainedModel) -> None:
-    """Refuse to train an adapter on weights that are stored nowhere: the adapter could not be loaded."""
-    for adapter in getattr(model, "peft_config", {}).values():
-        if not adapter.base_model_name_or_path:
-            raise ValueError(
-                "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
-                "model and load it with AutoModelForDocSplit.from_pretrained first."
-            )
-
-
-def check_objective(
-    args: ContrastiveTrainingArguments, arguments_class: type[ContrastiveTrainingArguments], trainer: str
-) -> None:
-    """Refuse arguments that are meant for another trainer."""
-    if args.objective != arguments_class.objective:
-        raise ValueError(
-            f"{trainer} trains {arguments_class.objective!r} and the arguments say objective={args.objective!r}: take "
-            "the trainer that get_trainer_class(args.objective) of docsplit_hf.pretraining.trainers gives."
-        )
-
-
-def check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
+def _check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
     """Refuse a model that an objective with two encoders cannot be trained with."""
     if hasattr(model, "peft_config"):
         raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
@@ -69,7 +48,15 @@ def check_fit(
     train_dataset: Dataset | IterableDataset | None,
     collator: DataCollatorForDocSplit,
 ) -> None:
-    """Refuse model, arguments, documents and collator that do not fit; ``model`` is without PEFT's wrapper."""
+    """Refuse model, arguments, documents and collator that do not fit."""
+    if isinstance(args, TwoEncoderArguments):
+        _check_two_encoders(model, args)
+    if not all(adapter.base_model_name_or_path for adapter in getattr(model, "peft_config", {}).values()):
+        raise ValueError(  # the adapter could not be loaded
+            "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
+            "model and load it with AutoModelForDocSplit.from_pretrained first."
+        )
+    model = model.get_base_model() if hasattr(model, "get_base_model") else model
     if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
         raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
     check_max_length(collator.max_length, model)
@@ -86,16 +73,12 @@ def check_fit(
             f"matryoshka_dims has {max(args.matryoshka_dims)}, and an embedding has {model.config.hidden_size} "
             "dimensions: leave it out."
         )
+    made = f"{collator.views_name!r} with the options {collator.views_kwargs} makes {collator.view_count}"
     if collator.view_count < 2 and args.compares_views:
-        raise ValueError(
-            f"A positive pair needs two views of a document, and {collator.views_name!r} with the options "
-            f"{collator.views_kwargs} makes {collator.view_count}: choose other views or options."
-        )
-    if collator.view_count > 2 and not args.many_views:
-        raise ValueError(
-            f"objective={args.objective!r} compares two views of a document, and {collator.views_name!r} with the "
-            f"options {collator.views_kwargs} makes {collator.view_count}: make two, or train with info_nce."
-        )
+        raise ValueError(f"A positive pair needs two views of a document, and {made}: choose other views or options.")
+    if collator.view_count > 2 and isinstance(args, TwoEncoderArguments):
+        compared = f"objective={args.objective!r} compares two views of a document"
+        raise ValueError(f"{compared}, and {made}: make two, or train with info_nce.")
     check_processes(args)
     if args.forward_chunk_size is not None and args.deepspeed_plugin:
         raise ValueError(

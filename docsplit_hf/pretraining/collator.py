@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from ..models.portable.run_encoder import max_positions
 from ..text.tokenization import special_tokens_around
@@ -136,7 +137,8 @@ class DataCollatorForDocSplit:
         rows = [row for views in zip(*views_of, strict=True) for row in views]
         padding = self.tokenizer.pad_token_id
         values = {"input_ids": padding, "attention_mask": 0, "mlm_input_ids": padding, "mlm_labels": IGNORED_LABEL}
-        return {name: _pad([row[name] for row in rows], values[name]) for name in rows[0]} | {
+        columns = {name: [torch.from_numpy(row[name]) for row in rows] for name in rows[0]}
+        return {name: pad_sequence(column, True, values[name]) for name, column in columns.items()} | {
             "document_ids": torch.tensor(ids, dtype=torch.int64),
             "view_lengths": torch.tensor(lengths, dtype=torch.int64).T.flatten(),
         }
@@ -162,13 +164,6 @@ def document_id(tokens: np.ndarray) -> int:
     """A signed 64-bit name of a document by its token ids, int64 ``(n,)``: duplicates get the same."""
     digest = hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
-
-
-def _pad(rows: list[np.ndarray], value: int) -> torch.Tensor:
-    padded = np.full((len(rows), max(map(len, rows))), value, dtype=np.int64)
-    for target, row in zip(padded, rows, strict=True):
-        target[: len(row)] = row
-    return torch.from_numpy(padded)
 
 
 def mask_tokens(

@@ -16,7 +16,6 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from ..training.distributed import RunningMeans
 from .arguments import TwoEncoderArguments, overridden
-from .checks import check_two_encoders
 from .contrastive_trainer import ContrastiveTrainer
 from .info_nce import InfoNCE
 from .model import Batch, DocSplitOutput
@@ -142,7 +141,6 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     arguments_class = ContrastiveTensionArguments
 
     def __init__(self, model: PreTrainedModel, args: ContrastiveTensionArguments, *others: Any, **kwargs: Any) -> None:
-        check_two_encoders(model, args)
         if args.save_only_model and args.load_best_model_at_end:  # a script may still set the second one to False
             raise ValueError("load_best_model_at_end needs both encoders, which save_only_model=True does not save.")
         super().__init__(model, args, *others, **kwargs)

@@ -26,12 +26,12 @@ from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
 from .card import describe_info_nce, save_card
-from .checks import check_adapter, check_fit, check_objective, warn_of_equal_views
+from .checks import check_fit, warn_of_equal_views
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
-from .model import Batch, DocSplitForward, DocSplitOutput, model_inputs, use_projection_head
+from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
 from .streaming import EPOCH_KEY, RepeatedStream
 
 if TYPE_CHECKING:
@@ -97,15 +97,19 @@ class ContrastiveTrainer(BaseTrainer):
         processing_class: PreTrainedTokenizerBase | None = None,
         **kwargs: Any,
     ) -> None:
-        check_adapter(model)
         stock_model = model.get_base_model() if hasattr(model, "get_base_model") else model
         if data_collator is None:
             if processing_class is None:
                 raise ValueError("Give the tokenizer as processing_class, or a data_collator.")
             length, probability = default_max_length(stock_model), 0.15 if args.mlm_weight > 0 else 0.0
             data_collator = DataCollatorForDocSplit(processing_class, length, probability, seed=args.seed)
-        check_objective(args, self.arguments_class, type(self).__name__)
-        check_fit(stock_model, args, train_dataset, data_collator)
+        if args.objective != self.arguments_class.objective:
+            raise ValueError(
+                f"{type(self).__name__} trains {self.arguments_class.objective!r} and the arguments say objective="
+                f"{args.objective!r}: take the trainer that get_trainer_class(args.objective) of "
+                "docsplit_hf.pretraining.trainers gives."
+            )
+        check_fit(model, args, train_dataset, data_collator)
         freeze_unused(stock_model, with_head=args.mlm_weight > 0)
         self.projection_head = use_projection_head(stock_model, args.projection_head, args.seed)
         if train_dataset is not None and not has_length(train_dataset):
@@ -327,25 +331,7 @@ class ContrastiveTrainer(BaseTrainer):
 
     def save_card(self, folder: Path, place: str | Path, is_merged: bool = False) -> None:
         """Write the model card."""
-        documents, adapter_base = self.train_dataset, None
-        if hasattr(self.model, "peft_config") and not is_merged:
-            has_head = isinstance(self.model.get_base_model(), DocSplitForward)
-            adapter_base = "AutoModelForMaskedLM" if has_head else "AutoModel"
-        save_card(
-            folder,
-            self.args.hub_model_id or str(place),
-            self.args,
-            self.training_collator,
-            self.encoder_config,
-            self.state,
-            method=self.method,
-            loss=self.describe_loss(),
-            negatives=self.count_negatives(),
-            documents=len(documents) if documents is not None and has_length(documents) else None,
-            best_is_loaded=self.best_model_is_loaded,
-            cut_fraction=self.cut_fraction,
-            adapter_base=adapter_base,
-        )
+        save_card(folder, self.args.hub_model_id or str(place), self, is_merged)
 
     def _mlm_input(self) -> str | None:
         if self.args.mlm_weight == 0:

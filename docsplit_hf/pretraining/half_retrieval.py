@@ -49,12 +49,9 @@ def half_texts(
 
 
 def half_retrieval_metrics(
-    anchors: torch.Tensor,
-    positives: torch.Tensor,
-    document_ids: torch.Tensor | None = None,
-    cutoffs: tuple[int, ...] = (1, 10),
+    anchors: torch.Tensor, positives: torch.Tensor, document_ids: torch.Tensor | None = None
 ) -> dict[str, float]:
-    """``recall@k``, ``mrr`` and ``chance_recall@1`` of the other half among all, by cosine similarity.
+    """``recall@1``, ``recall@10``, ``mrr`` and ``chance_recall@1`` of the other half among all, by cosine similarity.
 
     ``anchors``, ``positives``: ``(N, D)``, the halves of document i in row i. ``document_ids``: ``(N,)``, equal for
     duplicates, whose halves do not count as wrong. Of equal similarities the right one is ranked last.
@@ -63,7 +60,7 @@ def half_retrieval_metrics(
     positives = torch.nn.functional.normalize(positives.float(), dim=1)
     chunks = torch.arange(len(anchors), device=anchors.device).split(ROWS_AT_ONCE)  # no N x N matrix of a large set
     ranks = torch.cat([ranks_of_right(anchors[rows] @ positives.T, rows, document_ids) for rows in chunks]).cpu()
-    return rank_metrics(ranks, torch.full_like(ranks, len(ranks)), cutoffs)
+    return rank_metrics(ranks, torch.full_like(ranks, len(ranks)))
 
 
 def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:

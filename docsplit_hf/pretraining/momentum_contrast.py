@@ -16,7 +16,6 @@ from transformers.trainer_utils import has_length
 
 from ..training.distributed import gather
 from .arguments import TwoEncoderArguments, overridden
-from .checks import check_two_encoders
 from .contrastive_trainer import ContrastiveTrainer
 from .info_nce import InfoNCE, comparable
 from .model import Batch
@@ -116,9 +115,12 @@ class MomentumContrastTrainer(ContrastiveTrainer):
     """
 
     arguments_class = MomentumContrastArguments
+    method = (
+        "The two views of a document are each other's positive; the negatives are a queue of views of earlier "
+        "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever)."
+    )
 
     def __init__(self, model: PreTrainedModel, args: MomentumContrastArguments, *others: Any, **kwargs: Any) -> None:
-        check_two_encoders(model, args)
         super().__init__(model, args, *others, **kwargs)
         documents = len(self.train_dataset) if has_length(self.train_dataset) else args.queue_size
         if documents < args.queue_size:
@@ -140,14 +142,6 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         contrastive = momentum_contrast(queries, keys, negatives, args.temperature, args.similarity)
         self.queue.enqueue(gather(comparable(keys, args.similarity)))
         return self.contrastive_share(contrastive, counts)
-
-    @property
-    def method(self) -> str:
-        """How documents are trained on, for the model card."""
-        return (
-            "The two views of a document are each other's positive; the negatives are a queue of views of earlier "
-            "documents, embedded by a second encoder that follows this one slowly (MoCo, as in Contriever)."
-        )
 
     def describe_loss(self) -> str:
         """The loss in a few words, for the model card."""

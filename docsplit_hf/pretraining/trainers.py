@@ -43,15 +43,11 @@ class MLMOnlyTrainer(ContrastiveTrainer):
     """
 
     arguments_class = MLMOnlyArguments
+    method = "Masked language modeling of these views was the only loss: embeddings were not trained as such."
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The MLM loss of the masked views."""
         return self.mlm_share(model(**model_inputs(inputs, "shared")).mlm_loss, inputs, counts)
-
-    @property
-    def method(self) -> str:
-        """How documents were trained on, for the model card."""
-        return "Masked language modeling of these views was the only loss: embeddings were not trained as such."
 
     def describe_loss(self) -> str:
         """The loss, for the model card."""

@@ -64,7 +64,7 @@ def test_the_loss_is_equation_4(make_trainer):
 def test_without_padding_the_losses_are_the_same(make_trainer, lora):
     losses = {}
     for packing in ("auto", "off"):
-        trainer = make_trainer(lora, packing=packing, max_steps=5, logging_steps=1)
+        trainer = make_trainer(lora, packing=packing, max_steps=2, logging_steps=1)
         trainer.train()
         assert is_packed(trainer.classifier.encoder) == (packing == "auto")
         losses[packing] = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
@@ -72,7 +72,9 @@ def test_without_padding_the_losses_are_the_same(make_trainer, lora):
 
 
 def test_training_learns_both_and_logs_the_parts(make_trainer):
-    trainer = make_trainer(num_train_epochs=15, learning_rate=3e-3, logging_steps=4, eval_strategy="epoch")
+    trainer = make_trainer(
+        num_train_epochs=15, learning_rate=3e-3, logging_steps=4, eval_strategy="steps", eval_steps=50
+    )
     before = trainer.evaluate()
     trainer.train()
     after = trainer.evaluate()
@@ -89,7 +91,7 @@ def test_training_learns_both_and_logs_the_parts(make_trainer):
     assert {"eval_macro_f1", "eval_log_loss", "eval_loss", "eval_triplet_loss"} <= set(evaluation)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_the_tokens_cut_are_in_the_logs(make_trainer, examples, tokenizer, workers):
     options = {"model_options": {"max_length": 20}, "num_train_epochs": 1, "logging_steps": 4}
     trainer = make_trainer(**options, dataloader_num_workers=workers)  # 4 steps are all the examples
@@ -106,11 +108,11 @@ def test_the_tokens_cut_are_in_the_logs(make_trainer, examples, tokenizer, worke
 
 
 def test_resumed_is_uninterrupted(make_trainer):
-    options = {"max_steps": 6, "save_steps": 3, "logging_steps": 1, "save_strategy": "steps"}
+    options = {"max_steps": 3, "save_steps": 2, "logging_steps": 1, "save_strategy": "steps"}
     whole = make_trainer(**options)
     whole.train()
     resumed = make_trainer(**options)
-    resumed.train(resume_from_checkpoint=f"{resumed.args.output_dir}/checkpoint-3")
+    resumed.train(resume_from_checkpoint=f"{resumed.args.output_dir}/checkpoint-2")
     histories = [[logs["loss"] for logs in t.state.log_history if "loss" in logs] for t in (whole, resumed)]
     assert histories[0] == histories[1]
     for name, value in whole.model.state_dict().items():
@@ -118,7 +120,7 @@ def test_resumed_is_uninterrupted(make_trainer):
 
 
 def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
-    trainer = make_trainer(num_train_epochs=4)
+    trainer = make_trainer(num_train_epochs=1)
     trainer.train()
     datastore = trainer.build_datastore(show_progress=False)
     assert len(datastore) == 36 and datastore.label_names == tuple(NAMES)
@@ -139,7 +141,7 @@ def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
 
 def test_experts_beside_the_mixture(make_trainer, examples):
     """The figures of the classifier, neighbors and mixture stay; those of the experts are the folder's own."""
-    trainer = make_trainer(num_train_epochs=2)
+    trainer = make_trainer(num_train_epochs=1)
     trainer.train()
     trainer.build_datastore(show_progress=False)
     trainer.calibrate()
@@ -184,7 +186,7 @@ def test_an_interrupted_run_can_still_be_saved_whole(make_trainer):
             if state.best_model_checkpoint is not None:
                 raise KeyboardInterrupt
 
-    trainer = make_trainer(max_steps=4, eval_strategy="steps", eval_steps=1, save_steps=1, load_best_model_at_end=True)
+    trainer = make_trainer(max_steps=2, eval_strategy="steps", eval_steps=1, save_steps=1, load_best_model_at_end=True)
     trainer.add_callback(Interrupt())
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
@@ -196,12 +198,12 @@ def test_an_interrupted_run_can_still_be_saved_whole(make_trainer):
 
 
 def test_lora_trains_resumes_and_is_merged_at_the_end(make_trainer, examples):
-    trainer = make_trainer(lora=True, max_steps=4, save_steps=2, save_strategy="steps")
+    trainer = make_trainer(lora=True, max_steps=2, save_steps=1, save_strategy="steps")
     trained = {name.split(".")[2] for name, weight in trainer.model.named_parameters() if weight.requires_grad}
     assert trained == {"classifier", "encoder", "retrieval_head"}
     trainer.train()
-    again = make_trainer(lora=True, max_steps=4, save_steps=2, save_strategy="steps")
-    again.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-2")
+    again = make_trainer(lora=True, max_steps=2, save_steps=1, save_strategy="steps")
+    again.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-1")
     for (name, value), other in zip(trainer.model.named_parameters(), again.model.parameters(), strict=True):
         assert value.equal(other), name
     trainer.build_datastore(show_progress=False)
@@ -222,7 +224,7 @@ def test_several_labels_per_text(make_trainer, examples, tokenizer, tiny_config,
     config = KNNClassifierConfig(
         encoder_config=tiny_config, id2label=dict(enumerate(NAMES)), problem_type="multi_label_classification"
     )
-    args = KNNClassifierTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, report_to="none")
+    args = KNNClassifierTrainingArguments(str(tmp_path / "run"), use_cpu=True, report_to="none", max_steps=1)
     trainer = KNNClassifierTrainer(KNNClassifier(config), args, data["train"], data["test"], tokenizer)
     trainer.train()
     assert trainer.build_datastore(show_progress=False).multi_label

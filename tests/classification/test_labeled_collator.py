@@ -38,7 +38,7 @@ lengths = st.integers(1, 3000)
 
 
 @given(words, words, lengths, lengths, st.integers(4, 20))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pairs_are_as_the_tokenizer_cuts_them(tokenizer, first, second, of_first, of_second, max_length):
     first, second = ((" ".join(some) + " ") * 1000 for some in (first, second))
     examples = [{"text": first[:of_first], "text_pair": second[:of_second]}, {"text": "a", "text_pair": "b"}]

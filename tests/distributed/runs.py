@@ -29,9 +29,8 @@ from docsplit_hf.training.distributed import end_run, process_count, process_ind
 WHOLE_BATCH = 8
 STEPS = {
     "in_batch": {},
-    "in_chunks": {"forward_chunk_size": 3},
     "projection_head": {"projection_head": True, "forward_chunk_size": 3},
-    "three_views": {"parts": 3},
+    "three_views": {"parts": 3, "forward_chunk_size": 3},
 }
 OBJECTIVES = {
     "momentum_contrast": {"queue_size": 20, "momentum": 0.5, "temperature": 20.0},
@@ -137,8 +136,8 @@ def stream(folder):
         run.train(resume)
         return [logs["loss"] for logs in run.state.log_history if "loss" in logs]
 
-    rows = list(itertools.takewhile(lambda row: row[EPOCH_KEY] == 0, trainer().train_dataset))
     first = trainer()
+    rows = list(itertools.takewhile(lambda row: row[EPOCH_KEY] == 0, first.train_dataset))
     batch = next(iter(first.get_train_dataloader()))
     return {
         "numbers": [row["number"] for row in rows],
@@ -149,14 +148,14 @@ def stream(folder):
 
 
 def shard(folder, name, resume=None):
-    """The losses of ten steps, what is saved at the fifth and the last, and how often gradients are exchanged.
+    """The losses of four steps, what is saved at the second and the last, and how often gradients are exchanged.
 
     Several processes have FSDP 2, and one has not.
     """
     options = SHARDED[name] | {"fsdp": "WORLD_SIZE" in os.environ}
-    args = arguments(folder, max_steps=10, learning_rate=1e-3, adam_epsilon=1e-4, **options)
+    args = arguments(folder, max_steps=4, learning_rate=1e-3, adam_epsilon=1e-4, **options)
     args.output_dir += f"-{name}"
-    args.save_strategy, args.save_steps = "steps", 5
+    args.save_strategy, args.save_steps = "steps", 2
     if options["fsdp"]:  # Accelerate shards on GPUs alone, and torch on CPUs too
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
     documents = load_from_disk(f"{folder}/documents")
@@ -168,7 +167,7 @@ def shard(folder, name, resume=None):
         DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
     )
     with mock.patch.object(distributed, "reduce_scatter_single", wraps=distributed.reduce_scatter_single) as exchange:
-        trainer.train(resume and f"{args.output_dir}/checkpoint-5")
+        trainer.train(resume and f"{args.output_dir}/checkpoint-2")
     metrics = trainer.evaluate()
     trainer.save_model()
     return {
@@ -179,34 +178,26 @@ def shard(folder, name, resume=None):
     }
 
 
-def saved_by_the_clock(folder):
-    """What both processes have written of a step that is due by the clock of the second only."""
+def saved_by_the_clock_and_ended(folder):
+    """What both processes have written of a step that is due by the clock of the second only, and whether DDP was gone
+    when the process group was taken down after it.
+    """
     base_trainer.SAVED_EVERY = -1 if process_index() else 3600
     args = arguments(folder, max_steps=2)
     args.output_dir, args.save_strategy, args.save_steps = f"{folder}/clock", "steps", 100
-    ContrastiveTrainer(
+    trainer = ContrastiveTrainer(
         AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
         args,
         load_from_disk(f"{folder}/documents").select(range(16)),
-        data_collator=DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
-    ).train()
-    return sorted(path.name for path in Path(folder, "clock", "checkpoint-1").glob("rng_state*"))
-
-
-def end(folder):
-    """Whether DDP was gone when the process group was taken down."""
-    trainer = ContrastiveTrainer(
-        AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
-        arguments(folder, max_steps=1),
-        load_from_disk(f"{folder}/documents").select(range(8)),
         data_collator=DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
     )
     trainer.train()
     assert isinstance(trainer.model_wrapped, DistributedDataParallel)
     wrapped, take_down, gone = weakref.ref(trainer.model_wrapped), trainer.accelerator.end_training, []
     trainer.accelerator.end_training = lambda: (gone.append(wrapped() is None), take_down())
+    saved = sorted(path.name for path in Path(folder, "clock", "checkpoint-1").glob("rng_state*"))
     end_run(trainer)
-    return gone == [True]
+    return saved, gone == [True] and not torch.distributed.is_initialized()
 
 
 def _weights(model):
@@ -221,8 +212,7 @@ if __name__ == "__main__":
     results["stream"] = stream(folder)
     results |= {name: shard(folder, name) for name in SHARDED}
     results["resumed_shards"] = shard(folder, "sharded_in_chunks", resume=True)
-    results["clock"] = saved_by_the_clock(folder)
     assert process_count() == 2
     process = process_index()
-    results["ended"] = end(folder) and not torch.distributed.is_initialized()
+    results["clock"], results["ended"] = saved_by_the_clock_and_ended(folder)
     torch.save(results, f"{folder}/results-{process}.pt")

@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from label_by_hand import (
     COMMANDS,
@@ -94,15 +94,14 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_p
     terminal = begin()
     type_keys(terminal, folder, "1")
     kill(terminal)
+    with open(folder / "labels.jsonl", "ab") as file:
+        file.write(b'{"id": "1", "text": "The ri')
     terminal = begin()
-    type_keys(terminal, folder, "2", "s")
-    kill(terminal)
-    assert [row["label"] for row in kept] == ["river", "engine", None]
-    terminal = begin()
-    type_keys(terminal, folder, "3", "3", "u")
+    assert "half written when its process was killed, and is cut off" in terminal.output
+    type_keys(terminal, folder, "2", "3", "u", "s")
     terminal.press("1")  # which is written or not, and never by half
     kill(terminal)
-    assert [row["label"] for row in kept][:4] == ["river", "engine", None, "garden"]
+    assert [row["label"] for row in kept][:3] == ["river", "engine", None]
 
     terminal = begin()
     terminal.press("q")
@@ -183,17 +182,6 @@ def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path
     assert len(store.documents) == 24  # what was skipped, too
 
 
-@pytest.mark.parametrize("columns, rows", [(80, 24), (40, 20)])
-def test_a_document_cannot_command_the_terminal(start, tmp_path, columns, rows):
-    documents = tmp_path / "hostile.jsonl"
-    documents.write_text("".join(json.dumps({"text": f"{HOSTILE}{number}"}) + "\n" for number in range(3)))
-    terminal = start(f"--documents={documents}", columns=columns, rows=rows)
-    terminal.wait_for("�]0;owned��[2J [red]The river[/red]")
-    terminal.kill()
-    for command in ("\x1b]0;", "\x1b[2J [red]", "\x9b", "\u202e"):
-        assert command not in terminal.output
-
-
 def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_terminal(start, tmp_path):
     folder = tmp_path / "out"
     terminal = start()
@@ -201,6 +189,8 @@ def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_termin
     other = start()
     assert "Another process labels in" in other.finish(2)
     type_keys(terminal, folder, "1")
+    terminal.resize(40, 20)
+    terminal.wait_for("s skip  u undo  ? help")  # the short form, for a small window
     terminal.press("\x03")
     assert "Stopped. 1 labels are kept" in terminal.finish(130)
     terminal = start(stop_in=FITTING)
@@ -217,23 +207,6 @@ def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_termin
     type_keys(terminal, folder, "3")
     terminal.hang_up()
     assert [row["label"] for row in rows_in(folder)] == ["river", "engine", "garden"]
-
-
-def test_half_a_line_is_cut_off_and_the_window_may_change(start, tmp_path):
-    folder = tmp_path / "out"
-    terminal = start()
-    terminal.wait_for("Document 1,")
-    type_keys(terminal, folder, "1")
-    terminal.resize(40, 20)
-    terminal.wait_for("s skip  u undo  ? help")  # the short form
-    terminal.kill()
-    with open(folder / "labels.jsonl", "ab") as file:
-        file.write(b'{"id": "1", "text": "The ri')
-    terminal = start()
-    terminal.wait_for("Document 2,")
-    assert "half written when its process was killed, and is cut off" in terminal.output
-    terminal.kill()
-    assert [row["label"] for row in rows_in(folder)] == ["river"]
 
 
 def test_pairs_and_examples_that_are_there_and_then_the_finished_classifier_by_itself(workshop, tmp_path):
@@ -373,6 +346,7 @@ def test_each_label_has_a_key_of_its_own_and_the_others_are_found_by_name():
 ANY_TEXT = st.text(max_size=300)
 
 
+@example(HOSTILE, HOSTILE, [HOSTILE] * 2, 80, 24)
 @given(ANY_TEXT, ANY_TEXT, st.lists(ANY_TEXT, min_size=2, max_size=40), st.integers(1, 120), st.integers(1, 50))
 def test_the_screen_fits_any_window_and_holds_nothing_that_a_terminal_obeys(text, reason, labels, columns, rows):
     document = Document("1", text, label=labels[0], score=0.5, words=(text,), reason=reason)

@@ -17,8 +17,9 @@ ROWS = [{"id": i, "body": f"The report number {i} says that {i % 13} bridges are
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(workshop, tmp_path_factory):
     folder = tmp_path_factory.mktemp("embedding")
+    folder.joinpath("tiny").symlink_to(workshop / "tiny")
     folder.joinpath("rows.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
     return folder
 
@@ -26,24 +27,25 @@ def folder(tmp_path_factory):
 def mark_as_kept(file):
     """Zeros in place of the embeddings: they are in the result only if nothing was embedded again."""
     marked = file.with_suffix(".marked")
-    Dataset.from_file(str(file)).map(lambda row: {"embedding": np.zeros(64, np.float32)}, cache_file_name=str(marked))
+    Dataset.from_file(str(file)).map(lambda row: {"embedding": np.zeros(16, np.float32)}, cache_file_name=str(marked))
     marked.replace(file)
 
 
 def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder, server, run_script, tmp_path):
-    command = [SCRIPT, "--dataset_name=rows.jsonl", "--output=out.parquet", "--text_column=body", "--truncate_dim=64"]
+    command = [SCRIPT, "--dataset_name=rows.jsonl", "--output=out.parquet", "--text_column=body", "--truncate_dim=16"]
+    command += ["--model_name_or_path=tiny"]
     kept, log = folder / "out.parquet.partial", tmp_path / "log"
     kill_script(start_script(*command, log=log, folder=folder), lambda: any(kept.glob("*.arrow")), log)
     assert not (folder / "out.parquet").exists()
     mark_as_kept(min(kept.glob("*.arrow"), key=lambda file: file.stat().st_mtime_ns))  # that of the first rows
     printed = run_script(*command, folder=folder)
-    assert "2,300 embeddings of 64 dimensions: out.parquet" in printed and not kept.exists()
+    assert "2,300 embeddings of 16 dimensions: out.parquet" in printed and not kept.exists()
     table = pd.read_parquet(folder / "out.parquet")
     assert table[["id", "body"]].to_dict("records") == ROWS
-    encoder = DocumentEncoder.from_pretrained(device="cpu")
+    encoder = DocumentEncoder.from_pretrained(str(folder / "tiny"), device="cpu")
     assert all((embedding == 0).all() for embedding in table.embedding[:1000])
     few = [1000, 1001, 2299]
-    expected = encoder.encode([ROWS[i]["body"] for i in few], show_progress=False, truncate_dim=64)
+    expected = encoder.encode([ROWS[i]["body"] for i in few], show_progress=False, truncate_dim=16)
     for row, embedding in zip(few, expected, strict=True):
         assert table.embedding[row] == pytest.approx(embedding, abs=1e-5)
     assert "out.parquet is there already: choose another --output" in run_script(*command, folder=folder, code=2)
@@ -55,6 +57,7 @@ def test_it_embeds_in_int8_quantized_on_its_own_texts(folder, run_script):
     folder.joinpath(texts[0]).write_text("\n".join(json.dumps({"text": text}) for text in texts[1]))
     output = folder / "int8.parquet"
     options = ("--dataset_name", folder / texts[0], "--output", output, "--precision", "int8")
+    options += ("--model_name_or_path", folder / "tiny")
     own = folder / "in_a_home_of_its_own.py"  # where the export is kept
     lines = ("import runpy", "from huggingface_hub import constants", f"constants.HF_HOME = {str(folder / 'home')!r}")
     own.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
@@ -62,5 +65,6 @@ def test_it_embeds_in_int8_quantized_on_its_own_texts(folder, run_script):
     assert "some thousand short ones, --precision float32 is faster" in printed
     assert "39 embeddings" in printed and "[transformers]" not in printed, printed
     found = np.stack(pd.read_parquet(output).embedding)
-    cosines = (found * DocumentEncoder.from_pretrained(device="cpu").encode(texts[1], show_progress=False)).sum(1)
+    encoder = DocumentEncoder.from_pretrained(str(folder / "tiny"), device="cpu")
+    cosines = (found * encoder.encode(texts[1], show_progress=False)).sum(1)
     assert 0.95 < cosines.min() < 0.9999

@@ -15,12 +15,12 @@ from .forked import kill_script, start_script
 
 SCRIPT = ROOT / "examples" / "run_evaluation.py"
 OPTIONS = [
-    "--protocol", "full", "few_shot", "curve", "half_documents", "--repeats=3", "--seeds=2",
+    "--protocol", "full", "few_shot", "curve", "half_documents", "--repeats=2", "--seeds=2",
     "--shots=3", "--curve_shots", "1", "3", "--max_length=64",
 ]  # fmt: skip
 # Systems, tasks, and the records of full, the curve (few-shot in it) and halves; beside those of a probe one for full,
 # and as many for the curve, of the fitted mixture or the largest class.
-RECORDS = 2 * 2 * (2 + 1 + 2 * (3 + 3) + 2)
+RECORDS = 2 * 2 * (2 + 1 + 2 * (2 + 2) + 2)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_embeddings_are_kept_apart_from_the_results_and_a_changed_length_is_embe
 def test_ways_to_read_long_documents_are_compared(evaluate, tmp_path):
     options = ["--protocol", "few_shot", "--long_documents", "first", "average", "--max_length=32"]
     printed = evaluate(tmp_path, *options)
-    assert f"{3 * 2 * (3 + 3)} records" in printed and "| tiny (average) |" in printed
+    assert f"{3 * 2 * (2 + 2)} records" in printed and "| tiny (average) |" in printed
 
 
 @pytest.mark.parametrize(

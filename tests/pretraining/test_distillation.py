@@ -86,13 +86,3 @@ def test_the_card_names_the_teacher(make_baseline, tiny_checkpoint):
     card = open(f"{trainer.args.output_dir}/README.md").read()
     assert "that of a larger encoder, tiny" in card and "Cite the encoder that it was distilled from: tiny" in card
     assert "| Loss | 1 - cosine to the teacher's embedding |" in card and "| Negatives per document | 0 |" in card
-
-
-def test_a_resumed_run_is_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after):
-    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "dropout": 0.1}
-    expected = loss_of_steps(make_baseline("distillation", folder="alone", **options))
-    interrupted = make_baseline("distillation", **options)
-    interrupted.add_callback(stop_after(3))
-    interrupted.train()
-    resumed = make_baseline("distillation", **options)
-    assert loss_of_steps(resumed, f"{resumed.args.output_dir}/checkpoint-2") == expected  # to the last bit

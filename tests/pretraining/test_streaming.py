@@ -27,7 +27,7 @@ def test_a_shuffled_stream_is_shuffled_anew_and_the_same_every_time():
 @pytest.mark.parametrize("shards, is_read_whole", [(2, False), (5, False), (1, True)])
 def test_processes_and_their_workers_read_a_stream_once_between_them(shards, is_read_whole, caplog):
     shuffled = stream(40, shards).shuffle(seed=3, buffer_size=10)
-    for workers in (0, 2):
+    for workers in (0, 2) if shards == 5 else (0,):
         numbers = []
         for process in (0, 1):
             loader = DataLoader(

@@ -109,7 +109,7 @@ def test_mlm_only_is_the_stock_loss_of_the_masked_views(make_baseline, loss_of_s
 
 def test_all_objectives_and_views_are_evaluated_on_the_same_halves(make_baseline):
     """The same model, whatever it is going to be trained with."""
-    trainers = [make_baseline(name, views) for name in OBJECTIVES for views in ("simcse_long", "cropping")]
+    trainers = [make_baseline(*pair, **OPTIONS.get(pair[0], {})) for pair in PAIRS]
     for trainer in trainers:
         with torch.no_grad():
             for name, parameter in sorted(trainer.model.named_parameters()):

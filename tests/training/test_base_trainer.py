@@ -10,7 +10,7 @@ from transformers import TrainerCallback
 
 from docsplit_hf.training import base_trainer
 
-SAVING = {"save_strategy": "steps", "save_steps": 2}
+SAVING = {"save_strategy": "steps", "save_steps": 1}
 
 
 class Press(TrainerCallback):
@@ -29,31 +29,31 @@ def checkpoints(trainer):
 
 
 def test_a_run_that_starts_anew_never_resumes_an_older_one(make_baseline, loss_of_steps, stop_after, caplog):
-    make_baseline("info_nce", max_steps=8, **SAVING).train()
+    make_baseline("info_nce", max_steps=2, **SAVING).train()
     seen = []
 
     class BeforeTheFirstStep(TrainerCallback):
         def on_step_begin(self, args, state, control, **kwargs):
             seen.append(sorted(Path(args.output_dir).glob("checkpoint-*")))
 
-    begun = make_baseline("info_nce", max_steps=4, seed=9, **SAVING)
+    begun = make_baseline("info_nce", max_steps=2, seed=9, **SAVING)
     begun.add_callback(BeforeTheFirstStep())
-    begun.add_callback(stop_after(2))
+    begun.add_callback(stop_after(1))
     begun.train()
     assert seen[0] == [] and "Older checkpoints are in" in caplog.text
-    resumed = make_baseline("info_nce", max_steps=4, seed=9, **SAVING)
+    resumed = make_baseline("info_nce", max_steps=2, seed=9, **SAVING)
     found = loss_of_steps(resumed, "last")
-    assert resumed._initial_global_step == 2
-    assert found == loss_of_steps(make_baseline("info_nce", max_steps=4, seed=9, folder="alone", **SAVING))
+    assert resumed._initial_global_step == 1
+    assert found == loss_of_steps(make_baseline("info_nce", max_steps=2, seed=9, folder="alone"))
 
 
 def test_another_run_is_not_resumed(make_baseline):
-    trainer = make_baseline("info_nce", max_steps=4, **SAVING)
+    trainer = make_baseline("info_nce", max_steps=1, **SAVING)
     trainer.train()
     before = checkpoints(trainer)
     with pytest.raises(ValueError, match="temperature: 0.05, now 0.1.*views: 'docsplit', now 'simcse_long'"):
-        make_baseline("info_nce", "simcse_long", max_steps=4, temperature=0.1, **SAVING).train("last")
-    other = make_baseline("info_nce", max_steps=4, **SAVING)
+        make_baseline("info_nce", "simcse_long", max_steps=1, temperature=0.1, **SAVING).train("last")
+    other = make_baseline("info_nce", max_steps=1, **SAVING)
     other.train_dataset = other.train_dataset.select(range(30))
     with pytest.raises(ValueError, match="training_rows: 35, now 30; training_rows_checksum: .*start a new run from"):
         other.train("last")
@@ -61,17 +61,17 @@ def test_another_run_is_not_resumed(make_baseline):
 
 
 def test_what_a_user_keeps_as_checkpoint_best_is_neither_resumed_nor_rotated_away(make_baseline, stop_after):
-    options = {"max_steps": 8, "save_total_limit": 1, **SAVING}
+    options = {"max_steps": 3, "save_total_limit": 1, **SAVING}
     trainer = make_baseline("info_nce", **options)
     kept = Path(trainer.args.output_dir, "checkpoint-best")
     kept.mkdir(parents=True)
     (kept / "trainer_state.json").write_text("{}")
-    trainer.add_callback(stop_after(4))
+    trainer.add_callback(stop_after(2))
     trainer.train()
-    assert checkpoints(trainer) == ["checkpoint-4", "checkpoint-best"]
+    assert checkpoints(trainer) == ["checkpoint-2", "checkpoint-best"]
     again = make_baseline("info_nce", **options)
     again.train("last")
-    assert checkpoints(again) == ["checkpoint-8", "checkpoint-best"] and again.args.save_total_limit == 1
+    assert checkpoints(again) == ["checkpoint-3", "checkpoint-best"] and again.args.save_total_limit == 1
 
 
 @pytest.mark.parametrize("objective, options", [
@@ -79,7 +79,7 @@ def test_what_a_user_keeps_as_checkpoint_best_is_neither_resumed_nor_rotated_awa
 ])  # fmt: skip
 def test_others_may_read_weights_as_they_may_read_all_else(make_baseline, objective, options):
     views = "simcse" if objective == "contrastive_tension" else "docsplit"
-    trainer = make_baseline(objective, views, max_steps=2, **SAVING, **options)
+    trainer = make_baseline(objective, views, max_steps=1, **SAVING, **options)
     trainer.train()
     trainer.save_model()
     weights = list(Path(trainer.args.output_dir).rglob("*.safetensors"))
@@ -91,24 +91,24 @@ def test_others_may_read_weights_as_they_may_read_all_else(make_baseline, object
 
 def test_at_ctrl_c_what_would_be_lost_is_saved_and_resumed_exactly(make_baseline, loss_of_steps, monkeypatch):
     monkeypatch.setattr(base_trainer, "WORTH_SAVING", -1)
-    options = {"max_steps": 6, "save_strategy": "steps", "save_steps": 100, "dropout": 0.1}
+    options = {"max_steps": 3, "save_strategy": "steps", "save_steps": 100, "dropout": 0.1}
     trainer = make_baseline("info_nce", **options)
-    trainer.add_callback(Press(3))
+    trainer.add_callback(Press(2))
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt, match="Stopped at step 3 of 6. .*--resume_from_checkpoint last goes on from"):
+    with pytest.raises(KeyboardInterrupt, match="Stopped at step 2 of 3. .*--resume_from_checkpoint last goes on from"):
         trainer.train()
-    assert signal.getsignal(signal.SIGINT) is before and checkpoints(trainer) == ["checkpoint-3"]
+    assert signal.getsignal(signal.SIGINT) is before and checkpoints(trainer) == ["checkpoint-2"]
     found = loss_of_steps(make_baseline("info_nce", **options), "last")
     assert found == loss_of_steps(make_baseline("info_nce", folder="alone", **options))
 
 
 @pytest.mark.parametrize("options, kept", [
-    ({"save_strategy": "steps", "save_steps": 100, "save_total_limit": 2}, {5, 6}),
+    ({"save_strategy": "steps", "save_steps": 100, "save_total_limit": 2}, {2, 3}),
     ({"save_strategy": "no"}, set()),
 ])  # fmt: skip
 def test_after_some_minutes_without_a_checkpoint_one_is_saved_where_any_are(make_baseline, monkeypatch, options, kept):
     monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
-    trainer = make_baseline("info_nce", max_steps=6, **options)
+    trainer = make_baseline("info_nce", max_steps=3, **options)
     trainer.train()
     assert checkpoints(trainer) == [f"checkpoint-{step}" for step in sorted(kept)]
 
@@ -117,7 +117,7 @@ def test_the_best_checkpoint_stays_among_those_that_the_clock_asks_for(make_base
     monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
     every_two = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
     options = {"load_best_model_at_end": True, "greater_is_better": False, "metric_for_best_model": "eval_loss"}
-    trainer = make_baseline("info_nce", max_steps=5, save_total_limit=1, learning_rate=1e-9, **every_two, **options)
+    trainer = make_baseline("info_nce", max_steps=3, save_total_limit=1, learning_rate=1e-9, **every_two, **options)
     trainer.train()
     best = f"checkpoint-{trainer.state.best_global_step}"
     assert trainer.best_model_is_loaded and Path(trainer.state.best_model_checkpoint).name == best
@@ -130,16 +130,16 @@ def test_the_best_checkpoint_stays_among_those_that_the_clock_asks_for(make_base
     ({"save_strategy": "steps", "save_steps": 100}, 2),
 ])  # fmt: skip
 def test_at_ctrl_c_it_stops_without_a_checkpoint_where_little_or_nothing_is_kept(make_baseline, options, times):
-    trainer = make_baseline("info_nce", max_steps=6, **options)
-    trainer.add_callback(Press(3, times))
-    with pytest.raises(KeyboardInterrupt, match="of 6. There is no checkpoint to go on from"):
+    trainer = make_baseline("info_nce", max_steps=3, **options)
+    trainer.add_callback(Press(2, times))
+    with pytest.raises(KeyboardInterrupt, match="of 3. There is no checkpoint to go on from"):
         trainer.train()
-    assert checkpoints(trainer) == [] and trainer.state.global_step == (3 if times == 1 else 2)
+    assert checkpoints(trainer) == [] and trainer.state.global_step == (2 if times == 1 else 1)
 
 
 def test_going_back_sets_the_steps_after_aside(make_baseline):
-    trainer = make_baseline("info_nce", max_steps=8, **SAVING)
+    trainer = make_baseline("info_nce", max_steps=3, **SAVING)
     trainer.train()
-    again = make_baseline("info_nce", max_steps=8, save_strategy="no")
-    again.train(str(Path(trainer.args.output_dir, "checkpoint-4")))
-    assert checkpoints(again) == ["checkpoint-2", "checkpoint-4"]
+    again = make_baseline("info_nce", max_steps=3, save_strategy="no")
+    again.train(str(Path(trainer.args.output_dir, "checkpoint-2")))
+    assert checkpoints(again) == ["checkpoint-1", "checkpoint-2"]
